@@ -40,7 +40,6 @@ struct BatchCommand: AsyncParsableCommand {
     }
 }
 
-/// One line of a batch.
 private enum BatchLine {
     case nothing
     case get(String)
@@ -82,8 +81,8 @@ private enum BatchLine {
     }
 }
 
-/// Returns the lines of standard input as they come. A separate thread reads them, because reading blocks. The sequence
-/// ends early if the task that iterates is cancelled.
+/// A separate thread reads the lines, because reading blocks. The sequence ends early if the task that iterates is
+/// cancelled.
 private func linesOfStandardInput() -> AsyncStream<String> {
     AsyncStream { continuation in
         Thread.detachNewThread {

@@ -1,23 +1,19 @@
 import Dipper
 import Foundation
 
-/// Files in one folder for bodies, one file for each key.
 struct BodyFiles {
     private let folder: URL
     private var names: [CacheKey: String] = [:]
     private var taken: Set<String> = []
-    /// The number to try next for a name that is taken.
     private var numbers: [String: Int] = [:]
 
-    /// Creates the folder if it does not exist.
-    /// - Throws: an error if the folder cannot be created.
     init(folder: String) throws {
         self.folder = URL(fileURLWithPath: folder, isDirectory: true)
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
     }
 
-    /// Returns the file for a key: the last part of the URL, with a number if another key has that name already.
-    /// - Parameter isPicture: whether to leave out a picture's file extension, because the caller adds another one.
+    /// The last part of the URL, with a number if another key has that name already. The file extension of a picture is
+    /// left out, because the caller adds another one.
     mutating func reserve(_ key: CacheKey, url: String, isPicture: Bool) -> URL {
         if let name = names[key] { return folder.appendingPathComponent(name) }
         let wanted = isPicture ? Self.withoutEnding(Self.name(from: url)) : Self.name(from: url)
@@ -33,8 +29,8 @@ struct BodyFiles {
         return folder.appendingPathComponent(name)
     }
 
-    /// Returns the last part of a URL as a file name, without secrets: letters, digits and a few signs. The name is
-    /// never that of a hidden file, and never a path.
+    /// The last part of the URL, without secrets: letters, digits and a few signs, so that the name is never that of a
+    /// hidden file, and never a path.
     private static func name(from url: String) -> String {
         let path = URL(string: Redaction.standard.text(url))?.path ?? ""
         let last = path.split(separator: "/").last.map(String.init) ?? ""
@@ -58,7 +54,7 @@ struct BodyFiles {
         return (String(name[..<dot]), String(name[dot...]))
     }
 
-    /// Writes a file beside the target and renames it, so that the target is complete or not there at all.
+    /// Writes beside the target and renames, so that the target is complete or not there at all.
     static func write(_ data: Data, to file: URL) throws {
         let beside = file.deletingLastPathComponent().appendingPathComponent(".\(file.lastPathComponent).part")
         guard FileManager.default.createFile(atPath: beside.path, contents: data),

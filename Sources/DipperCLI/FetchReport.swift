@@ -2,19 +2,17 @@ import Dipper
 import Foundation
 import Synchronization
 
-/// The result of a successful call.
 struct Answer {
     var source: ResponseSource
     var status: Int
-    /// The body, or the bytes of the new file if a picture was encoded anew.
+    /// If a picture was encoded anew, the bytes of the new file.
     var body: Data
-    /// The format and the size of a picture that was encoded anew.
+    /// Set if a picture was encoded anew.
     var picture: (format: ImageFormat, size: PixelSize)?
 }
 
-/// One call that has ended.
 struct CallReport {
-    /// The requested URL, without secrets.
+    /// Without secrets.
     var url: String
     /// The digest of the entry's key, if the URL alone does not name the entry because secrets were left out of it.
     var key: String?
@@ -93,10 +91,9 @@ struct CallReport {
     }
 }
 
-/// Returns the text on one line, because errors may have several lines.
+/// Errors may have several lines.
 func onOneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined(separator: " ") }
 
-/// The totals of all calls of a run.
 struct RunSummary {
     var requests = 0
     var networkRequests = 0

@@ -5,7 +5,6 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A cache, the calls made to it, and the reports about them.
 final class FetchSession: Sendable {
     private struct State {
         var open = 0
@@ -17,7 +16,7 @@ final class FetchSession: Sendable {
     }
 
     private let cache: DataCache
-    /// The maker of pictures from the bodies; `nil` if bodies are not pictures to encode anew.
+    /// `nil` if bodies are not pictures to encode anew.
     private let pictures: PictureMaker?
     private let options: FetchOptions
     private let isJSON: Bool
@@ -113,7 +112,6 @@ final class FetchSession: Sendable {
         showProgress()
     }
 
-    /// Returns when no call is open.
     func wait() async {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
@@ -189,12 +187,11 @@ final class FetchSession: Sendable {
     }
 }
 
-/// A handler of signals: the first SIGINT or SIGTERM becomes a call, the second one ends the process.
+/// The first SIGINT or SIGTERM becomes a call, the second one ends the process.
 final class Interrupt {
     private let sources: [any DispatchSourceSignal]
     private let handler: FirstCall
 
-    /// Whether there was a signal.
     var happened: Bool { handler.wasCalled.load(ordering: .relaxed) }
 
     init(_ onInterrupt: @escaping @Sendable () -> Void) {

@@ -1,10 +1,9 @@
 import Foundation
 import Synchronization
 
-/// Writes a line to standard output at once, so that a program at the other end of a pipe sees the line immediately.
+/// At once, so that a program at the other end of a pipe sees the line immediately.
 func tell(_ line: String) { StandardOutput.write(Data((line + "\n").utf8)) }
 
-/// Writes a line to standard error.
 func warn(_ line: String) {
     try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
 }

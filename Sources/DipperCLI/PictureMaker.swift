@@ -1,11 +1,10 @@
 import Dipper
 import Foundation
 
-/// A maker of picture files: it gets pictures in the size wanted, and encodes them.
 final class PictureMaker: Sendable {
     let images: ImageCache
     private let options: PictureOptions
-    /// The queue on which ends are reported, one at a time.
+    /// Ends are reported one at a time.
     private let output = DispatchQueue(label: "dipper.pictures")
 
     init(_ options: PictureOptions, _ originals: DataCache) {
@@ -19,7 +18,7 @@ final class PictureMaker: Sendable {
         images = ImageCache(configuration)
     }
 
-    /// Gets a picture, and calls the closure on a queue of its own when the call has ended.
+    /// The closure is called on a queue of its own when the call has ended.
     func get(
         _ request: DataRequest, _ queue: FetchQueue,
         _ end: @escaping @Sendable (FetchQueue, _ attempts: Int, Result<Answer, DipperError>) -> Void
@@ -47,11 +46,10 @@ final class PictureMaker: Sendable {
     }
 }
 
-/// The encoding of pictures as the bytes of files.
 enum PictureFile {
     static let codecs = CodecRegistry.standard
 
-    /// Encodes a picture: with all its frames if the format can hold them, otherwise the first frame.
+    /// Encodes all frames if the format can hold them, otherwise the first frame.
     static func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {
@@ -81,8 +79,7 @@ enum PictureFile {
         return image.isOpaque ? .jpeg : .png
     }
 
-    /// The serializer with which the cache keeps resized pictures: without loss where the format allows it, and with
-    /// all frames of animations.
+    /// For pictures that are resized: without loss where the format allows it, and with all frames of animations.
     static let serializer = ImageSerializer { image, _, codecs throws(DipperError) in
         var options = EncodeOptions()
         options.isLossless = true

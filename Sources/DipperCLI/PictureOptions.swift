@@ -1,7 +1,6 @@
 import ArgumentParser
 import Dipper
 
-/// The options for the size and the format of pictures.
 struct PictureOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -12,7 +11,6 @@ struct PictureOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Write pictures in this format: \(PictureFormat.list).", valueName: "FORMAT"))
     var format: PictureFormat?
 
-    /// Whether bodies are pictures to encode anew.
     var isUsed: Bool { resize != nil || format != nil }
 }
 
@@ -59,7 +57,6 @@ struct PictureFormat: ExpressibleByArgument {
         format = found
     }
 
-    /// Creates the format that a file name's extension names.
     init?(ofFile path: String) {
         guard let dot = path.lastIndex(of: "."), !path[dot...].contains("/") else { return nil }
         self.init(argument: String(path[path.index(after: dot)...]))

@@ -40,7 +40,6 @@ enum PictureSource {
     }
 }
 
-/// The failure of one of several pictures.
 struct PictureFailure {
     var source: PictureSource
     var error: any Error

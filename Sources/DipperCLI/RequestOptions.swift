@@ -2,7 +2,6 @@ import ArgumentParser
 import Dipper
 import Foundation
 
-/// The options of the commands that fetch.
 struct FetchOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("Write each body to a file in this folder, which is created if needed.", valueName: "DIR"))
@@ -15,7 +14,6 @@ struct FetchOptions: ParsableArguments {
     var timeline: String?
 }
 
-/// The options for requests to the network and to the cache.
 struct RequestOptions: ParsableArguments {
     @Option(
         name: .customLong("header"),
@@ -65,7 +63,6 @@ struct RequestOptions: ParsableArguments {
         }
     }
 
-    /// Returns the configuration of a cache with these options.
     /// - Parameter sources: the sources that the cache is asked for. If all of them are files, nothing is kept on disk.
     func configuration(_ store: StoreOptions, for sources: [PictureSource]? = nil) -> DataCache.Configuration {
         var configuration = store.configuration()
@@ -78,7 +75,6 @@ struct RequestOptions: ParsableArguments {
     }
 }
 
-/// Lists with one URL a line.
 enum URLList {
     /// Returns the lines of a file, or of standard input for `-`, without empty lines and lines that start with `#`.
     static func read(_ path: String) throws -> [String] {

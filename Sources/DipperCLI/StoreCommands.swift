@@ -202,7 +202,7 @@ private enum ReadableFields {
 }
 
 struct NotInCache: Error, CustomStringConvertible {
-    /// The URL without secrets.
+    /// Without secrets.
     let url: String
     var description: String { "'\(url)' is not in the cache." }
 }

@@ -3,7 +3,6 @@ import Dipper
 import Foundation
 import Logging
 
-/// The options of all commands that use the cache.
 struct StoreOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -28,7 +27,6 @@ struct StoreOptions: ParsableArguments {
         return configuration
     }
 
-    /// Opens the cache, passes it to the closure, and shuts it down even if the closure throws.
     func withCache<Result>(_ body: (DataCache) async throws -> Result) async throws -> Result {
         let cache = DataCache(configuration())
         if let problem = cache.storeProblem, !problem.isReadable {
@@ -48,7 +46,6 @@ struct StoreOptions: ParsableArguments {
     }
 }
 
-/// The error for a cache folder that cannot be used.
 struct UnusableFolder: Error, CustomStringConvertible {
     let problem: StoreProblem
     var description: String { "\(problem.description)." }
@@ -69,8 +66,7 @@ struct EntryOptions: ParsableArguments {
 
     func validate() throws { try headers.validate() }
 
-    /// Returns the key of the entry that the arguments name. If they give a key, this method reads the keys of all
-    /// entries.
+    /// If the arguments give a key, this method reads the keys of all entries.
     func key(in cache: DataCache) throws -> CacheKey {
         let digits = url.lowercased()
         if (8...64).contains(digits.utf8.count), digits.allSatisfy(\.isHexDigit) {

@@ -1,9 +1,8 @@
 import Foundation
 
-/// The form of text and numbers in SVG.
 enum SVGText {
-    /// Returns the text with XML's reserved characters escaped. Characters that XML or a line of text cannot hold are
-    /// replaced (XML 1.0, 2.2 Characters).
+    /// Escapes XML's reserved characters, and replaces characters that XML or a line of text cannot hold (XML 1.0, 2.2
+    /// Characters).
     static func escaped(_ text: some StringProtocol) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
@@ -29,9 +28,8 @@ enum SVGText {
         }
     }
 
-    /// Returns a short name that distinguishes a key from its neighbours: the last part of its URL, shortened in the
-    /// middle.
-    /// - Parameter key: the text of the key, redacted.
+    /// A short name that distinguishes a key from its neighbours: the last part of its URL, shortened in the middle.
+    /// The key is redacted.
     static func label(of key: String, width: Int) -> String {
         // A caller's own key may be of any length.
         let line = key.unicodeScalars.prefix(2_000)
@@ -45,7 +43,7 @@ enum SVGText {
         return shortened(text.removingPercentEncoding ?? text, width: width)
     }
 
-    /// Returns the text with its middle left out if it is wider than about `width` columns.
+    /// The middle is left out if the text is wider than about `width` columns.
     static func shortened(_ text: String, width: Int) -> String {
         let scalars = text.unicodeScalars
         guard columns(scalars) > width else { return text }
@@ -63,12 +61,11 @@ enum SVGText {
         return String(head) + "…" + String(String.UnicodeScalarView(tail.reversed()))
     }
 
-    /// Returns the width of a text. East Asian characters and emoji take two columns.
+    /// East Asian characters and emoji take two columns.
     private static func columns(_ scalars: some Collection<Unicode.Scalar>) -> Int {
         scalars.reduce(0) { $0 + ($1.value < 0x1100 ? 1 : 2) }
     }
 
-    /// Returns a number with at most two decimals.
     static func number(_ value: Double) -> String {
         let hundredths = Int((value * 100).rounded())
         let (whole, rest) = abs(hundredths).quotientAndRemainder(dividingBy: 100)
@@ -78,7 +75,6 @@ enum SVGText {
         return "\(sign)\(whole).\(rest < 10 ? "0" : "")\(rest)"
     }
 
-    /// Returns a number with commas between the thousands.
     static func count(_ value: Int) -> String {
         var digits = String(value)
         var index = digits.count - 3

@@ -2,12 +2,10 @@ import DipperData
 
 /// The history of each job, as rows on a time axis: a value made from events and drawn by ``TimelineSVG``.
 struct TimelineChart: Sendable, Equatable {
-    /// The phase of a job.
     enum Phase: Sendable, Hashable, CaseIterable {
         case queued, looking, transferring, paused, parked
     }
 
-    /// A phase of a job in one queue.
     struct Span: Sendable, Equatable {
         var phase: Phase
         var queue: FetchQueue
@@ -39,11 +37,11 @@ struct TimelineChart: Sendable, Equatable {
         var end: Duration
         var spans: [Span] = []
         var marks: [Mark] = []
-        /// The last failure, in a few words.
+        /// In a few words.
         var failure: String?
     }
 
-    /// The rows, in the order they began.
+    /// In the order they began.
     var rows: [Row] = []
     var start = Duration.zero
     var end = Duration.zero
@@ -52,7 +50,6 @@ struct TimelineChart: Sendable, Equatable {
     var answers: [ResponseSource: Int] = [:]
     var failed = 0
     var cancelled = 0
-    /// The number of events that were not kept.
     var dropped = 0
 
     var jobs: Int { rows.count(where: \.isJob) }
@@ -84,7 +81,6 @@ extension TimelineChart {
         }
     }
 
-    /// Returns the load of both queues at each time it changes.
     func loads() -> [Load] {
         let spans = rows.flatMap(\.spans)
         var edges: [(time: Duration, span: Int, change: Int)] = []
@@ -109,10 +105,6 @@ extension TimelineChart {
 }
 
 extension TimelineChart {
-    /// Creates the chart from events.
-    /// - Parameters:
-    ///   - events: the events in the order they were recorded.
-    ///   - dropped: the number of later events that were not kept.
     init(_ events: [CacheEvent], dropped: Int = 0) {
         self.dropped = dropped
         // Calls report from threads of their own, so events may be a little out of order.
@@ -123,19 +115,14 @@ extension TimelineChart {
         self = reader.finished()
     }
 
-    /// Follows each key from event to event.
     private struct Reader {
         var chart: TimelineChart
-        /// The rows of the jobs that have not ended.
         var open: [CacheKey: OpenJob] = [:]
-        /// The last row of each key.
         var last: [CacheKey: Int] = [:]
-        /// The queue of the last call for each key.
         var asked: [CacheKey: FetchQueue] = [:]
 
         struct OpenJob {
             let row: Int
-            /// The present phase, and its start.
             var span: Span
             /// Whether the job is held back, now or as soon as it is on the network.
             var isPaused = false

@@ -1,6 +1,5 @@
 import DipperData
 
-/// The parts above the rows: the legend and the bands.
 extension TimelineSVG {
     // MARK: Legend
 
@@ -59,12 +58,12 @@ extension TimelineSVG {
         "<g font-size=\"12\" fill=\"\(TimelineStyle.ink)\">\(elements.joined())</g>"
     }
 
-    /// Returns the approximate width of a text of 12 pixels, for any of the fonts.
+    /// Approximate, for a text of 12 pixels, in any of the fonts.
     private static func width(_ text: String) -> Double { Double(text.count) * 6.9 }
 
     // MARK: Bands
 
-    /// Draws the load of both queues over time, and the shade behind the rows while `fastQueue` is busy.
+    /// The load of both queues over time, and the shade behind the rows while `fastQueue` is busy.
     func bands(_ loads: [TimelineChart.Load]) -> String {
         let columns = Column.columns(loads, axis)
         let fastTop = layout.bandsTop
@@ -121,14 +120,13 @@ extension TimelineSVG {
         ].filter { !$0.isEmpty }.joined(separator: "\n")
     }
 
-    /// A load, drawn as wide as it lasts.
     private struct Column {
         var x: Double
         var width: Double
         var load: TimelineChart.Load
 
-        /// Returns a column for each load. Loads too short to be seen are merged with each other; of each count the
-        /// highest stays.
+        /// One column for each load. Loads too short to be seen are merged with each other; of each count the highest
+        /// stays.
         static func columns(_ loads: [TimelineChart.Load], _ axis: TimelineAxis) -> [Column] {
             var columns: [Column] = []
             let end = axis.left + axis.width
@@ -146,7 +144,6 @@ extension TimelineSVG {
             return columns
         }
 
-        /// Returns the columns' values, with equal neighbours joined.
         static func runs<Value: Equatable>(
             _ columns: [Column], _ value: (TimelineChart.Load) -> Value
         ) -> [(x: Double, width: Double, value: Value)] {

@@ -1,8 +1,7 @@
 import DipperData
 
-/// A drawing of a ``TimelineChart``.
-///
-/// Everything that looks the same is one path, so that viewers can open a picture of a hundred thousand jobs.
+/// A drawing of a ``TimelineChart``. Everything that looks the same is one path, so that viewers can open a picture of
+/// a hundred thousand jobs.
 struct TimelineSVG {
     let chart: TimelineChart
     let layout: TimelineLayout
@@ -93,7 +92,7 @@ struct TimelineSVG {
             """
     }
 
-    /// Draws the names of the rows, and for each row a stripe in the colour of the queue in which the row began.
+    /// Draws the names, and for each row a stripe in the colour of the queue in which the row began.
     private func labels() -> String {
         var stripes = [FetchQueue.fast: SVGPath(), .slow: SVGPath()]
         var names: [String] = []
@@ -125,7 +124,6 @@ struct TimelineSVG {
     }
 }
 
-/// The rows: spans, marks and tooltips.
 extension TimelineSVG {
     private struct Look: Hashable {
         let phase: TimelineChart.Phase

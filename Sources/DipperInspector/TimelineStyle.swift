@@ -15,10 +15,10 @@ enum TimelineStyle {
 
     static func colour(_ queue: FetchQueue) -> String { queue == .fast ? "#0072b2" : "#e69f00" }
     static func pale(_ queue: FetchQueue) -> String { queue == .fast ? "#9cc9e3" : "#f3cf85" }
-    /// Returns a queue's colour that is dark enough for text.
+    /// Dark enough for text.
     static func text(_ queue: FetchQueue) -> String { queue == .fast ? "#00598c" : "#8f5f00" }
 
-    /// Returns the attributes that fill a span. Every combination is one path of the picture.
+    /// Every combination is one path of the picture.
     static func attributes(_ phase: TimelineChart.Phase, _ queue: FetchQueue) -> String {
         switch phase {
         case .queued: "fill=\"\(pale(queue))\""
@@ -29,7 +29,7 @@ enum TimelineStyle {
         }
     }
 
-    /// Returns the part of a row's height that a span takes.
+    /// The part of a row's height that a span takes.
     static func height(_ phase: TimelineChart.Phase) -> Double {
         switch phase {
         case .queued: 0.16
@@ -47,7 +47,6 @@ enum TimelineStyle {
         """
     }.joined()
 
-    /// Returns the attributes that fill or draw a mark.
     static func attributes(_ moment: TimelineChart.Moment) -> String {
         switch moment {
         case .promoted, .demoted: "fill=\"#fff\" stroke=\"\(ink)\" stroke-width=\"1.2\""
@@ -59,7 +58,7 @@ enum TimelineStyle {
         }
     }
 
-    /// Adds a mark's shape. Shapes can be told apart without colour.
+    /// Shapes can be told apart without colour.
     static func draw(
         _ moment: TimelineChart.Moment, _ x: Double, _ y: Double, _ radius: Double, into path: inout SVGPath
     ) {
@@ -83,7 +82,7 @@ enum TimelineStyle {
         }
     }
 
-    /// Returns the colour of a mark that is too small for a shape.
+    /// For marks that are too small for a shape.
     static func colour(_ moment: TimelineChart.Moment) -> String {
         switch moment {
         case .failed: failure
@@ -109,7 +108,6 @@ enum TimelineStyle {
 
     static let openAttributes = "fill=\"none\" stroke=\"\(quiet)\" stroke-width=\"1.6\""
 
-    /// Draws the mark of a job that has not ended.
     static func drawOpen(_ x: Double, _ y: Double, _ radius: Double, into path: inout SVGPath) {
         path.line(x, y - radius, toX: x + radius, y: y)
         path.line(x + radius, y, toX: x, y: y + radius)
@@ -120,7 +118,7 @@ enum TimelineStyle {
 struct TimelineLayout {
     static let width = 1_280.0
     static let margin = 24.0
-    /// The position at which the time axis begins; the rows' names are left of it.
+    /// The time axis begins here; the rows' names are left of it.
     static let left = 246.0
     static let plotWidth = 996.0
     static let bandsHeight = 78.0
@@ -132,8 +130,7 @@ struct TimelineLayout {
     let rowsBottom: Double
     let showsLabels: Bool
 
-    /// Creates the layout for a number of rows.
-    /// - Parameter hasNote: whether the heading has a third line.
+    /// `hasNote`: the heading has a third line.
     init(rows: Int, hasNote: Bool) {
         legendTop = hasNote ? 100 : 78
         bandsTop = legendTop + 56
@@ -159,7 +156,6 @@ struct TimelineLayout {
     var showsShapes: Bool { markRadius >= 2 }
 }
 
-/// The time axis: the position of each time, and the times that are written on it.
 struct TimelineAxis {
     private enum Unit: String {
         case microseconds = "µs"
@@ -168,7 +164,7 @@ struct TimelineAxis {
         case minutes = "min"
         case hours = "h"
 
-        /// The length of the unit in seconds.
+        /// In seconds.
         var length: Double {
             switch self {
             case .microseconds: 1e-6
@@ -181,7 +177,7 @@ struct TimelineAxis {
     }
 
     private let start: Duration
-    /// The length of the axis in seconds; more than 0.
+    /// In seconds; more than 0.
     private let span: Double
     private let unit: Unit
     let left: Double
@@ -206,7 +202,7 @@ struct TimelineAxis {
         left + width * ((time - start) / .seconds(1)) / span
     }
 
-    /// Returns about `count` round times, in steps of 1, 2 or 5 times a power of ten of the unit.
+    /// About `count` round times, in steps of 1, 2 or 5 times a power of ten of the unit.
     func ticks(_ count: Int = 10) -> [(x: Double, label: String)] {
         let rough = span / unit.length / Double(count)
         var power = 1.0
@@ -219,7 +215,6 @@ struct TimelineAxis {
         }
     }
 
-    /// Returns a length of time as text, in a unit that suits it.
     static func text(_ duration: Duration) -> String {
         let seconds = duration / .seconds(1)
         return switch seconds {

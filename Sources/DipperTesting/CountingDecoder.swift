@@ -1,9 +1,8 @@
 import Dipper
 import Foundation
 
-/// A decoder that counts its decodes, and that a test can hold up and make fail.
-///
-/// The decoder wraps another one, or makes pictures itself. Register it with the codecs of a cache:
+/// A decoder that counts its decodes, and that a test can hold up and make fail. It wraps another decoder, or makes
+/// pictures itself.
 ///
 /// ```swift
 /// let decoder = CountingDecoder(isHeld: true)
@@ -20,7 +19,6 @@ import Foundation
 public final class CountingDecoder: ImageDecoder {
     private struct State {
         var decodes = 0
-        /// The errors of the next decodes.
         var failures: [DipperError] = []
     }
 
@@ -28,26 +26,21 @@ public final class CountingDecoder: ImageDecoder {
     private let door: Door?
     private let state = WatchedState(State())
 
-    /// Creates a decoder that passes its work on to another one, by default to that for PNG.
-    /// - Parameters:
-    ///   - decoder: the decoder that reads the files.
-    ///   - isHeld: whether each decode waits until the test releases it.
+    /// Creates a decoder that passes its work on to another one. With `isHeld`, each decode waits until the test
+    /// releases it.
     public init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
         self.decoder = decoder
         door = isHeld ? Door() : nil
     }
 
-    /// Creates a decoder that makes a white picture of any bytes that no known format begins with, so that a test
-    /// needs no files.
+    /// Creates a decoder that makes a white picture of any bytes that no known format begins with, so that a test needs
+    /// no files. If a target is set, for example by `.downsample(width:height:)`, the picture has the size that follows
+    /// from it.
     ///
     /// ```swift
     /// configuration.codecs.register(CountingDecoder(making: PixelSize(width: 4_000, height: 3_000)))
     /// transport.script(url, [.body(Data("a photograph".utf8))])
     /// ```
-    /// - Parameters:
-    ///   - size: the size of the picture. If a target is set, for example by `.downsample(width:height:)`, the picture has the size that
-    ///     follows from the target.
-    ///   - isHeld: whether each decode waits until the test releases it.
     public convenience init(making size: PixelSize, isHeld: Bool = false) {
         self.init(PictureMaker(size: size), isHeld: isHeld)
     }
@@ -58,8 +51,7 @@ public final class CountingDecoder: ImageDecoder {
     public var decodes: Int { state.value.decodes }
 
     /// Returns as soon as at least `count` decodes have begun.
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout` if there are fewer in time, or if the task is cancelled.
+    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForDecodes(
         _ count: Int, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
@@ -68,16 +60,13 @@ public final class CountingDecoder: ImageDecoder {
         }
     }
 
-    /// Makes the next decodes fail: those that are held, or the next ones.
-    /// - Parameters:
-    ///   - count: the number of decodes that fail.
-    ///   - error: the error that each of them throws.
+    /// Makes `count` decodes fail with an error: those that are held, or the next ones.
     public func failNext(_ count: Int = 1, with error: DipperError = .undecodable) {
         state.update { $0.failures += Array(repeating: error, count: count) }
     }
 
-    /// Lets `count` decodes continue: those that are held, or the next ones. Without effect on a decoder that does
-    /// not hold its decodes.
+    /// Lets `count` decodes continue: those that are held, or the next ones. Without effect on a decoder that holds
+    /// none.
     public func release(_ count: Int = 1) { door?.open(count) }
 
     /// Lets all decodes continue, those that are held and all later ones.
@@ -104,7 +93,6 @@ public final class CountingDecoder: ImageDecoder {
     }
 }
 
-/// A decoder that makes white pictures of one size.
 private struct PictureMaker: ImageDecoder {
     let size: PixelSize
 

@@ -42,7 +42,7 @@ public final class FailingDisk: Sendable {
     }
 
     private struct State {
-        /// The numbers of the errors (`errno`) with which operations fail.
+        /// As `errno`.
         var errors: [Operation: Int32] = [:]
         var holds: Set<Operation> = []
         var held = 0
@@ -56,10 +56,6 @@ public final class FailingDisk: Sendable {
     public init() {}
 
     /// Makes a cache that is created with the configuration use this disk. Without effect on a cache without a folder.
-    ///
-    /// ```swift
-    /// disk.attach(to: &configuration.data)        // of an image cache
-    /// ```
     public func attach(to configuration: inout DataCache.Configuration) { configuration.diskFaults = self }
 
     /// Makes operations fail from now on, in place of an earlier fault.
@@ -89,8 +85,7 @@ public final class FailingDisk: Sendable {
     public var refusals: Int { state.value.refusals }
 
     /// Returns as soon as at least `count` operations have failed.
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout` if fewer fail in time, or if the task is cancelled.
+    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForRefusals(
         _ count: Int, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
@@ -124,8 +119,7 @@ public final class FailingDisk: Sendable {
     public var held: Int { state.value.held }
 
     /// Returns as soon as at least `count` operations are held.
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout` if there are fewer in time, or if the task is cancelled.
+    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForHeld(_ count: Int, within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) {
         try await state.wait(within: limit, until: { $0.held >= count }) {
             "\($0.held) of \(count) operations of the disk were held"

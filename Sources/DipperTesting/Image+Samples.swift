@@ -2,31 +2,18 @@ import Dipper
 import Foundation
 
 extension Image {
-    /// Returns a picture of one colour.
+    /// Returns a picture of one colour, of a width and a height in pixels above zero.
     ///
     /// ```swift
     /// let red = Image.filled(with: Color(hex: 0xff0000), 40, 30)
     /// #expect(red[0, 0] == Color(hex: 0xff0000).premultiplied)
     /// ```
-    /// - Parameters:
-    ///   - color: the colour of every pixel.
-    ///   - width: the width in pixels, above zero.
-    ///   - height: the height in pixels, above zero.
     public static func filled(with color: Color, _ width: Int = 16, _ height: Int = 12) -> Image {
         Image(width, height, [SIMD4<UInt8>](repeating: color.premultiplied, count: width * height))
     }
 
-    /// Returns a picture with a pattern. The same arguments give the same pixels, and another seed gives other pixels.
-    ///
-    /// ```swift
-    /// let old = Image.sample(seed: 1)
-    /// let new = Image.sample(seed: 2)
-    /// ```
-    /// - Parameters:
-    ///   - width: the width in pixels, above zero.
-    ///   - height: the height in pixels, above zero.
-    ///   - seed: a number that decides the colours. In an opaque picture it is the blue of every pixel.
-    ///   - alpha: the alpha of every pixel.
+    /// Returns a picture with a pattern, of a width and a height in pixels above zero. The same arguments give the same
+    /// pixels, and another seed gives other pixels: in an opaque picture it is the blue of every pixel.
     public static func sample(_ width: Int = 16, _ height: Int = 12, seed: UInt8 = 1, alpha: UInt8 = 255) -> Image {
         let pixels = (0..<width * height).map { index in
             let value = UInt8(truncatingIfNeeded: index &* 7 &+ Int(seed) &* 31)
@@ -56,10 +43,8 @@ extension ScriptedTransport.Step {
     /// ```swift
     /// try transport.script(url, [.status(503), .image(.sample())])
     /// ```
-    /// - Parameters:
-    ///   - image: the picture.
-    ///   - format: a format that the package writes: PNG and JPEG, which are always built, or an optional format.
-    ///   - headers: further header fields.
+    /// - Parameter format: a format that the package writes: PNG and JPEG, which are always built, or an optional
+    ///   format.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
     public static func image(
         _ image: Image, as format: ImageFormat = .png, headers: HTTPHeaders = [:]
@@ -78,7 +63,6 @@ extension ScriptedTransport.Step {
     ///   - frames: at least one, all of one size.
     ///   - loopCount: the number of times the animation plays; 0 for endlessly.
     ///   - format: a format with animations that the package was built with: GIF or WebP.
-    ///   - headers: further header fields.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
     public static func animation(
         _ frames: [AnimationFrame], loopCount: Int = 0, as format: ImageFormat = .gif, headers: HTTPHeaders = [:]

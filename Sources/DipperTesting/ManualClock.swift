@@ -13,12 +13,9 @@ import Synchronization
 /// clock.advance(by: .seconds(30))         // it tries again
 /// ```
 public final class ManualClock: Clock, Sendable {
-    /// A moment on the clock.
     public struct Instant: InstantProtocol {
-        /// The time since the clock was made.
         public var offset: Duration
 
-        /// Creates a moment from the time since the clock was made.
         public init(offset: Duration) {
             self.offset = offset
         }
@@ -69,10 +66,6 @@ public final class ManualClock: Clock, Sendable {
     }
 
     /// Moves the clock on, and wakes the sleepers whose time has come.
-    ///
-    /// ```swift
-    /// clock.advance(by: .milliseconds(500))
-    /// ```
     public func advance(by duration: Duration) {
         let due = state.update { state in
             state.now = state.now.advanced(by: duration)
@@ -100,16 +93,14 @@ public final class ManualClock: Clock, Sendable {
     /// The number of sleepers.
     public var sleeperCount: Int { state.value.sleepers.count }
 
-    /// Returns as soon as there are at least `count` sleepers.
+    /// Returns as soon as there are at least `count` sleepers, counting only those who are to wake up within `span` of
+    /// this clock.
     ///
     /// ```swift
     /// try await clock.waitForSleepers(1)
     /// clock.advanceToNextSleeper()
     /// ```
-    /// - Parameters:
-    ///   - span: the time within which they are to wake up, of this clock; `nil` for any time.
-    ///   - limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout` if there are fewer in time, or if the task is cancelled.
+    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForSleepers(
         _ count: Int, dueWithin span: Duration? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {

@@ -5,11 +5,9 @@ import Synchronization
 ///
 /// ```swift
 /// let network = ManualNetwork(isUp: false)
-/// var configuration = DataCache.Configuration()
 /// configuration.networkMonitor = network
-/// let cache = DataCache(configuration)
-/// let task = cache.getData(url)       // waits for the network
-/// network.isUp = true                 // can be fetched now
+/// let task = DataCache(configuration).getData(url)       // waits for the network
+/// network.isUp = true                                    // can be fetched now
 /// ```
 public final class ManualNetwork: NetworkMonitor {
     private struct State: Equatable {
@@ -32,10 +30,6 @@ public final class ManualNetwork: NetworkMonitor {
     }
 
     /// Makes one host unreachable, or reachable again, while the network is up.
-    ///
-    /// ```swift
-    /// network.setReachable(false, host: "example.org")
-    /// ```
     public func setReachable(_ isReachable: Bool, host: String) {
         state.change { state in
             state.unreachableHosts.remove(host)
@@ -46,10 +40,6 @@ public final class ManualNetwork: NetworkMonitor {
     public var conditions: NetworkConditions { state.value.conditions }
 
     /// Sets the conditions of the network, and calls the observers if the conditions change.
-    ///
-    /// ```swift
-    /// network.setConditions(NetworkConditions(isConstrained: true))
-    /// ```
     public func setConditions(_ conditions: NetworkConditions) { state.change { $0.conditions = conditions } }
 
     public func canReach(_ host: String) -> Bool {
@@ -64,10 +54,8 @@ public final class ManualNetwork: NetworkMonitor {
 ///
 /// ```swift
 /// let pressure = ManualMemoryPressure()
-/// var configuration = DataCache.Configuration()
 /// configuration.memoryPressure = pressure
 /// let cache = DataCache(configuration)
-/// try cache.addData(Data("here".utf8), for: url)
 /// pressure.level = .severe        // the memory tier is empty now
 /// ```
 public final class ManualMemoryPressure: MemoryPressureMonitor {
@@ -90,7 +78,7 @@ public final class ManualMemoryPressure: MemoryPressureMonitor {
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { state.observe(onChange) }
 }
 
-/// A state that a test sets. After each change its observers are called, before the change returns.
+/// After each change the observers are called, before the change returns.
 private final class ObservedState<State: Equatable & Sendable>: Sendable {
     private struct Contents {
         var state: State

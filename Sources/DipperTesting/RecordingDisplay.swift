@@ -98,11 +98,9 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
         _ = state.update { exchange(&$0.onShow, with: react) }
     }
 
-    /// Returns the next event that meets a condition, and waits for it if it is not recorded yet.
-    ///
-    /// Each call continues after the event that the call before has returned. One task at a time may wait.
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout` if there is none in time, or if the task is cancelled.
+    /// Returns the next event that meets a condition, and waits for it if it is not recorded yet. Each call continues
+    /// after the event that the call before has returned. One task at a time may wait.
+    /// - Throws: `WaitTimeout` if there is none within the limit, of the real clock, or if the task is cancelled.
     @discardableResult
     public func nextEvent(
         within limit: Duration = WaitTimeout.standard, where isWanted: @Sendable (Event) -> Bool = { _ in true }
@@ -124,11 +122,9 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
     }
 
     /// Returns the next picture that is shown, and waits for it if it is not recorded yet. Placeholders, previews and
-    /// the later frames of an animation are skipped.
-    ///
-    /// Each call continues after the picture that the call before has returned. One task at a time may wait.
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout` if there is none in time, or if the task is cancelled.
+    /// the later frames of an animation are skipped. Each call continues after the picture that the call before has
+    /// returned. One task at a time may wait.
+    /// - Throws: `WaitTimeout` if there is none within the limit, of the real clock, or if the task is cancelled.
     @discardableResult
     public func nextImage(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) -> Image {
         while true {

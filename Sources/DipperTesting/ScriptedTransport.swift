@@ -43,7 +43,6 @@ public final class ScriptedTransport: Transport {
         var open: [ScriptedTransfer] = []
         var isShutDown = false
 
-        /// The beginning of a sentence about a transfer that did not come.
         func missing(_ what: String) -> String {
             let urls = transfers.suffix(8).map(\.request.url.absoluteString).joined(separator: ", ")
             return "\(what); \(transfers.count) transfers so far\(urls.isEmpty ? "" : ": " + urls)"
@@ -56,10 +55,6 @@ public final class ScriptedTransport: Transport {
     public init() {}
 
     /// Sets the outcomes of the attempts for a URL, one after the other. The last step holds for all further attempts.
-    ///
-    /// ```swift
-    /// transport.script(url, [.failure(.connectionLost), .silence])
-    /// ```
     public func script(_ url: URL, _ steps: [Step]) {
         state.update { $0.scripts[url] = steps }
     }
@@ -68,10 +63,6 @@ public final class ScriptedTransport: Transport {
     public var transfers: [ScriptedTransfer] { state.value.transfers }
 
     /// Returns the transfers of one URL.
-    ///
-    /// ```swift
-    /// print(transport.transfers(of: url).count)        // the number of requests
-    /// ```
     public func transfers(of url: URL) -> [ScriptedTransfer] { transfers.filter { $0.request.url == url } }
 
     /// Returns the next transfer without a script, and waits for one if there is none.
@@ -80,10 +71,8 @@ public final class ScriptedTransport: Transport {
     /// let task = cache.getData(url)
     /// let transfer = try await transport.nextTransfer()
     /// transfer.finish(with: Data("here".utf8))
-    /// print(try await task.value.count)
     /// ```
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout` if no transfer begins in time, or if the task is cancelled.
+    /// - Throws: `WaitTimeout` if none begins within the limit, of the real clock, or if the task is cancelled.
     public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout)
         -> ScriptedTransfer
     {
@@ -93,17 +82,9 @@ public final class ScriptedTransport: Transport {
         }
     }
 
-    /// Returns as soon as at least `count` transfers have begun, with or without a script.
-    ///
-    /// ```swift
-    /// try await transport.waitForTransfers(3)
-    /// print(transport.transfers.count)        // 3, or more
-    /// ```
-    /// - Parameters:
-    ///   - count: the number of transfers.
-    ///   - url: the URL whose transfers count; `nil` for those of all URLs.
-    ///   - limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout` if fewer begin in time, or if the task is cancelled.
+    /// Returns as soon as at least `count` transfers have begun, with or without a script, of one URL or, with `nil`,
+    /// of all.
+    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForTransfers(
         _ count: Int, of url: URL? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
@@ -185,13 +166,9 @@ public final class ScriptedTransfer: Transfer {
     /// Returns as soon as the transfer meets a condition.
     ///
     /// ```swift
-    /// cache.getData(otherURL)
     /// try await transfer.wait { $0.isThrottled }      // a prefetch is held back for urgent work
     /// ```
-    /// - Parameters:
-    ///   - limit: the time after which the wait fails, of the real clock.
-    ///   - isMet: the condition on ``isThrottled``, ``queue`` and ``isCancelled``.
-    /// - Throws: `WaitTimeout` if the condition does not hold in time, or if the task is cancelled.
+    /// - Throws: `WaitTimeout` if it does not within the limit, of the real clock, or if the task is cancelled.
     public func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Standing) -> Bool
     ) async throws(WaitTimeout) {
@@ -222,10 +199,6 @@ public final class ScriptedTransfer: Transfer {
     }
 
     /// Ends the transfer with an error.
-    ///
-    /// ```swift
-    /// transfer.fail(with: .timedOut)
-    /// ```
     public func fail(with error: DipperError) { end(.failure(error)) }
 
     /// Ends the transfer with an error after the given part of the answer. Without effect on a transfer that has ended.

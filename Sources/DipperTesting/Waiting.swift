@@ -5,19 +5,13 @@ import Synchronization
 
 extension DataCache {
     /// Returns when nothing is left to do, as ``DipperData/DataCache/idle()``, and fails if that takes too long.
-    ///
-    /// ```swift
-    /// try await cache.idle(within: .seconds(5))
-    /// ```
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout`, with the numbers of fetches that run and wait.
+    /// - Throws: `WaitTimeout` after the limit, of the real clock, with the numbers of fetches that run and wait.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
         try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(queueCounts)" }
     }
 }
 
 extension WaitTimeout {
-    /// Runs an action until its end or until the time is over.
     static func limit(
         _ limit: Duration, _ action: @escaping @Sendable () async -> Void, orFail failure: () -> String
     ) async throws(WaitTimeout) {
@@ -36,12 +30,7 @@ extension WaitTimeout {
 
 extension ImageCache {
     /// Returns when nothing is left to do, as ``Dipper/ImageCache/idle()``, and fails if that takes too long.
-    ///
-    /// ```swift
-    /// try await cache.idle(within: .seconds(5))
-    /// ```
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
-    /// - Throws: `WaitTimeout`, with the numbers of fetches that run and wait.
+    /// - Throws: `WaitTimeout` after the limit, of the real clock, with the numbers of fetches that run and wait.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
         try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(data.queueCounts)" }
     }
@@ -102,10 +91,9 @@ package final class WatchedState<Value: Sendable>: Sendable {
 
     /// Waits until a condition on the state holds.
     /// - Parameters:
-    ///   - limit: the time after which the wait fails, of the real clock.
     ///   - isMet: the condition, which is called under the lock: it may read its argument and nothing else.
     ///   - failure: the sentence of the error: what did not happen, without the time.
-    /// - Throws: `WaitTimeout` if the condition does not hold in time, or if the task is cancelled.
+    /// - Throws: `WaitTimeout` if it does not hold within the limit, of the real clock, or if the task is cancelled.
     package func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Value) -> Bool,
         orFail failure: @Sendable (Value) -> String = { "the state stayed \($0)" }
@@ -154,7 +142,6 @@ package final class Door: Sendable {
 
     package init() {}
 
-    /// The number of calls of ``pass()`` so far.
     package var arrivals: Int { state.value.arrivals }
 
     package func pass() {

@@ -5,9 +5,7 @@ import Synchronization
 /// A timer on an injected clock, which calls a closure once, at the time that was set last.
 final class Alarm: Sendable {
     private struct State {
-        /// The number of the latest setting.
         var number = 0
-        /// Keeps the clock from waking this alarm.
         var cancel: (@Sendable () -> Void)?
     }
 
@@ -15,13 +13,12 @@ final class Alarm: Sendable {
     private let thread: SeparateThread
     private let state = Mutex(State())
 
-    /// - Parameter thread: calls the closures, if the clock is one of the system's.
     init(_ time: TimeSource, on thread: SeparateThread = SeparateThread()) {
         self.time = time
         self.thread = thread
     }
 
-    /// Calls a closure at a time, in place of the closure that was set before.
+    /// In place of the closure that was set before.
     func set(at due: Duration, _ body: @escaping @Sendable () -> Void) {
         let number = begin()
         let cancel = time.wake(at: due, on: thread) { [weak self] in self?.ring(number, due, body) }
@@ -29,7 +26,6 @@ final class Alarm: Sendable {
         unneeded?()
     }
 
-    /// Calls no closure any more, until another one is set.
     func cancel() { _ = begin() }
 
     private func begin() -> Int {
@@ -48,14 +44,13 @@ final class Alarm: Sendable {
 }
 
 extension TimeSource {
-    /// The longest wait of a timer of Dispatch. These timers stand still while the computer sleeps, but
-    /// `ContinuousClock` goes on.
+    /// Timers of Dispatch stand still while the computer sleeps, but `ContinuousClock` goes on.
     private static let longestWait: Duration = .seconds(60)
 
     /// Calls a closure once, at a time or earlier: a long wait is given up after a minute, and the caller waits again.
+    /// Returns a closure that cancels it.
     /// - Parameter thread: calls the closure, if this is a clock of the system. Code of the program's own that follows
     ///   from the closure runs elsewhere, so that it does not hold up other timers.
-    /// - Returns: a closure that keeps it from being called.
     fileprivate func wake(
         at due: Duration, on thread: SeparateThread, _ body: @escaping @Sendable () -> Void
     ) -> @Sendable () -> Void {

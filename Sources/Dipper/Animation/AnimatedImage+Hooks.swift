@@ -10,10 +10,6 @@ extension AnimatedImage {
     }
 
     /// Calls a closure when the first frames are decoded, just before the first one is shown; once for each start.
-    ///
-    /// ```swift
-    /// player.onPrepared { bar.hide() }
-    /// ```
     @discardableResult
     public func onPrepared(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
@@ -22,10 +18,6 @@ extension AnimatedImage {
     }
 
     /// Calls a closure each time all frames have been shown, with the number of times so far.
-    ///
-    /// ```swift
-    /// player.onLoop { count in banner.show("shown \(count) times") }
-    /// ```
     @discardableResult
     public func onLoop(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ count: Int) -> Void
@@ -92,7 +84,6 @@ extension AnimatedImage {
     }
 }
 
-/// The hooks and streams of a player.
 struct AnimationHooks: Sendable {
     var frame: [@Sendable (Image, Int) -> Void] = []
     var prepared: [@Sendable () -> Void] = []
@@ -102,15 +93,14 @@ struct AnimationHooks: Sendable {
     var streams: [Int: AsyncStream<Image>.Continuation] = [:]
     private var nextStream = 0
 
-    /// Adds a stream of frames.
-    /// - Returns: the number of the stream.
+    /// Returns the number of the stream.
     mutating func add(_ stream: AsyncStream<Image>.Continuation) -> Int {
         nextStream += 1
         streams[nextStream] = stream
         return nextStream
     }
 
-    /// Takes the streams, which the caller must end when it holds no lock.
+    /// The caller must end the streams when it holds no lock.
     mutating func takeStreams() -> [AsyncStream<Image>.Continuation] {
         defer { streams = [:] }
         return Array(streams.values)
@@ -129,10 +119,8 @@ struct AnimationHooks: Sendable {
     }
 }
 
-/// The news of a player that has not been delivered yet, in order.
-///
-/// The mailbox keeps only the newest frame and the newest count of loops, for a callback queue that is blocked for
-/// long.
+/// The news of a player that has not been delivered yet, in order. Only the newest frame and the newest count of loops
+/// are kept, for a callback queue that is blocked for long.
 struct AnimationMailbox: Sendable {
     enum News: Sendable {
         case prepared
@@ -163,26 +151,23 @@ struct AnimationMailbox: Sendable {
     var isHeld = false
 
     var count: Int { news.count }
-    /// Whether the mailbox has the end of the player.
     var hasEnd: Bool { news.contains(where: \.isEnd) }
 
-    /// Adds news, in place of older news of the same kind if only the newest is kept.
-    /// - Returns: the news that was replaced. The caller must free it when it holds no lock.
+    /// Takes the place of older news of the same kind if only the newest is kept. Returns the news that was replaced,
+    /// which the caller must free when it holds no lock.
     mutating func post(_ item: News) -> News? {
         let replaced = news.firstIndex { item.replaces($0) }.map { news.remove(at: $0) }
         news.append(item)
         return replaced
     }
 
-    /// Removes all news.
-    /// - Returns: the news that was not delivered.
+    /// Returns the news that was not delivered.
     mutating func clear() -> [News] {
         defer { news = [] }
         return news
     }
 
-    /// Begins a call on the callback queue, if there is news to deliver and no other call.
-    /// - Returns: `true` if the caller must make a call on the callback queue.
+    /// Returns `true` if the caller must make a call on the callback queue: there is news to deliver and no other call.
     mutating func beginCall() -> Bool {
         guard !isOnItsWay, !isHeld, !news.isEmpty else { return false }
         isOnItsWay = true
@@ -191,8 +176,7 @@ struct AnimationMailbox: Sendable {
 
     mutating func take() -> News? { isHeld || news.isEmpty ? nil : news.removeFirst() }
 
-    /// Ends a call on the callback queue, and begins another one if there is more news.
-    /// - Returns: `true` if the caller must make another call on the callback queue.
+    /// Returns `true` if the caller must make another call on the callback queue, because there is more news.
     mutating func endCall() -> Bool {
         isOnItsWay = false
         return beginCall()

@@ -16,15 +16,11 @@ import Synchronization
 /// after which the player has finished.
 ///
 /// Hooks run on the callback queue, one at a time. A queue that was blocked receives only the newest frame. After
-/// ``stop()`` the player calls no hook. This holds strictly if ``stop()`` is called on the callback queue and that
-/// queue is serial; otherwise, a hook that is being called at that moment may still run. Releasing the player stops it;
-/// hooks that use the player should hold it weakly.
+/// ``stop()`` the player calls no hook, if ``stop()`` is called on the callback queue and that queue is serial;
+/// otherwise, a hook that is being called at that moment may still run. Releasing the player stops it; hooks that use
+/// the player should hold it weakly.
 public final class AnimatedImage: Sendable {
     /// The state of a player.
-    ///
-    /// ```swift
-    /// if player.state == .finished { player.start() }
-    /// ```
     public enum State: Sendable, Hashable {
         /// The player was not started, or was stopped.
         case stopped
@@ -48,7 +44,7 @@ public final class AnimatedImage: Sendable {
         var current: (image: Image, index: Int)
     }
 
-    /// The work to do after the lock is released.
+    /// Done after the lock is released.
     private struct Work {
         var leftovers = Leftovers()
         var source: FrameSource?
@@ -56,7 +52,7 @@ public final class AnimatedImage: Sendable {
         var isCalling = false
     }
 
-    /// The objects to end or free after the lock is released.
+    /// Ended or freed after the lock is released.
     private struct Leftovers {
         var sources: [FrameSource] = []
         var streams: [AsyncStream<Image>.Continuation] = []
@@ -78,20 +74,17 @@ public final class AnimatedImage: Sendable {
     private let scale: Double
     private let time: TimeSource
     private let alarm: Alarm
-    /// The thread of the alarms of all players.
+    /// For the alarms of all players.
     private static let alarmThread = SeparateThread()
     let player: Mutex<Player>
 
-    /// Creates a player, which ``start()`` starts.
+    /// Creates a player, which ``start()`` starts. A picture without ``Image/animation`` is shown once.
     ///
     /// ```swift
     /// let options = AnimationOptions(loop: .forever, callbackQueue: .custom { work in loop.runWhenIdle(work) })
     /// let player = AnimatedImage(image, options: options)
     ///     .onFrame { frame, _ in view.show(frame) }
     /// ```
-    /// - Parameters:
-    ///   - image: the picture to play. A picture without ``Image/animation`` is shown once.
-    ///   - options: the options with which the player plays.
     public init(_ image: Image, options: AnimationOptions = .init()) {
         self.options = options
         var first = image
@@ -123,34 +116,19 @@ public final class AnimatedImage: Sendable {
     /// Starts the player with the first frame. Has no effect while it plays. A paused player waits for ``resume()``.
     public func start() { handle { schedule, now in schedule.start(now) } }
 
-    /// Pauses the player, for example while its display is off screen: it holds its frame, and decodes nothing and
-    /// calls no hook until ``resume()``.
-    ///
-    /// The player keeps the frames that were decoded ahead.
-    ///
-    /// ```swift
-    /// player.pause()                      // the display has left the screen
-    /// player.resume()                     // the display is back
-    /// ```
+    /// Pauses the player, for example while its display is off screen: it holds its frame and the frames that were
+    /// decoded ahead, and decodes nothing and calls no hook until ``resume()``.
     public func pause() { handle { schedule, now in schedule.pause(now) } }
 
     /// Resumes the player. The frame that is shown stays for the rest of its duration; then the next frame follows.
     public func resume() { handle { schedule, now in schedule.resume(now) } }
 
-    /// Stops the player without calling a hook. It can be started again.
-    ///
-    /// The player releases the frames that were decoded ahead, and is no longer paused.
-    ///
-    /// ```swift
-    /// player.stop()
-    /// player.start()                      // from the first frame
-    /// ```
+    /// Stops the player without calling a hook, and releases the frames that were decoded ahead. ``start()`` starts it
+    /// again from the first frame, even if it was paused.
     public func stop() { handle(isEnding: true) { schedule, _ in schedule.stop() } }
 
-    /// Releases the frames that were decoded ahead, for use when memory is short; best while the player is paused.
-    ///
-    /// The player continues with the same frame. To do so it decodes all earlier frames again, once, without showing
-    /// them.
+    /// Releases the frames that were decoded ahead, for use when memory is short; best while the player is paused. The
+    /// player continues with the same frame: it decodes all earlier frames again, once, without showing them.
     ///
     /// ```swift
     /// player.pause()
@@ -190,7 +168,6 @@ public final class AnimatedImage: Sendable {
         let now = time.now()
         var work = player.withLock { player -> Work in
             var work = Work()
-            // A frame from a source that has been closed is ignored.
             guard source == nil || source === player.source else { return work }
             for action in event(&player.schedule, now) { apply(action, to: &player, &work) }
             work.leftovers.frames = player.schedule.takeDropped()
@@ -260,9 +237,8 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// Calls hooks with the news that is there. News that arrives meanwhile waits for another call, so that other work
-    /// on the queue has its turn.
-    /// - Returns: `true` if another call must be made.
+    /// News that arrives meanwhile waits for another call, so that other work on the queue has its turn. Returns `true`
+    /// if another call must be made.
     private func tell() -> Bool {
         for _ in 0..<player.withLock({ $0.mailbox.count }) {
             let (news, hooks, ending) = player.withLock { player in

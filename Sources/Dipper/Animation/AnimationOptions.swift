@@ -22,10 +22,8 @@ public struct AnimationOptions: Sendable {
 
     /// The number of times that all frames are shown.
     public var loop: LoopMode
-    /// The number of frames that are decoded ahead; at least 1.
-    ///
-    /// A player holds no more than these frames and the one that it shows. An animation that has no more frames than
-    /// this is decoded once, and not again for each loop.
+    /// The number of frames that are decoded ahead; at least 1. A player holds no more than these frames and the one
+    /// that it shows. An animation that has no more frames than this is decoded once, and not again for each loop.
     public var bufferCount: Int
     /// The rule for the durations of frames.
     public var delays: FrameDelays
@@ -50,7 +48,7 @@ public struct AnimationOptions: Sendable {
         self.callbackQueue = callbackQueue
     }
 
-    /// Returns the number of times that all frames of an animation are shown; `nil` for no limit.
+    /// `nil` for no limit.
     func passes(of animation: ImageAnimation?) -> Int? {
         guard let animation else { return 1 }
         return switch loop {
@@ -63,10 +61,6 @@ public struct AnimationOptions: Sendable {
 }
 
 /// The rule for how long each frame is shown. Decoders report the durations that the file has.
-///
-/// ```swift
-/// let player = AnimatedImage(image, options: AnimationOptions(delays: .atLeast(.milliseconds(20))))
-/// ```
 public enum FrameDelays: Sendable, Hashable {
     /// The rule of browsers: a duration of 10 ms or less counts as 100 ms.
     // Files with such durations were made for viewers that could not keep up. The rule is that of Firefox
@@ -77,10 +71,9 @@ public enum FrameDelays: Sendable, Hashable {
     /// The duration in the file, but at least the given duration and at least 1 ms.
     case atLeast(Duration)
 
-    /// The longest duration that a frame is shown. Longer ones would leave the range of clocks.
+    /// Longer durations would leave the range of clocks.
     private static let longest = Duration.seconds(1_000_000)
 
-    /// Returns how long a frame is shown whose file has a given duration.
     func delay(of duration: Duration) -> Duration {
         switch self {
         case .browsers: duration <= .milliseconds(10) ? .milliseconds(100) : min(duration, Self.longest)

@@ -1,7 +1,6 @@
 import DipperData
 
-/// The schedule of an animation: decides when each frame is decoded and shown. A value without clock, thread or
-/// decoder.
+/// Decides when each frame of an animation is decoded and shown. A value without clock, thread or decoder.
 ///
 /// Frames are due by a timetable that begins with the first frame. Each frame is due when the one before it has had its
 /// duration in the timetable, no matter when it was really shown, so that delays do not add up. If several decoded
@@ -9,12 +8,11 @@ import DipperData
 struct AnimationSchedule<Picture: Sendable>: Sendable {
     struct Frame: Sendable {
         let picture: Picture
-        /// The number of the frame in its pass, from 0.
+        /// The number in its pass, from 0.
         let index: Int
         let delay: Duration
     }
 
-    /// The result of decoding the next frame.
     enum Decoded: Sendable {
         case frame(Picture, delay: Duration)
         /// The pass has no more frames. The next frame is the first.
@@ -27,11 +25,9 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         case open(skipping: Int)
         /// Asks for the next frame. There is at most one such request at a time.
         case decode
-        /// Closes the source: no more frames are needed.
         case close
         case show(Frame)
         case prepared
-        /// Reports that all frames have been shown, and how often.
         case looped(Int)
         case finished
         case failed(DipperError)
@@ -56,13 +52,10 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
     /// decoder is too slow.
     static var patience: Duration { .seconds(1) }
 
-    /// The number of frames that are decoded ahead.
     private let bufferCount: Int
-    /// The number of times that all frames are shown; `nil` for no limit.
+    /// `nil` for no limit.
     private let passes: Int?
-    /// Whether the animation has few enough frames to keep all of them.
     private var fits: Bool
-    /// All frames, if they were decoded before.
     private let preloaded: [Frame]?
 
     private(set) var phase = Phase.idle
@@ -80,7 +73,6 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
     private var isDecoding = false
     private var nextDecoded = 0
     private var passesDecoded = 0
-    /// Whether nothing follows the frames that have been decoded.
     private var isExhausted = false
     /// The frames of this pass so far, if all frames can be kept.
     private var kept: [Frame]?
@@ -89,10 +81,6 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
     /// The frames that the schedule has released, which must be freed when no lock is held.
     private var dropped: [Frame] = []
 
-    /// Creates a schedule that has not started.
-    /// - Parameters:
-    ///   - frameCount: the number of frames that the file announces.
-    ///   - preloaded: all frames, if they were decoded before.
     init(
         bufferCount: Int, passes: Int?, frameCount: Int, preloaded: [(picture: Picture, delay: Duration)]? = nil
     ) {
@@ -103,7 +91,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         self.preloaded = preloaded?.enumerated().map { Frame(picture: $1.picture, index: $0, delay: $1.delay) }
     }
 
-    /// Returns the frames that the schedule has released. Must be called after each event.
+    /// Must be called after each event.
     mutating func takeDropped() -> [Frame] {
         defer { dropped = [] }
         return dropped
@@ -111,7 +99,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
 
     // MARK: Calls
 
-    /// Starts with the first frame. Has no effect while the schedule plays.
+    /// Has no effect while the schedule plays.
     mutating func start(_ now: Duration) -> [Action] {
         guard phase != .playing else { return [] }
         clear()
@@ -130,7 +118,6 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return []
     }
 
-    /// Continues the timetable where it was paused.
     mutating func resume(_ now: Duration) -> [Action] {
         guard isPaused else { return [] }
         isPaused = false
@@ -138,7 +125,6 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return proceed(now)
     }
 
-    /// Stops without reporting an end.
     mutating func stop() -> [Action] {
         let wasPlaying = phase == .playing
         clear()
@@ -147,7 +133,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return wasPlaying ? [.close] : []
     }
 
-    /// Releases all frames that were decoded ahead. They are decoded again when they are needed.
+    /// Releases the frames that were decoded ahead. They are decoded again when they are needed.
     mutating func releaseBuffer(_ now: Duration) -> [Action] {
         guard phase == .playing, preloaded == nil else { return [] }
         dropFrames()
@@ -160,7 +146,6 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
 
     // MARK: Events
 
-    /// Takes the result of decoding the frame that was requested.
     mutating func decoded(_ result: Decoded, _ now: Duration) -> [Action] {
         guard phase == .playing else { return [] }
         isDecoding = false
@@ -189,7 +174,6 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return proceed(now)
     }
 
-    /// Continues at the time that was asked for.
     mutating func woken(_ now: Duration) -> [Action] {
         if let time = wakeTime, time <= now { wakeTime = nil }
         return proceed(now)
@@ -224,7 +208,6 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return actions
     }
 
-    /// Shows and reports everything that is due.
     private mutating func advance(_ now: Duration, _ actions: inout [Action]) {
         if now - due > Self.patience { due = now }
         while due <= now, phase == .playing, let entry = takeNext() {

@@ -2,8 +2,8 @@ import DipperData
 import Synchronization
 
 /// Decodes and processes the frames of one animation in order, on threads that all players share.
-// The decoder and the position are used by one thread at a time: a player requests the next frame only when it has the
-// one before, and both pass through locks.
+// Safe to share: one thread at a time uses the decoder and the position, because a player requests the next frame only
+// when it has the one before, and both pass through locks.
 final class FrameSource: @unchecked Sendable {
     typealias Decoded = AnimationSchedule<Image>.Decoded
 
@@ -12,11 +12,10 @@ final class FrameSource: @unchecked Sendable {
         case animation(ImageAnimation)
     }
 
-    /// A small number, whatever the number of players. Each task decodes one frame, so that players take turns.
+    /// Few threads, whatever the number of players. Each task decodes one frame, so that players take turns.
     private static let threads = Workers(name: "dipper-frames", threads: 2)
 
     private let content: Content
-    /// The scale of the picture, and so of all frames.
     private let scale: Double
     private let processors: [any ImageProcessor]
     private let delays: FrameDelays
@@ -36,20 +35,18 @@ final class FrameSource: @unchecked Sendable {
         toSkip = skipping
     }
 
-    /// Tells the decoder and the processors to end. The closure does not hold the source.
+    /// Does not hold the source.
     private var isCancelled: @Sendable () -> Bool {
         { [weak self] in self?.isAbandoned.load(ordering: .relaxed) ?? true }
     }
 
-    /// The limits with which the picture was decoded.
     private var limits: DecodeLimits {
         if case .animation(let animation) = content { animation.limits } else { DecodeLimits() }
     }
 
-    /// Ends the source: frames that have not begun are not decoded, and processors are told to end.
     func abandon() { isAbandoned.store(true, ordering: .relaxed) }
 
-    /// Decodes the next frame on another thread, and delivers it. Must not be called again before the frame is there.
+    /// Must not be called again before the frame is there.
     func decodeNext(_ bring: @escaping @Sendable (Decoded) -> Void) {
         Self.threads.run { [self] in
             guard !isAbandoned.load(ordering: .relaxed) else { return }
@@ -62,8 +59,7 @@ final class FrameSource: @unchecked Sendable {
         }
     }
 
-    /// Decodes and processes the next frame, or skips it.
-    /// - Returns: `nil` if a frame was skipped.
+    /// `nil` if a frame was skipped.
     private func step() -> Decoded? {
         do throws(DipperError) {
             guard let frame = try nextFrame() else {

@@ -1,8 +1,7 @@
 import Foundation
 
-/// The decoders and encoders of picture formats. Codecs registered later are asked first.
-///
-/// A registry also decodes and encodes without a cache:
+/// The decoders and encoders of picture formats. Codecs registered later are asked first. A registry also works without
+/// a cache:
 ///
 /// ```swift
 /// let codecs = CodecRegistry.standard
@@ -16,7 +15,6 @@ public struct CodecRegistry: Sendable {
     /// Creates a registry without formats.
     ///
     /// ```swift
-    /// var configuration = ImageCache.Configuration()
     /// configuration.codecs = CodecRegistry()
     /// configuration.codecs.register(JPEGDecoder())        // the cache reads JPEG and nothing else
     /// configuration.codecs.register(JPEGEncoder())
@@ -28,10 +26,6 @@ public struct CodecRegistry: Sendable {
 
     /// A registry with all formats that the package was built with: JPEG and PNG always, GIF, WebP and AVIF by package
     /// traits.
-    ///
-    /// ```swift
-    /// if CodecRegistry.standard.readable.contains(.avif) { print("built with AVIF") }
-    /// ```
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
@@ -63,10 +57,6 @@ public struct CodecRegistry: Sendable {
     public var writable: Set<ImageFormat> { Set(encoders.map(\.format)) }
 
     /// Returns the decoder for a file, chosen by its first bytes, not by its name or media type.
-    ///
-    /// ```swift
-    /// let size = try CodecRegistry.standard.decoder(for: bytes).info(of: bytes).size
-    /// ```
     /// - Throws: `DipperError.unsupportedFormat`.
     public func decoder(for data: Data) throws(DipperError) -> any ImageDecoder {
         let start = data.prefix(Self.sniffLength)
@@ -74,8 +64,8 @@ public struct CodecRegistry: Sendable {
         throw .unsupportedFormat.with(detail: ImageFormat(sniffing: start)?.rawValue ?? "unknown bytes")
     }
 
-    /// The number of bytes that are passed to decoders to recognise a format: as many as
-    /// ``ImageFormat/init(sniffing:)`` examines, because an SVG document may begin with a long comment.
+    /// As many bytes as ``ImageFormat/init(sniffing:)`` examines, because an SVG document may begin with a long
+    /// comment.
     static let sniffLength = 4096
 
     /// Returns the encoder of a format.
@@ -93,11 +83,6 @@ public struct CodecRegistry: Sendable {
     }
 
     /// Decodes a picture. The other frames of an animation are decoded later unless the options say otherwise.
-    ///
-    /// ```swift
-    /// let target = TargetSize(PixelSize(width: 320, height: 240))
-    /// let small = try CodecRegistry.standard.decode(bytes, DecodeOptions(target: target))
-    /// ```
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`, `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func decode(_ data: Data, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
@@ -105,11 +90,6 @@ public struct CodecRegistry: Sendable {
     }
 
     /// Encodes a picture as a file of a format.
-    ///
-    /// ```swift
-    /// let file = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.7))
-    /// try file.write(to: folder.appending(path: "photo.jpg"))
-    /// ```
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no
     ///   memory.
     public func encode(

@@ -42,15 +42,13 @@ extension ImageDecoder {
     public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? { nil }
 }
 
-/// A frame decoder of a file with a known number of frames.
 protocol CountedFrames: FrameDecoder {
     var frameCount: Int { get }
     var loopCount: Int { get }
 }
 
 extension ImageDecoder {
-    /// Returns the first frame as a picture. For an animation it also has the decoder of the frames, and all frames if
-    /// the options preload them.
+    /// The picture of an animation also has the decoder of the frames, and all frames if the options preload them.
     func picture(
         _ frames: some CountedFrames, of data: Data, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
@@ -79,8 +77,7 @@ extension ImageDecoder {
         return image
     }
 
-    /// Returns all frames of an animation.
-    /// - Returns: `nil` if the frames would take more memory than allowed.
+    /// `nil` if the frames would take more memory than allowed.
     private func allFrames(
         after first: AnimationFrame, of frames: some CountedFrames, _ options: DecodeOptions
     ) throws(DipperError) -> [AnimationFrame]? {
@@ -96,10 +93,9 @@ extension ImageDecoder {
 }
 
 extension DecodeOptions {
-    /// The options for frames that are decoded on demand: without preloading, and without partial pictures.
     fileprivate var forFrames: DecodeOptions {
         var options = self
-        // The closure there is would keep the cache alive.
+        // The caller's closure would keep the cache alive.
         options.isCancelled = { false }
         options.preloadsFrames = false
         options.allowsPartial = false
@@ -108,7 +104,7 @@ extension DecodeOptions {
 }
 
 extension Data {
-    /// Calls a closure with the bytes. Foundation's `withUnsafeBytes` loses the type of the closure's error.
+    /// Foundation's `withUnsafeBytes` loses the type of the closure's error.
     func withBytes<Value>(
         _ body: (UnsafeRawBufferPointer) throws(DipperError) -> Value
     ) throws(DipperError) -> Value {

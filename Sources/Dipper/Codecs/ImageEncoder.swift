@@ -22,9 +22,8 @@ public protocol ImageEncoder: Sendable {
     /// - Parameters:
     ///   - frames: at least one, all of one size.
     ///   - loopCount: the number of times the animation plays; 0 for endlessly.
-    ///   - options: the options for each frame.
-    /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there
-    ///   is no memory.
+    /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there is
+    ///   no memory.
     func encode(_ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
 }
 
@@ -41,7 +40,6 @@ extension ImageEncoder {
 /// ```swift
 /// var options = EncodeOptions(quality: 0.7)
 /// options.background = SIMD3(0, 0, 0)                 // JPEG has no transparency
-/// let file = try CodecRegistry.standard.encode(image, as: .jpeg, options)
 /// ```
 public struct EncodeOptions: Sendable, Hashable {
     /// The quality from 0 to 1, for lossy formats: JPEG and lossy WebP.

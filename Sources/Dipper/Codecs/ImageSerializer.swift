@@ -1,9 +1,7 @@
 import Foundation
 
-/// A way to write pictures on disk.
-///
-/// The built-in serializers write only still pictures. The cache does not keep a processed animation on disk but
-/// processes it again, unless a custom serializer writes its frames.
+/// A way to write pictures on disk. The built-in serializers write only still pictures: the cache processes an
+/// animation again, unless a custom serializer writes its frames.
 ///
 /// ```swift
 /// let thumbnail = ImageRequest(url)
@@ -30,16 +28,15 @@ public struct ImageSerializer: Sendable {
         readsOriginal = true
     }
 
-    /// Creates a serializer that reads no more than the first bytes of the original.
+    /// Reads no more than the first bytes of the original.
     private init(still body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
         self.body = body
         readsOriginal = false
     }
 
     /// A serializer that writes opaque pictures made of JPEG, WebP, AVIF or HEIC as JPEG of quality 0.9, and all others
-    /// as PNG.
-    ///
-    /// JPEG takes a fraction of the size and of the work. WebP, AVIF and HEIC count as lossy, even in lossless files.
+    /// as PNG. JPEG takes a fraction of the size and of the work. WebP, AVIF and HEIC count as lossy, even in lossless
+    /// files.
     public static let automatic = ImageSerializer(still: { image, original, codecs in
         let lossy: Set<ImageFormat> = [.jpeg, .webp, .avif, .heic]
         try refuseFrames(of: image)
@@ -48,14 +45,9 @@ public struct ImageSerializer: Sendable {
             ? try codecs.encode(image, as: .jpeg, EncodeOptions(quality: 0.9)) : try codecs.encode(image, as: .png)
     })
 
-    /// A serializer that keeps only originals, byte for byte: processed pictures are processed again.
-    ///
-    /// A picture that the caller adds without its bytes has no original and is written as PNG.
-    ///
-    /// ```swift
-    /// var configuration = ImageCache.Configuration(directory: folder)
-    /// configuration.options.serializer = .original        // saves space on disk, at the expense of processor time
-    /// ```
+    /// A serializer that keeps only originals, byte for byte: processed pictures are processed again, which saves space
+    /// on disk at the expense of processor time. A picture that the caller adds without its bytes has no original and
+    /// is written as PNG.
     public static let original = ImageSerializer(still: { image, original, codecs in
         if original != nil { throw DipperError.unencodable.with(detail: "only originals are kept") }
         try refuseFrames(of: image)
@@ -65,16 +57,11 @@ public struct ImageSerializer: Sendable {
     /// A serializer that writes PNG, without loss.
     public static let png = format(.png)
 
-    /// Returns a serializer that writes JPEG, with a white background under transparent pictures.
-    /// - Parameter quality: the quality, 0…1.
+    /// Returns a serializer that writes JPEG of a quality from 0 to 1, with a white background under transparent
+    /// pictures.
     public static func jpeg(quality: Double) -> ImageSerializer { format(.jpeg, EncodeOptions(quality: quality)) }
 
     /// Returns a serializer for a format that a codec is registered for.
-    ///
-    /// ```swift
-    /// var configuration = ImageCache.Configuration(directory: folder)
-    /// configuration.options.serializer = .format(.webp, EncodeOptions(quality: 0.8))
-    /// ```
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
         ImageSerializer(still: { image, _, codecs in
             try refuseFrames(of: image)
@@ -82,7 +69,7 @@ public struct ImageSerializer: Sendable {
         })
     }
 
-    /// Throws an error for an animation, of which the file would hold only a still picture.
+    /// The file of an animation would hold only a still picture.
     private static func refuseFrames(of image: Image) throws(DipperError) {
         if image.animation != nil { throw DipperError.unencodable.with(detail: "the picture moves") }
     }

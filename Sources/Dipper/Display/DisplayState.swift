@@ -1,45 +1,33 @@
 import DipperData
 
-/// The state of one display: the content that it shows and the picture that it waits for.
-///
-/// A value that decides and does nothing: events go in, and actions come out, which the binding carries out in order on
-/// the display's queue.
+/// The state of one display: the content that it shows and the picture that it waits for. A value that decides and does
+/// nothing: events go in, and actions come out, which the binding carries out in order on the display's queue.
 struct DisplayState {
-    /// The place of the display.
     enum Presence: Sendable, Hashable, CaseIterable {
-        /// The user sees the display.
         case visible
         /// The display is on screen, but will be gone before a picture could be fetched.
         case passing
-        /// The display is off screen.
         case offScreen
         /// The display is off screen, and a list loader fetches the pictures that it will show.
         case away
     }
 
-    /// The kind of call that loads the picture.
     enum Fetch: Sendable, Hashable {
-        /// An urgent call.
         case urgent
         /// A call that only memory and disk may answer.
         case cached
-        /// A prefetch.
         case slow
     }
 
     enum Action {
-        /// Makes a call in place of the present one, which is disposed of once the new call has been made.
+        /// In place of the present call, which is disposed of once the new call has been made.
         case fetch(Fetch, disposal: DisplayOptions.Abandonment)
-        /// Moves the call to `slowQueue`.
         case demote
-        /// Disposes of a call that is no longer needed.
         case dispose(DisplayOptions.Abandonment)
         case show(DisplayContent, ImageTransition)
         case activity(DisplayActivity?)
-        /// Plays the frames of an animated picture.
         case play(Image)
         case pause, resume, stop, releaseFrames
-        /// Calls the completion of the picture that was set.
         case complete(Result<ImageResponse, DipperError>)
     }
 
@@ -53,9 +41,7 @@ struct DisplayState {
         /// A call is about to be made.
         case asking(Fetch, isNew: Bool)
         case loading(Fetch)
-        /// The picture is shown.
-        /// - Parameter isOld: whether the picture is out of date, so that it is requested again when the display is
-        ///   visible.
+        /// `isOld`: the picture is out of date, so it is requested again when the display is visible.
         case shown(moves: Bool, isOld: Bool)
     }
 
@@ -129,7 +115,7 @@ struct DisplayState {
         return actions + (isLoading ? [.dispose(disposal)] : []) + showActivity(nil) + showPlaceholder() + end
     }
 
-    /// Cancels the picture that is wanted. The display keeps what it shows.
+    /// The display keeps what it shows.
     mutating func cancel() -> [Action] {
         var actions: [Action] = []
         switch phase {
@@ -143,7 +129,6 @@ struct DisplayState {
 
     // MARK: Presence
 
-    /// Takes note that the display has moved.
     mutating func move(to new: Presence) -> [Action] {
         let old = presence
         presence = new
@@ -168,7 +153,6 @@ struct DisplayState {
         return actions
     }
 
-    /// Takes note of a change of memory pressure.
     mutating func press(_ pressure: MemoryPressure) -> [Action] {
         self.pressure = pressure
         if isReleasing { return release() }
@@ -182,7 +166,6 @@ struct DisplayState {
         return stop + [.fetch(fetch, disposal: .cancel)]
     }
 
-    /// Releases the picture that is shown.
     private mutating func release() -> [Action] {
         guard showsPicture else { return [] }
         let actions: [Action] = moves ? [.stop] : []
@@ -193,7 +176,7 @@ struct DisplayState {
 
     // MARK: News of the call
 
-    /// Takes note that the call has been made and is not answered yet.
+    /// The call has been made and is not answered yet.
     mutating func began() -> [Action] {
         guard case .asking(let fetch, let isNew) = phase else { return [] }
         phase = .loading(fetch)
@@ -208,8 +191,6 @@ struct DisplayState {
         return [.show(.preview(image), .none)]
     }
 
-    /// Updates the activity that is shown.
-    /// - Parameter change: changes the present activity.
     mutating func progress(_ change: (inout DisplayActivity) -> Void) -> [Action] {
         guard case .loading(let fetch) = phase, fetch != .cached else { return [] }
         var new = activity ?? DisplayActivity()
@@ -217,7 +198,6 @@ struct DisplayState {
         return showActivity(new)
     }
 
-    /// Takes note of the result of the call.
     mutating func end(_ result: Result<ImageResponse, DipperError>) -> [Action] {
         let fetch: Fetch
         switch phase {
@@ -262,13 +242,12 @@ struct DisplayState {
         return actions + [.complete(.success(response))]
     }
 
-    /// Takes note that a picture that was out of date has been replaced by a newer one, or confirmed.
+    /// A picture that was out of date has been replaced by a newer one, or confirmed.
     mutating func renew(_ response: ImageResponse) -> [Action] {
         guard case .shown = phase, response.source != .revalidated else { return [] }
         return show(response.image, presence == .visible ? options.transition : .none)
     }
 
-    /// Shows the next frame of the animated picture, which is due.
     mutating func advance(to frame: Image, _ index: Int) -> [Action] {
         let isShown = exchange(&repeatsFrame, with: false) && index == 0
         return moves && !isShown ? [.show(.frame(frame), .none)] : []

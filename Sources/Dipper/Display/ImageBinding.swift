@@ -17,7 +17,7 @@ public final class ImageBinding: Sendable {
     /// A closure that receives the result of a picture that was set, once.
     public typealias Completion = @Sendable @isolated(any) (Result<ImageResponse, DipperError>) -> Void
 
-    // The display is used on its own queue alone.
+    // Safe to share, because the display is used on its own queue alone.
     private struct Target: @unchecked Sendable {
         weak var display: (any ImageDisplay)?
     }
@@ -28,18 +28,16 @@ public final class ImageBinding: Sendable {
         var options: DisplayOptions
         var completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
         var task: ImageTask?
-        /// The call that was made for the picture that is being set; `nil` while no picture is being set.
+        /// The call for the picture that is being set; `nil` while no picture is being set.
         var begun: ImageTask??
         var player: AnimatedImage?
         /// The number of the latest call. News of earlier calls is ignored.
         var token = 0
-        /// The number of the latest picture that was set.
         var setting = 0
-        /// The actions that have been decided and not yet performed, from the first.
+        /// Decided and not yet performed, in order.
         var steps: ArraySlice<Step> = []
         var isPerforming = false
 
-        /// Removes the action that is performed next.
         mutating func nextStep() -> Step? {
             let next = steps.popFirst()
             if next == nil { isPerforming = false }
@@ -63,10 +61,8 @@ public final class ImageBinding: Sendable {
 
     /// Creates a binding for a display that is on screen.
     /// - Parameters:
-    ///   - display: the display that shows the pictures.
-    ///   - cache: the cache that loads the pictures.
-    ///   - queue: the serial queue on which the display is called: the main queue for a display that belongs to the main
-    ///     actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
+    ///   - queue: the serial queue on which the display is called: the main queue for a display that belongs to the
+    ///     main actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
     ///   - options: the options for pictures that are set without options.
     public init(
         _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue = .main,
@@ -104,12 +100,11 @@ public final class ImageBinding: Sendable {
     /// ```
     /// - Parameters:
     ///   - request: the request for the picture; `nil` for no picture, which shows the placeholder.
-    ///   - placeholder: the content that is shown until the picture is there.
     ///   - options: the options; `nil` for those of the binding.
-    ///   - completion: called once, on the display's queue or on its own actor, with the picture or the error: `DipperError.replaced` if
-    ///     another picture was set meanwhile, `DipperError.noSource` if there was no request.
-    /// - Returns: the call that loads the picture; `nil` if there is none, or if the method is called by the display or a
-    ///   completion, so that the call is made afterwards.
+    ///   - completion: called once, on the display's queue or on its own actor, with the picture or the error:
+    ///     `DipperError.replaced` if another picture was set meanwhile, `DipperError.noSource` if there was no request.
+    /// - Returns: the call that loads the picture; `nil` if there is none, or if the method is called by the display or
+    ///   a completion, so that the call is made afterwards.
     @discardableResult
     public func setImage(
         _ request: ImageRequest?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
@@ -159,10 +154,6 @@ public final class ImageBinding: Sendable {
     }
 
     /// Shows the picture of a URL, which may be text, in place of the present content; without a URL, the placeholder.
-    ///
-    /// ```swift
-    /// binding.setImage(photo.url, options: DisplayOptions().with(\.loadsFromDiskAtOnce, true))
-    /// ```
     @discardableResult
     public func setImage(
         _ source: (some ImageRequestConvertible)?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
@@ -171,9 +162,8 @@ public final class ImageBinding: Sendable {
         setImage(source?.imageRequest, placeholder: placeholder, options: options, then: completion)
     }
 
-    /// Shows the picture of a request, and returns when it is shown. May be called from any task.
-    ///
-    /// Cancelling the task that waits cancels the picture.
+    /// Shows the picture of a request, and returns when it is shown. May be called from any task; cancelling that task
+    /// cancels the picture.
     ///
     /// ```swift
     /// let response = try await binding.setImageAndWait(ImageRequest(url), placeholder: .color(.black))
@@ -206,7 +196,7 @@ public final class ImageBinding: Sendable {
     /// Cancels the picture that the binding waits for. The display keeps what it shows.
     public func cancel() { change { $0.cancel() } }
 
-    /// The state that a waiting task shares with its cancellation.
+    /// Shared by a waiting task and its cancellation.
     private final class Wait: Sendable {
         private let state = Mutex((isCancelled: false, setting: 0))
 
@@ -225,8 +215,8 @@ public final class ImageBinding: Sendable {
         if link.withLock({ $0.setting == setting }) { cancel() }
     }
 
-    /// The player of the animated picture that is shown, for hooks on its loops and its end; `nil` if no animation is
-    /// shown.
+    /// The player of the animated picture that is shown, for hooks on its loops and its end; `nil` without an
+    /// animation.
     ///
     /// ```swift
     /// binding.animatedImage?.onLoop { count in print("shown \(count) times") }
@@ -238,21 +228,12 @@ public final class ImageBinding: Sendable {
     /// Whether the display is on screen, as far as the binding has been told.
     public var isOnScreen: Bool { [.visible, .passing].contains(presence) }
 
-    /// Tells the binding that the display comes on screen.
-    ///
-    /// The call for the picture becomes urgent, a picture that was released is loaded again, and an animation
-    /// continues.
-    ///
-    /// ```swift
-    /// binding.didDisappear()              // the tab is hidden
-    /// binding.willAppear()                // the tab is shown again
-    /// ```
+    /// Tells the binding that the display comes on screen. The call for the picture becomes urgent, a picture that was
+    /// released is loaded again, and an animation continues.
     public func willAppear() { move(to: .visible) }
 
-    /// Tells the binding that the display has gone off screen. See ``willAppear()``.
-    ///
-    /// The call for the picture continues as a prefetch, and an animation pauses. The picture is released if the system
-    /// is short of memory.
+    /// Tells the binding that the display has gone off screen. The call for the picture continues as a prefetch, an
+    /// animation pauses, and the picture is released if the system is short of memory.
     public func didDisappear() { move(to: .offScreen) }
 
     private var presence: DisplayState.Presence { link.withLock { $0.state.presence } }
@@ -261,17 +242,16 @@ public final class ImageBinding: Sendable {
 
     func onQueue(_ work: @escaping @Sendable () -> Void) { queue.perform(work) }
 
-    /// Passes a change of memory pressure on to the display's queue. Called on any thread.
+    /// Called on any thread.
     private func press(_ level: MemoryPressure) {
         queue.perform { [weak self] in self?.change { $0.press(level) } }
     }
 
     // MARK: Actions
 
-    /// Takes note of an event and has the actions performed that follow from it. Actions that a display or a completion
-    /// causes come after those that are being performed.
-    /// - Parameter token: the number of the call that the event comes from; `nil` if the event does not come from a
-    ///   call.
+    /// Performs the actions that follow from an event. Actions that a display or a completion causes come after those
+    /// that are being performed.
+    /// - Parameter token: the number of the call that the event comes from; `nil` for other events.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
         guard target.display != nil else { return giveUp() }
         let (old, isFirst) = link.withLock { link -> (DisplayState, Bool) in
@@ -286,7 +266,7 @@ public final class ImageBinding: Sendable {
         while let step = link.withLock({ $0.nextStep() }) { perform(step) }
     }
 
-    /// Ends the call and the player, because the display is gone.
+    /// Called when the display is gone.
     private func giveUp() {
         let (task, player, completion) = link.withLock { link in
             link.token += 1
@@ -300,7 +280,7 @@ public final class ImageBinding: Sendable {
         completion?(.failure(.cancelled))
     }
 
-    /// Performs an action. A display or a completion may have set another picture since the action was decided.
+    /// A display or a completion may have set another picture since the action was decided.
     private func perform(_ step: Step) {
         let setting = step.setting
         switch step.action {

@@ -1,7 +1,5 @@
-/// An object that shows pictures: a widget, a window, a panel of lamps.
-///
-/// An ``ImageBinding`` decides what the display shows, and calls it on the display's own queue, one call after the
-/// other.
+/// An object that shows pictures: a widget, a window, a panel of lamps. An ``ImageBinding`` decides what the display
+/// shows, and calls it on the display's own queue, one call after the other.
 ///
 /// ```swift
 /// final class PhotoView: ImageDisplay {
@@ -14,19 +12,14 @@
 /// }
 /// ```
 public protocol ImageDisplay: AnyObject {
-    /// Shows new content in place of the present content.
-    ///
-    /// The binding also delivers the frames of an animation by this method, one at a time, each when it is due.
-    /// - Parameters:
-    ///   - content: the content to show.
-    ///   - transition: the way in which the new content replaces the old; a display may ignore it.
+    /// Shows new content in place of the present content. A display may ignore the transition. The frames of an
+    /// animation come by this method too, each when it is due.
     func show(_ content: DisplayContent, _ transition: ImageTransition)
 
     /// Shows that a picture is being loaded, and how much of it is there; `nil` if no picture is being loaded.
     ///
     /// ```swift
     /// func showActivity(_ activity: DisplayActivity?) {
-    ///     if activity?.isWaiting == true { banner.show("Trying again soon.") } else { banner.hide() }
     ///     if let fraction = activity?.fraction { bar.set(fraction) } else { bar.hide() }
     /// }
     /// ```
@@ -45,17 +38,6 @@ extension ImageDisplay {
 }
 
 /// The content of a display.
-///
-/// ```swift
-/// func caption(_ content: DisplayContent) -> String {
-///     switch content {
-///     case .nothing, .placeholder: "no picture yet"
-///     case .preview: "more to come"
-///     case .image, .frame: ""
-///     case .failure: "cannot be loaded"
-///     }
-/// }
-/// ```
 public enum DisplayContent: Sendable {
     /// No content.
     case nothing
@@ -119,11 +101,6 @@ public struct DisplayActivity: Sendable, Hashable {
 }
 
 /// The way in which a display replaces its content. The display carries it out.
-///
-/// ```swift
-/// let fade = DisplayOptions().with(\.transition, .fade(.milliseconds(200)))
-/// let slide = DisplayOptions().with(\.transition, .slide(from: .left, .milliseconds(300)))
-/// ```
 public enum ImageTransition: Sendable, Hashable {
     /// A side of the display.
     public enum Edge: String, Sendable, Hashable, CaseIterable { case left, right, top, bottom }
@@ -139,7 +116,6 @@ public enum ImageTransition: Sendable, Hashable {
     /// A transition that the display knows by a name.
     case custom(String, Duration)
 
-    /// The duration of the transition.
     public var duration: Duration {
         switch self {
         case .none: .zero
@@ -180,10 +156,6 @@ public struct DisplayOptions: Sendable {
     public var loadsFromDiskAtOnce = false
     /// Whether pictures without processors are decoded in the display's own size (``ImageDisplay/pixelSize``), and how
     /// pictures of other proportions are brought to it; with `nil`, the default, they keep their own size.
-    ///
-    /// ```swift
-    /// binding.setImage(photo.url, options: DisplayOptions().with(\.downsampling, .fill))
-    /// ```
     public var downsampling: TargetSize.Mode?
     /// Whether animated pictures play while the display is on screen.
     public var playsAnimations = true

@@ -5,17 +5,15 @@ import Synchronization
 /// The rows and requests of a list at one time.
 struct ListArrangement: Sendable {
     var window: ListWindow
-    /// Returns the requests for the pictures of a row.
     var requests: @Sendable (Int) -> [ImageRequest]
-    /// The number of the list's contents, which increases when its rows are replaced.
+    /// Increases when the list's rows are replaced.
     var generation = 0
 }
 
 /// The calls of a ``ListLoader``, which follow its window.
 final class ListCalls: Sendable {
-    /// The calls for one row.
     private struct Row {
-        /// The calls that have not ended.
+        /// Calls that have not ended.
         var tasks: [ImageTask] = []
         var isUrgent: Bool
         var hasFailed = false
@@ -23,10 +21,9 @@ final class ListCalls: Sendable {
         let number: Int
     }
 
-    // Used on the queue alone.
+    // Safe to share, because it is used on the queue alone.
     private final class Work: @unchecked Sendable {
         var rows: [Int: Row] = [:]
-        /// The rows with prefetches in progress.
         var prefetching: Set<Int> = []
         var arrangement: ListArrangement?
         /// The number of nearby rows that have been looked at since the last arrangement.
@@ -45,7 +42,7 @@ final class ListCalls: Sendable {
         self.maxPrefetches = maxPrefetches
     }
 
-    /// Starts, moves and cancels calls, soon, so that they match the latest arrangement.
+    /// Starts, moves and cancels calls, on the queue, so that they match the latest arrangement.
     func arrange(_ latest: @escaping @Sendable () -> ListArrangement?) {
         queue.async { [self] in
             guard let latest = latest(), !work.hasEnded else { return }

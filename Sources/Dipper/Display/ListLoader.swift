@@ -36,16 +36,8 @@ public final class ListLoader: Sendable {
     private let alarm: Alarm
 
     /// Creates a loader for a list without visible rows.
-    ///
-    /// ```swift
-    /// let list = ListLoader(cache, count: photos.count) { row in
-    ///     [ImageRequest(photos[row]).processed(by: .downsample(width: 320, height: 240))]
-    /// }
-    /// ```
     /// - Parameters:
-    ///   - cache: the cache that loads the pictures.
     ///   - count: the number of rows in the list.
-    ///   - options: the distances and limits of fetching ahead.
     ///   - clock: the clock that measures the speed of the list.
     ///   - requests: returns the requests for the pictures of a row, as its displays make them. The loader calls it on
     ///     a queue of its own, also for a moment after ``reload(count:requests:)``: the closure must hold the data that
@@ -71,7 +63,6 @@ public final class ListLoader: Sendable {
     /// queue.
     ///
     /// ```swift
-    /// list.update(visible: 120..<140)
     /// list.update(visible: 150..<170, heading: 400..<420)         // a fling that will end at row 400
     /// ```
     /// - Parameters:
@@ -84,17 +75,13 @@ public final class ListLoader: Sendable {
         awaitRest()
     }
 
-    /// Tells the loader that the list has other rows. The loader makes all calls anew.
-    ///
-    /// Displays must be attached again, or detached.
+    /// Tells the loader that the list has other rows. The loader makes all calls anew. Displays must be attached again,
+    /// or detached.
     ///
     /// ```swift
     /// list.reload(count: urls.count) { row in [ImageRequest(urls[row])] }
     /// list.update(visible: 0..<20)
     /// ```
-    /// - Parameters:
-    ///   - count: the number of new rows.
-    ///   - requests: returns the requests for the pictures of a new row.
     public func reload(count: Int, requests: @escaping @Sendable (Int) -> [ImageRequest]) {
         let old = plan.withLock { plan in
             let old = (plan.displays, plan.arrangement)
@@ -143,10 +130,9 @@ public final class ListLoader: Sendable {
 
     // MARK: Displays
 
-    /// Shows a row's picture in a display, and from now on tells the display's binding whether the row is on screen.
-    ///
-    /// The loader does this until the display is attached to another row, or detached. This method must be called on
-    /// the display's queue, which all displays of the list share.
+    /// Shows a row's picture in a display, and from now on tells the display's binding whether the row is on screen,
+    /// until the display is attached to another row, or detached. Must be called on the display's queue, which all
+    /// displays of the list share.
     ///
     /// ```swift
     /// list.attach(binding, to: 125, placeholder: .color(Color(hex: 0xe0e0e0))) { result in
@@ -154,10 +140,7 @@ public final class ListLoader: Sendable {
     /// }
     /// ```
     /// - Parameters:
-    ///   - binding: the binding of the display.
-    ///   - row: the row whose picture is shown.
     ///   - request: the request for the picture; `nil` for the first request of the row.
-    ///   - placeholder: the content that is shown until the picture is there.
     ///   - options: the options; `nil` for those of the binding.
     ///   - completion: called once, as by ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
     public func attach(
@@ -175,16 +158,12 @@ public final class ListLoader: Sendable {
     }
 
     /// Tells the loader that a display no longer shows a row. Must be called on the display's queue.
-    ///
-    /// ```swift
-    /// list.detach(binding)                // the cell waits for another row
-    /// ```
     public func detach(_ binding: ImageBinding) {
         _ = plan.withLock { $0.displays.removeValue(forKey: ObjectIdentifier(binding)) }
         binding.move(to: .away)
     }
 
-    /// Tells the bindings where their displays are. Must be called on the displays' queue.
+    /// Must be called on the displays' queue.
     private func moveDisplays() {
         for binding in bindings() {
             // Moving one display may change which rows the others show.
@@ -195,7 +174,6 @@ public final class ListLoader: Sendable {
         }
     }
 
-    /// Returns the bindings that still exist.
     private func bindings() -> [ImageBinding] {
         let all = plan.withLock { plan in plan.displays.map { (id: $0.key, binding: $0.value.binding) } }
         let gone = all.filter { $0.binding == nil }.map(\.id)
@@ -224,27 +202,21 @@ public final class ListLoader: Sendable {
 /// var options = ListOptions()
 /// options.screensAhead = 4
 /// options.maxPrefetches = 4
-/// let list = ListLoader(cache, count: photos.count, options: options) { row in [ImageRequest(photos[row])] }
 /// ```
 public struct ListOptions: Sendable, Hashable {
-    /// The distance that is prefetched in the direction in which the list moved last, in screens. A screen is the
-    /// number of visible rows.
-    ///
-    /// As long as the list has not moved, the distance on each side is half of this, or ``screensBehind`` if that is
-    /// more.
+    /// The distance that is prefetched in the direction in which the list moved last, in screens: in numbers of visible
+    /// rows. As long as the list has not moved, the distance on each side is half of this, or ``screensBehind`` if that
+    /// is more.
     public var screensAhead = 2.0
     /// The distance behind the visible rows in which rows are still fetched, in screens.
     public var screensBehind = 1.0
-    /// The shortest time for which rows of a fast list must be on screen to be fetched.
-    ///
-    /// Rows that pass faster are shown only if the cache has them: fetching them would delay the rows at which the list
-    /// comes to rest.
+    /// The shortest time for which rows of a fast list must be on screen to be fetched. Rows that pass faster are shown
+    /// only if the cache has them: fetching them would delay the rows at which the list comes to rest.
     public var minimumDwell = Duration.milliseconds(250)
     /// The time after which a list that has not been updated counts as at rest.
     public var restsAfter = Duration.milliseconds(50)
-    /// The number of rows with prefetches in progress from which on no further row is prefetched.
-    ///
-    /// A small number lets later prefetches begin where the list is by then.
+    /// The number of rows with prefetches in progress from which on no further row is prefetched. A small number lets
+    /// later prefetches begin where the list is by then.
     public var maxPrefetches = 2
 
     /// Creates the default options.

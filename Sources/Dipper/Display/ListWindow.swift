@@ -1,6 +1,4 @@
-/// The rule that decides which rows of a list are fetched, and how urgently.
-///
-/// A value that decides from the visible rows and the movement of the list, and does nothing.
+/// Decides which rows of a list are fetched, and how urgently, from the visible rows and the movement of the list.
 struct ListWindow {
     enum Rank: Sendable, Hashable {
         /// The user sees the row, or will in a moment.
@@ -13,7 +11,6 @@ struct ListWindow {
         case far
     }
 
-    /// The position of the list at one time.
     private struct Place {
         let time: Duration
         let first: Int
@@ -22,7 +19,7 @@ struct ListWindow {
     private let options: ListOptions
     private(set) var count: Int
     private(set) var visible = 0..<0
-    /// The direction in which the list moved last: 1 towards the end, -1 towards the beginning, 0 if it has not moved.
+    /// 1 towards the end, -1 towards the beginning, 0 if the list has not moved.
     private(set) var direction = 0
     /// The rows at which the list will come to rest, if they are known.
     private var destination: Range<Int>?
@@ -37,7 +34,6 @@ struct ListWindow {
 
     // MARK: Events
 
-    /// Takes note of the visible rows.
     mutating func move(to rows: Range<Int>, heading destination: Range<Int>?, at time: Duration) {
         let rows = rows.clamped(to: 0..<count)
         let distance = rows.lowerBound - visible.lowerBound
@@ -52,13 +48,11 @@ struct ListWindow {
         self.destination = destination?.clamped(to: 0..<count)
     }
 
-    /// Takes note that the list is at rest.
     mutating func rest() {
         trail = Array(trail.suffix(1))
         destination = nil
     }
 
-    /// Takes note that the list has other rows.
     mutating func reload(count: Int) {
         self.count = max(0, count)
         visible = visible.clamped(to: 0..<self.count)
@@ -132,7 +126,7 @@ struct ListWindow {
         }
     }
 
-    /// Returns a number of screens in rows, at most all rows of the list.
+    /// At most all rows of the list.
     private func rows(_ screens: Double) -> Int {
         let rows = (screens * Double(visible.count)).rounded(.up)
         return rows > 0 ? (rows < Double(count) ? Int(rows) : count) : 0

@@ -12,10 +12,6 @@ public struct Color: Sendable, Hashable {
     public let alpha: Double
 
     /// Creates a colour from components of 0 to 1. Values outside this range are clamped; NaN becomes 0.
-    ///
-    /// ```swift
-    /// let orange = Color(red: 1, green: 0.5, blue: 0)
-    /// ```
     public init(red: Double, green: Double, blue: Double, alpha: Double = 1) {
         self.red = Self.limited(red)
         self.green = Self.limited(green)
@@ -53,7 +49,7 @@ public struct Color: Sendable, Hashable {
         }.joined()
     }
 
-    /// A text that differs for any two colours: the hexadecimal digits if they are exact, else all components.
+    /// Differs for any two colours: the hexadecimal digits if they are exact, else all components.
     var identifier: String {
         let bytes = [red, green, blue, alpha].map { ($0 * 255).rounded() }
         let isWhole = zip(bytes, [red, green, blue, alpha]).allSatisfy { $0 / 255 == $1 }

@@ -3,32 +3,31 @@ import Foundation
 import Synchronization
 
 /// A conversion of colours from an ICC profile to sRGB, by Little CMS with the perceptual intent.
-// The transform has no cache and does not change after its creation, so several threads may use it at once.
+// Safe to share: the transform has no cache and does not change after its creation.
 final class ColorTransform: @unchecked Sendable {
-    /// The colours of a picture before the decoder converts them to RGBA.
+    /// Before the decoder converts the colours to RGBA.
     enum Source: Hashable {
         case grey
         case rgb
-        /// Cyan, magenta, yellow and black; if `isInverted`, the bytes are 255 minus the ink.
+        /// If `isInverted`, the bytes are 255 minus the ink.
         case cmyk(isInverted: Bool)
     }
 
-    /// The size, in bytes, above which a profile is ignored.
+    /// In bytes. A larger profile is ignored.
     static let largestProfile = 8 << 20
 
     private enum Work {
         case rgb(cmsHTRANSFORM)
         case cmyk(cmsHTRANSFORM)
-        /// A table with red, green and blue for each grey.
+        /// A colour for each grey.
         case grey([SIMD4<UInt8>])
     }
 
     private let work: Work
     private let context: cmsContext
 
-    /// Creates the transform from a profile to sRGB.
-    /// - Returns: `nil` if the profile is broken, too large, or for other colours than the picture's, and `nil` if it
-    ///   is sRGB itself, so that no conversion is needed.
+    /// `nil` if the profile is broken, too large, for other colours than the picture's, or sRGB itself, so that no
+    /// conversion is needed.
     convenience init?(icc: Data, for source: Source = .rgb) {
         // A context for each transform needs no lock while profiles are read.
         guard icc.count <= Self.largestProfile, let context = cmsCreateContext(nil, nil) else { return nil }
@@ -53,7 +52,7 @@ final class ColorTransform: @unchecked Sendable {
         cmsDeleteContext(context)
     }
 
-    /// Whether the transform takes CMYK instead of RGBA: see ``apply(toCMYK:pixels:)``.
+    /// Whether ``apply(toCMYK:pixels:)`` must be called in place of ``apply(to:pixels:isOpaque:)``.
     var takesCMYK: Bool {
         if case .cmyk = work { true } else { false }
     }
@@ -133,7 +132,7 @@ extension ColorTransform {
         }
     }
 
-    /// Pixel layouts of Little CMS, which lcms2.h defines with nested macros that Swift cannot import.
+    /// lcms2.h defines the layouts with nested macros that Swift cannot import.
     private enum Layout {
         static let grey = colorSpace(PT_GRAY) | channels(1) | byte
         static let rgba = colorSpace(PT_RGB) | UInt32(1 << 7) | channels(3) | byte
@@ -145,8 +144,8 @@ extension ColorTransform {
         private static func colorSpace(_ space: Int32) -> UInt32 { UInt32(space) << 16 }
     }
 
-    /// Returns whether the transform changes no colour of a sample by more than one step, as with the many profiles
-    /// that describe sRGB.
+    /// Whether the transform changes no colour of a sample by more than one step, as with the many profiles that
+    /// describe sRGB.
     private func changesNothing(of source: Source) -> Bool {
         if takesCMYK { return false }
         var colors = (0...255).map { SIMD4<UInt8>(UInt8($0), UInt8($0), UInt8($0), 255) }
@@ -187,8 +186,7 @@ private enum Alpha {
 }
 
 extension ColorTransform {
-    /// Returns the transform of a profile as ``init(icc:for:)`` creates it, from a cache of the 16 used last: many
-    /// pictures have the same profile.
+    /// Returns ``init(icc:for:)`` from a cache of the 16 transforms used last: many pictures have the same profile.
     static func shared(icc: Data, for source: Source = .rgb) -> ColorTransform? {
         guard !icc.isEmpty, icc.count <= largestProfile else { return nil }
         let key = Key(icc, source)
@@ -226,7 +224,7 @@ extension ColorTransform {
 
     private struct Entry {
         let key: Key
-        /// The transform; `nil` if the colours need no conversion or the profile cannot be used.
+        /// `nil` if the colours need no conversion or the profile cannot be used.
         let transform: ColorTransform?
     }
 
@@ -242,8 +240,7 @@ extension ColorTransform {
             return entry
         }
 
-        /// Inserts an entry at the front.
-        /// - Returns: the entry that it displaces, which the caller releases outside the lock.
+        /// Returns the entry that it displaces, which the caller releases outside the lock.
         mutating func insert(_ entry: Entry) -> Entry? {
             if transform(for: entry.key) != nil { return nil }
             entries.insert(entry, at: 0)

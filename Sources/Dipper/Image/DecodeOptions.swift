@@ -15,8 +15,8 @@ public struct DecodeOptions: Sendable {
     public var firstFrameOnly = false
     /// Whether to decode all frames of an animation at once.
     public var preloadsFrames = false
-    /// Whether a file that ends too early is decoded as far as it goes. The rest of the picture is then transparent, or
-    /// coarse in a progressive picture. Otherwise such a file is an error.
+    /// Whether a file that ends too early is decoded as far as it goes; otherwise it is an error. The rest of the
+    /// picture is then transparent, or coarse in a progressive picture.
     public var allowsPartial = false
     /// The limits on what one decode may use.
     public var limits = DecodeLimits()
@@ -32,13 +32,12 @@ public struct DecodeOptions: Sendable {
         self.target = target
     }
 
-    /// Throws an error if the decode was cancelled. Decoders call this method every few rows.
-    /// - Throws: `DipperError.cancelled`.
+    /// Throws `DipperError.cancelled` if the decode was cancelled. Decoders call this method every few rows.
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }
     }
 
-    /// Returns the size to decode to, before the orientation is applied.
+    /// The size to decode to, before the orientation is applied.
     func storedTarget(for stored: PixelSize, _ orientation: Orientation) -> PixelSize {
         guard let target else { return stored }
         return orientation.applied(to: target.size(for: orientation.applied(to: stored)))
@@ -48,11 +47,8 @@ public struct DecodeOptions: Sendable {
 /// Limits on the resources that one picture may use, checked before memory is allocated.
 ///
 /// ```swift
-/// var limits = DecodeLimits()
-/// limits.pixels = 50_000_000
-/// limits.bytes = 256 << 20
-/// var configuration = ImageCache.Configuration()
-/// configuration.limits = limits
+/// configuration.limits.pixels = 50_000_000
+/// configuration.limits.bytes = 256 << 20
 /// ```
 public struct DecodeLimits: Sendable, Hashable {
     /// The largest number of pixels of the stored picture, even if it is decoded to a smaller size.
@@ -66,11 +62,6 @@ public struct DecodeLimits: Sendable, Hashable {
     public init() {}
 
     /// Checks the size and the number of frames that a header announces.
-    ///
-    /// ```swift
-    /// let info = try ImageInfo(bytes)
-    /// if let size = info.size { try DecodeLimits().check(size, frames: info.frameCount) }
-    /// ```
     /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge` above the limits.
     public func check(_ size: PixelSize, frames: Int = 1) throws(DipperError) {
         guard !size.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
@@ -79,14 +70,12 @@ public struct DecodeLimits: Sendable, Hashable {
         guard frames <= self.frames else { throw .imageTooLarge.with(detail: "\(frames) frames") }
     }
 
-    /// Checks an amount of memory, in bytes, before it is allocated.
-    /// - Throws: `DipperError.imageTooLarge`.
+    /// Checks an amount of memory, in bytes, before it is allocated. Throws `DipperError.imageTooLarge`.
     public func check(bytes count: Int) throws(DipperError) {
         guard count <= bytes else { throw .imageTooLarge.with(detail: "\(count) bytes") }
     }
 
-    /// Checks the memory of a picture with four bytes for each pixel.
-    /// - Throws: `DipperError.imageTooLarge`.
+    /// Four bytes for each pixel. Throws `DipperError.imageTooLarge`.
     func checkMemory(_ size: PixelSize) throws(DipperError) {
         let (count, overflows) = size.width.multipliedReportingOverflow(by: size.height)
         guard !overflows, count <= Int.max / 4 else { throw .imageTooLarge.with(detail: "\(size) pixels") }

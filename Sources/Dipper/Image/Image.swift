@@ -51,8 +51,7 @@ public struct Image: Sendable {
     /// decoded ahead.
     public var byteCount: Int { rowStride * height + (animation?.byteCount ?? 0) }
 
-    /// The memory that the picture uses, in bytes, including the padding of pixels to whole pages. Memory limits count
-    /// this value.
+    /// In bytes, including the padding of pixels to whole pages. Memory limits count this value.
     var footprint: Int { storage.capacity + (animation?.footprint ?? 0) }
 
     /// Calls a closure with the pixels: `height` rows of ``rowStride`` bytes, each beginning with `width` pixels of
@@ -69,7 +68,6 @@ public struct Image: Sendable {
         try body(storage.bytes)
     }
 
-    /// Returns a picture with the same pixels and another ``scale``.
     func at(scale: Double) -> Image {
         var image = self
         image.scale = scale
@@ -77,11 +75,6 @@ public struct Image: Sendable {
     }
 
     /// The pixel at a position: red, green, blue and alpha, with the colours multiplied by alpha.
-    ///
-    /// ```swift
-    /// let corner = image[0, 0]
-    /// print("red \(corner.x), green \(corner.y), blue \(corner.z), alpha \(corner.w)")
-    /// ```
     public subscript(x: Int, y: Int) -> SIMD4<UInt8> {
         precondition(x >= 0 && x < width && y >= 0 && y < height, "The pixel is inside the picture.")
         return storage.bytes.loadUnaligned(fromByteOffset: y * rowStride + x * 4, as: SIMD4<UInt8>.self)

@@ -5,8 +5,8 @@
 /// if let animation = image.animation, animation.loopCount == 0 { print(animation.frameCount, "frames, for ever") }
 /// ```
 public final class ImageAnimation: Sendable {
-    /// A function that creates a decoder at the first frame, bound by limits. Decoding and processing end when the
-    /// closure passed to it returns `true`.
+    /// Creates a decoder at the first frame, bound by limits. Decoding and processing end when the closure passed to it
+    /// returns `true`.
     typealias MakeDecoder =
         @Sendable (DecodeLimits, @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder
 
@@ -16,9 +16,8 @@ public final class ImageAnimation: Sendable {
     public let loopCount: Int
     /// All frames, if they were decoded ahead; otherwise `nil`.
     public let preloaded: [AnimationFrame]?
-    /// The limits that apply to decoding and processing each frame.
     let limits: DecodeLimits
-    /// The size of the encoded file, which the animation keeps in memory, in bytes.
+    /// In bytes: the animation keeps the encoded file in memory.
     private let fileSize: Int
     private let makeDecoder: MakeDecoder
 
@@ -39,7 +38,7 @@ public final class ImageAnimation: Sendable {
         fileSize + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
-    /// The value of ``byteCount``, including the padding of pixels to whole pages.
+    /// Including the padding of pixels to whole pages.
     var footprint: Int {
         fileSize + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.footprint } ?? 0)
     }
@@ -57,8 +56,7 @@ public final class ImageAnimation: Sendable {
         try makeFrameDecoder(isCancelled: { false })
     }
 
-    /// Creates a decoder of the frames, from the first, that the caller can cancel.
-    /// - Parameter isCancelled: returns `true` to end decoding and processing.
+    /// Decoding and processing end when the closure returns `true`.
     func makeFrameDecoder(isCancelled: @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder {
         try makeDecoder(limits, isCancelled)
     }
@@ -84,7 +82,6 @@ public final class ImageAnimation: Sendable {
 /// One frame of an animation as it is displayed: the pixels it draws, over those that earlier frames left.
 ///
 /// ```swift
-/// let mirrored = try ImageProcessors.Flip.horizontal.process(image, ProcessingContext())
 /// let frames = [image, mirrored].map { AnimationFrame(image: $0, duration: .milliseconds(500)) }
 /// let file = try CodecRegistry.standard.encoder(for: .gif).encode(frames, loopCount: 0, EncodeOptions())
 /// ```
@@ -108,7 +105,6 @@ public protocol FrameDecoder: AnyObject {
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`, `DipperError.cancelled`; the errors of
     ///   processors.
     func next() throws(DipperError) -> AnimationFrame?
-    /// Restarts at the first frame.
-    /// - Throws: `DipperError.undecodable`.
+    /// Restarts at the first frame. Throws `DipperError.undecodable`.
     func rewind() throws(DipperError)
 }

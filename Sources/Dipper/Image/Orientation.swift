@@ -34,23 +34,21 @@ public enum Orientation: Int, Sendable, Hashable, CaseIterable {
     public func applied(to size: PixelSize) -> PixelSize { isTransposing ? size.transposed : size }
 }
 
-/// A writer that receives rows in stored order and places each pixel where it is displayed.
-///
-/// Rows that need rotating are collected in a band of a few rows, so that the result is written in whole cache lines.
+/// Receives rows in stored order and places each pixel where it is displayed. Rows that need rotating are collected in
+/// a band of a few rows, so that the result is written in whole cache lines.
 struct OrientedRows: ~Copyable {
     private let stored: PixelSize
     private let orientation: Orientation
     private let buffer: PixelBuffer
     private let band: PixelScratch?
-    /// The number of rows written to the result or to the band.
+    /// Written to the result or to the band.
     private(set) var committed = 0
     private var inBand = 0
 
     /// Sixteen pixels fill a cache line; more rows save page table look-ups.
     private static let bandRows = 32
 
-    /// Creates a writer and allocates the result.
-    /// - Parameter stored: the size before the orientation is applied.
+    /// `stored` is the size before the orientation is applied.
     init(_ stored: PixelSize, _ orientation: Orientation) throws(DipperError) {
         // Calls that may throw come before the assignments: a partly initialized noncopyable value cannot be destroyed.
         let band = orientation == .up ? nil : try PixelScratch(byteCount: Self.bandBytes(stored, orientation))
@@ -61,12 +59,12 @@ struct OrientedRows: ~Copyable {
         self.band = band
     }
 
-    /// Returns the memory needed in addition to the result, in bytes.
+    /// In bytes, in addition to the result.
     static func bandBytes(_ stored: PixelSize, _ orientation: Orientation) -> Int {
         orientation == .up ? 0 : stored.width * 4 * min(bandRows, stored.height)
     }
 
-    /// Returns memory for the next rows, without gaps: for at least one row unless all rows have been committed.
+    /// Without gaps: for at least one row unless all rows have been committed.
     func memory(rows: Int) -> (base: UnsafeMutableRawPointer, rows: Int) {
         let rest = stored.height - committed
         if let band {
@@ -93,7 +91,7 @@ struct OrientedRows: ~Copyable {
         }
     }
 
-    /// Returns the result. All rows must have been committed.
+    /// All rows must have been committed.
     consuming func finish() -> PixelBuffer {
         precondition(committed == stored.height, "All rows have come.")
         return buffer

@@ -1,13 +1,11 @@
-/// A picture that is being drawn. Its only owner may write to it until it becomes an ``Image``.
+/// The only owner may write to the buffer until it becomes an ``Image``.
 struct PixelBuffer: ~Copyable {
     let size: PixelSize
-    /// The number of bytes from one row to the next.
     let rowStride: Int
     private let storage: PixelStorage
 
-    /// Allocates memory for a picture. Its contents are undefined.
-    /// - Parameter size: within the limits of the decode; at least one pixel in each direction.
-    /// - Throws: `DipperError.imageTooLarge` if the system does not have this much memory.
+    /// The contents are undefined. The size must be within the limits of the decode, with at least one pixel in each
+    /// direction. Throws `DipperError.imageTooLarge` if the system does not have this much memory.
     init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
         let (rowStride, isTooWide) = size.width.multipliedReportingOverflow(by: 4)
@@ -18,13 +16,11 @@ struct PixelBuffer: ~Copyable {
         self.rowStride = rowStride
     }
 
-    /// The address of the first byte.
     var base: UnsafeMutableRawPointer {
         // The storage has at least one pixel.
         UnsafeMutableRawPointer(mutating: storage.bytes.baseAddress.unsafelyUnwrapped)
     }
 
-    /// Returns the address of the first byte of a row.
     func row(_ y: Int) -> UnsafeMutableRawPointer {
         precondition(y >= 0 && y < size.height, "The row is inside the picture.")
         return base + y * rowStride
@@ -32,12 +28,11 @@ struct PixelBuffer: ~Copyable {
 
     var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(mutating: storage.bytes) }
 
-    /// Makes all pixels transparent.
     func clear() {
         bytes.withMemoryRebound(to: UInt8.self) { $0.update(repeating: 0) }
     }
 
-    /// Returns the finished picture. Nothing may be written to it afterwards.
+    /// Nothing may be written to the buffer afterwards.
     consuming func image(isOpaque: Bool, scale: Double = 1) -> Image {
         Image(storage: storage, size: size, rowStride: rowStride, isOpaque: isOpaque, scale: scale)
     }
@@ -49,7 +44,7 @@ public final class PixelStorage: @unchecked Sendable {
     /// The pixels, valid while a reference to the storage is held.
     public let bytes: UnsafeRawBufferPointer
 
-    /// The size of the allocated block, in bytes: at least that of the pixels.
+    /// In bytes: at least the size of the pixels.
     var capacity: Int { PixelMemory.capacity(for: bytes.count) }
 
     init(byteCount: Int) throws(DipperError) {
@@ -73,7 +68,6 @@ final class PixelScratch {
         PixelMemory.free(bytes)
     }
 
-    /// The address of the first byte.
     var base: UnsafeMutableRawPointer {
         // At least one byte was allocated.
         bytes.baseAddress.unsafelyUnwrapped

@@ -6,25 +6,22 @@ import Synchronization
 ///
 /// Fresh pages are expensive: the kernel clears each page at its first touch, which for a large picture takes longer
 /// than many decodes. So freed blocks are kept for the next picture, up to a limit, and large blocks are requested as
-/// huge pages. A reused block still holds its last contents: the new owner must write all of it.
-///
-/// All other pages go back to the system at once, so that resident memory follows the memory in use.
+/// huge pages. A reused block still holds its last contents: the new owner must write all of it. All other pages go
+/// back to the system at once, so that resident memory follows the memory in use.
 enum PixelMemory {
     private enum Source {
         case malloc, pages, hugePages
     }
 
-    /// The minimum alignment; larger blocks begin at a page.
+    /// Larger blocks begin at a page.
     static let alignment = 64
-    /// The size, in bytes, below which blocks come from malloc: rounding them up to whole pages would waste more than
-    /// an eighth.
+    /// In bytes. Smaller blocks come from malloc: rounding them up to whole pages would waste more than an eighth.
     static let smallestPaged = max(32 << 10, PixelRegions.pageSize * 8)
-    /// The size, in bytes, from which blocks are requested as huge pages. With them a first touch took 0.02 to 0.04 of
-    /// the time at 4 MiB, and 0.1 at 48 MiB.
+    /// In bytes. With huge pages a first touch took 0.02 to 0.04 of the time at 4 MiB, and 0.1 at 48 MiB.
     static let smallestHuge = 4 << 20
     private static let hugePage = 2 << 20
 
-    /// The size, in bytes, from which blocks have a separate pool, so that thumbnails do not fill it.
+    /// In bytes. Blocks from this size on have a separate pool, so that thumbnails do not fill it.
     private static let smallestMiddle = 1 << 18
 
     // Pools hold memory beyond the limits of all caches, and fill over time. The smaller the blocks, the less a first
@@ -34,8 +31,8 @@ enum PixelMemory {
     private static let huge = PixelPool(limit: 64 << 20)
     private static let regions = PixelRegions(regionSize: 32 << 20)
 
-    /// Allocates memory with undefined contents, which the caller gives back with ``free(_:)``.
-    /// - Throws: `DipperError.imageTooLarge` if the system does not have such a block.
+    /// The contents are undefined, and the caller gives the memory back with ``free(_:)``. Throws
+    /// `DipperError.imageTooLarge` if the system does not have such a block.
     static func allocate(_ byteCount: Int) throws(DipperError) -> UnsafeMutableRawBufferPointer {
         // No address space is this large, and below this limit rounding up cannot overflow.
         guard byteCount <= Int.max / 4 else { throw noMemory }
@@ -53,8 +50,7 @@ enum PixelMemory {
 
     static var noMemory: DipperError { .imageTooLarge.with(detail: "there is no memory") }
 
-    /// Frees memory, or keeps it for the next picture.
-    /// - Parameter memory: a buffer that ``allocate(_:)`` returned.
+    /// Frees memory that ``allocate(_:)`` returned, or keeps it for the next picture.
     static func free(_ memory: UnsafeMutableRawBufferPointer) {
         guard let start = memory.baseAddress else { return }
         let capacity = capacity(for: memory.count)
@@ -69,7 +65,7 @@ enum PixelMemory {
         for pool in pools { release(pool.empty()) }
     }
 
-    /// Stops keeping freed memory, and frees what is kept, until ``resumePooling()`` has been called as many times.
+    /// Until ``resumePooling()`` has been called as many times. Frees what is kept.
     static func pausePooling() {
         for pool in pools { release(pool.pause()) }
     }
@@ -78,12 +74,12 @@ enum PixelMemory {
         for pool in pools { pool.resume() }
     }
 
-    /// The number of bytes kept for reuse.
+    /// In bytes.
     static var pooled: Int { pools.reduce(0) { $0 + $1.byteCount } }
 
-    /// Returns the size of the block allocated for a number of bytes. Below ``smallestPaged`` it is the number itself;
-    /// above, whole pages, up to an eighth more. Large blocks take whole huge pages, up to an eighth more or less than
-    /// one huge page more: blocks of nearly the same size get equal sizes, so that one can replace the other.
+    /// The size of the block allocated for a number of bytes. Below ``smallestPaged`` it is the number itself; above,
+    /// whole pages, up to an eighth more. Large blocks take whole huge pages, up to an eighth more or less than one
+    /// huge page more: blocks of nearly the same size get equal sizes, so that one can replace the other.
     static func capacity(for byteCount: Int) -> Int {
         guard byteCount >= smallestPaged else { return byteCount }
         let power = 1 << (Int.bitWidth - 1 - byteCount.leadingZeroBitCount)
@@ -140,7 +136,7 @@ enum PixelMemory {
 
 /// A pool of memory blocks for the next pictures. Above its limit it gives up the oldest blocks first.
 final class PixelPool: Sendable {
-    /// A block and its length in bytes, stored as an address so that it may pass between threads.
+    /// Stored as an address so that it may pass between threads.
     struct Block {
         fileprivate let address: UInt
         let capacity: Int
@@ -149,14 +145,14 @@ final class PixelPool: Sendable {
     }
 
     private struct State {
-        /// The blocks, oldest first.
+        /// Oldest first.
         var blocks: [Block] = []
         var byteCount = 0
-        /// The number of pauses in effect; above zero the pool keeps no block.
+        /// Above zero the pool keeps no block.
         var pauses = 0
     }
 
-    /// The most bytes that the pool keeps.
+    /// In bytes.
     let limit: Int
     private let state = Mutex(State())
 
@@ -183,8 +179,7 @@ final class PixelPool: Sendable {
         }
     }
 
-    /// Keeps a block.
-    /// - Returns: blocks that the caller must free, possibly including this one. They are never freed under the lock.
+    /// Returns blocks that the caller must free, possibly including this one. They are never freed under the lock.
     func give(_ start: UnsafeMutableRawPointer, _ capacity: Int) -> [Block] {
         let block = Block(address: UInt(bitPattern: start), capacity: capacity)
         guard capacity <= limit else { return [block] }
@@ -204,7 +199,7 @@ final class PixelPool: Sendable {
         }
     }
 
-    /// Removes all blocks, which the caller must free.
+    /// The caller must free the blocks.
     func empty() -> [Block] {
         state.withLock { state in
             let blocks = state.blocks
@@ -213,8 +208,7 @@ final class PixelPool: Sendable {
         }
     }
 
-    /// Stops keeping blocks until each pause has ended.
-    /// - Returns: all blocks, which the caller must free.
+    /// The caller must free the blocks. The pool keeps no block until each pause has ended.
     func pause() -> [Block] {
         state.withLock { state in
             let blocks = state.blocks
@@ -227,6 +221,5 @@ final class PixelPool: Sendable {
         state.withLock { $0.pauses -= 1 }
     }
 
-    /// The total size of all blocks, in bytes.
     var byteCount: Int { state.withLock { $0.byteCount } }
 }

@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// An allocator of whole pages from large regions of addresses. Freed pages go back to the system at once, wherever
-/// they are in a region: fragmentation affects only addresses, not memory.
+/// Allocates whole pages from large regions of addresses. Freed pages go back to the system at once, wherever they are
+/// in a region: fragmentation affects only addresses, not memory.
 ///
 /// malloc does not suit pictures: it gives back only memory at the end of its arenas, and thousands of blocks that are
 /// freed in another order than they were allocated leave holes everywhere else. A mapping for each block would reach
@@ -15,13 +15,11 @@ final class PixelRegions: Sendable {
 
     static let pageSize = Int(sysconf(Int32(_SC_PAGESIZE)))
 
-    /// The size of a region, in bytes.
     let regionSize: Int
-    /// The regions, ordered by address.
+    /// Ordered by address.
     private let regions = Mutex<[Region]>([])
 
-    /// Creates an allocator without regions.
-    /// - Parameter regionSize: in bytes, whole pages; no block can be larger.
+    /// In bytes, whole pages; no block can be larger.
     init(regionSize: Int) {
         self.regionSize = regionSize
     }
@@ -30,11 +28,9 @@ final class PixelRegions: Sendable {
         for region in regions.withLock({ $0 }) { unmap(region.start) }
     }
 
-    /// The number of regions.
     var count: Int { regions.withLock { $0.count } }
 
-    /// Allocates memory of zeros at the start of a page; returns `nil` if the system has none.
-    /// - Parameter byteCount: whole pages, at least one.
+    /// Memory of zeros at the start of a page, for a length of whole pages, at least one; `nil` if the system has none.
     func allocate(_ byteCount: Int) -> UnsafeMutableRawPointer? {
         let wanted = byteCount / Self.pageSize
         precondition(wanted > 0 && byteCount <= regionSize && byteCount % Self.pageSize == 0, "Blocks are whole pages.")
@@ -55,10 +51,7 @@ final class PixelRegions: Sendable {
         return nil
     }
 
-    /// Gives memory back to the system.
-    /// - Parameters:
-    ///   - start: the start of a block, or of a later page of it.
-    ///   - byteCount: whole pages.
+    /// Gives whole pages back to the system. `start` is the start of a block, or of a later page of it.
     func free(_ start: UnsafeMutableRawPointer, _ byteCount: Int) {
         // Release the pages before another thread can take their addresses.
         madvise(start, byteCount, Int32(MADV_DONTNEED))
@@ -89,13 +82,12 @@ final class PixelRegions: Sendable {
     }
 }
 
-/// The free pages of a region, as ordered runs that are each as long as possible.
+/// Ordered runs that are each as long as possible.
 private struct PageRuns {
-    /// The number of pages, free and taken.
+    /// Free and taken.
     let count: Int
     private(set) var free: [Range<Int>]
 
-    /// Creates a region of free pages.
     init(count: Int) {
         self.count = count
         free = count > 0 ? [0..<count] : []
@@ -103,9 +95,8 @@ private struct PageRuns {
 
     var allFree: Bool { free == [0..<count] }
 
-    /// Takes consecutive pages from the first run that is long enough, so that the end of a region is used last.
-    /// - Parameter wanted: at least one.
-    /// - Returns: the first of the pages; `nil` if no run is long enough.
+    /// Takes at least one page, all consecutive, from the first run that is long enough, so that the end of a region is
+    /// used last. Returns the first page; `nil` if no run is long enough.
     mutating func take(_ wanted: Int) -> Int? {
         guard let index = free.firstIndex(where: { $0.count >= wanted }) else { return nil }
         let run = free[index]
@@ -117,7 +108,7 @@ private struct PageRuns {
         return run.lowerBound
     }
 
-    /// Gives back pages that were taken together, or a part of them.
+    /// The pages were taken together, or are a part of such pages.
     mutating func give(_ pages: Range<Int>) {
         // Find the first run after the pages.
         var (low, high) = (0, free.count)

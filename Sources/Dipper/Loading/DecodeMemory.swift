@@ -1,15 +1,14 @@
 import Foundation
 import Synchronization
 
-/// The bytes that wait to be decoded, from all data caches together.
-///
-/// Where the network is faster than the decoder, fetches wait until the decoder has caught up: prefetches at half of
-/// the limit, so that there is room for urgent pictures, and all fetches at the limit.
+/// The bytes that wait to be decoded, from all data caches together. Where the network is faster than the decoder,
+/// fetches wait until the decoder has caught up: prefetches at half of the limit, so that there is room for urgent
+/// pictures, and all fetches at the limit.
 final class DecodeBacklog: Sendable {
     private struct State: Sendable {
         var all: ByteBudget
         var prefetches: ByteBudget
-        /// The holds on the data caches, by the number of the data cache.
+        /// By the number of the data cache.
         var holds: [UInt64: Holds] = [:]
 
         var notices: Notices { Notices(all: all.notice, prefetches: prefetches.notice) }
@@ -20,7 +19,6 @@ final class DecodeBacklog: Sendable {
         let prefetches: ByteBudget.Notice
     }
 
-    /// The holds on one data cache.
     private final class Holds: Sendable {
         private let all: FetchHold
         private let prefetches: FetchHold
@@ -40,16 +38,13 @@ final class DecodeBacklog: Sendable {
 
     private let state: Mutex<State>
 
-    /// Creates a backlog that holds back no data cache yet.
-    /// - Parameter limit: the limit in bytes.
+    /// The limit is in bytes.
     init(limit: Int) {
         state = Mutex(State(all: ByteBudget(limit: limit), prefetches: ByteBudget(limit: limit / 2)))
     }
 
-    /// The number of bytes that wait now.
     var used: Int { state.withLock { $0.all.used } }
 
-    /// The number of data caches whose fetches the backlog can hold back.
     var count: Int { state.withLock { $0.holds.count } }
 
     /// Holds back the fetches of a data cache too. Must be called before anything is fetched from that cache.
@@ -70,7 +65,7 @@ final class DecodeBacklog: Sendable {
         if let notices { holds.tell(notices) }
     }
 
-    /// Counts bytes that wait to be decoded from now on, or wait no longer if the number is negative.
+    /// Adds bytes that wait to be decoded; a negative number takes away those that wait no longer.
     func take(_ bytes: Int) {
         let (notices, holds) = state.withLock { state -> (Notices, [Holds]) in
             let before = state.notices
@@ -85,10 +80,9 @@ final class DecodeBacklog: Sendable {
 
 /// An estimate of the memory that making a picture takes.
 enum DecodeCost {
-    /// Returns the memory that the pixels take, in bytes, according to the header: those of the result, and those that
-    /// the codec holds as a whole meanwhile. If the header does not tell the size, this is the number of bytes in the
-    /// file.
-    /// - Parameter options: the options for making the picture; `nil` for a picture that is decoded as it is.
+    /// In bytes, by the header: the pixels of the result, and those that the codec holds as a whole meanwhile. If the
+    /// header does not state the size, the number of bytes in the file. With `nil` as options, the picture is decoded
+    /// as it is.
     static func bytes(of data: Data, _ options: ResolvedOptions?) -> Int {
         guard let info = try? ImageInfo(data), let size = info.size else { return data.count }
         let chain = options?.chain
@@ -119,9 +113,7 @@ enum DecodeCost {
 }
 
 /// Releases the memory that is kept for later pictures when memory becomes short, and keeps none until the pressure
-/// ends.
-///
-/// Displays and caches release their pictures a little later, and that memory must go back to the system.
+/// ends: displays and caches release their pictures a little later, and that memory must go back to the system.
 final class PixelPressure: Sendable {
     private final class Pause: Sendable {
         init() { PixelMemory.pausePooling() }

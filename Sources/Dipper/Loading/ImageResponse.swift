@@ -31,7 +31,7 @@ public struct ImageResponse: FetchResponse {
     /// The times and sizes of the last attempt; `nil` if the cache answered.
     public let metrics: TransferMetrics?
     /// The prefetch of a newer picture, if this one is out of date but may be shown meanwhile
-    /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
+    /// (`stale-while-revalidate`, RFC 5861).
     public let revalidation: ImageTask?
 
     init(

@@ -9,7 +9,7 @@ struct ImageTools: Sendable {
 
 /// A step by which a picture is made: the decoding, or one processor of a request.
 final class ImageStep: ObjectStep {
-    /// The options of a request with the processors up to this step.
+    /// With the processors up to this step.
     let options: ResolvedOptions
     private let tools: ImageTools
     let before: (any ObjectStep)?
@@ -57,7 +57,6 @@ final class ImageStep: ObjectStep {
         return ProductOf(image, cost: image.footprint)
     }
 
-    /// Applies the last processor.
     private func process(_ image: Image, _ task: MakingTask) throws(DipperError) -> Image {
         var context = ProcessingContext(limits: tools.limits, isCancelled: task.isCancelled)
         // An animation keeps the context, which must not keep the bytes.
@@ -79,7 +78,7 @@ final class ImageStep: ObjectStep {
         switch material {
         case .bytes(let data): DecodeCost.bytes(of: data, options)
         case .form(let data): DecodeCost.bytes(of: data, nil)
-        // That of the picture, and that of what is made from it.
+        // The cost of the picture, and that of the picture made from it.
         case .product(let parent): 2 * parent.cost
         }
     }
@@ -111,8 +110,7 @@ final class ImageStep: ObjectStep {
     var isStored: Bool { options.isStored }
     var needsBytes: Bool { options.options.serializer?.readsOriginal == true }
 
-    /// A file is made of a picture and, by some serializers, of the whole original. A write that waits keeps no more of
-    /// it in memory than it needs.
+    /// A write that waits keeps no more of the file in memory than it needs. Some serializers need the whole original.
     func excerpt(of data: Data) -> Data? {
         !isStored || needsBytes ? data : Data(data.prefix(CodecRegistry.sniffLength))
     }
@@ -122,10 +120,11 @@ final class ImageStep: ObjectStep {
     }
 }
 
-/// Decides which prefixes of a picture's file are worth a preview: the scans of a progressive JPEG, or the bytes received
-/// so far whenever they have doubled, so that all previews together decode at most twice as many bytes as the file has.
+/// Decides which prefixes of a picture's file are worth a preview: the scans of a progressive JPEG, or the bytes
+/// received so far whenever they have doubled, so that all previews together decode at most twice as many bytes as the
+/// file has.
 struct PictureScan: PreviewScan {
-    /// The number of bytes from which on the next preview is worth its decode; smaller files have none.
+    /// In bytes. Smaller files have no preview.
     private var next = 16 << 10
     private var progressive = ProgressiveJPEG()
     private(set) var isPointless = false

@@ -22,27 +22,26 @@ public final class ImageTask: FetchTask {
     public var request: ImageRequest { decided.load()?.request ?? askedRequest }
     /// The key of the bytes, under which they are fetched once.
     ///
-    /// If the request has a `DataRequest.lowDataSource` that is loaded in place of the URL, this is the key of that
-    /// source, as soon as the cache has found nothing for the URL.
+    /// If a `DataRequest.lowDataSource` is loaded in place of the URL, this is the key of that source, as soon as the
+    /// cache has found nothing for the URL.
     public var key: CacheKey { decided.load()?.key ?? ownKey }
     /// The key of the picture: the key of its bytes and the processing.
     public var imageKey: CacheKey { decided.load()?.imageKey ?? ownImageKey }
     private let askedRequest: ImageRequest
     private let ownKey: CacheKey
     private let ownImageKey: CacheKey
-    /// The request and the keys that apply once a look at the disk has decided between the source and the smaller one.
+    /// Set once a look at the disk has decided between the source and the smaller one.
     private let decided = AtomicLazyReference<Names>()
     /// The queue in which the call was made.
     public let requestedQueue: FetchQueue
     let options: ResolvedOptions
     let callbackQueue: CallbackQueue
-    /// The answer of memory; `nil` if it has none.
+    /// `nil` unless memory has answered.
     private let hit = AtomicLazyReference<Hit>()
     private let madeFeed = AtomicLazyReference<Feed>()
-    /// The call; `nil` if memory has answered.
+    /// `nil` if memory has answered.
     private let call = AtomicLazyReference<ObjectCall>()
 
-    /// A request and the keys of its bytes and its picture.
     private final class Names: Sendable {
         let request: ImageRequest
         let key: CacheKey
@@ -55,7 +54,7 @@ public final class ImageTask: FetchTask {
         }
     }
 
-    /// Delivers news to listeners. A call that memory answers often has none, and no feed.
+    /// A call that memory answers often has no listener, and so no feed.
     private final class Feed: Sendable {
         let news = TaskFeed<Event>()
     }
@@ -80,16 +79,13 @@ public final class ImageTask: FetchTask {
 
     // MARK: Results
 
-    /// The picture. Cancelling the Swift task that awaits it cancels this call.
-    ///
-    /// The property may return before the call's hooks have run.
+    /// The picture. Cancelling the Swift task that awaits it cancels this call. The call's hooks may run later.
     public var value: Image {
         get async throws(DipperError) { try await response.image }
     }
 
-    /// The picture and where it came from. Cancelling the Swift task that awaits it cancels this call.
-    ///
-    /// The property may return before the call's hooks have run. See ``ImageResponse``.
+    /// The picture and where it came from. Cancelling the Swift task that awaits it cancels this call. The call's hooks
+    /// may run later.
     public var response: ImageResponse {
         get async throws(DipperError) {
             if let hit = hit.load() { return hit.response }
@@ -105,11 +101,6 @@ public final class ImageTask: FetchTask {
     // MARK: Cancellation, queue and state
 
     /// Ends this call with `DipperError.cancelled`. The work continues if other calls wait for it.
-    ///
-    /// ```swift
-    /// let task = cache.getImage(url)
-    /// task.cancel()                       // other calls for the URL are not cancelled
-    /// ```
     public func cancel() {
         call.load()?.cancel()
         // The picture may be on its way from the cache.
@@ -159,20 +150,18 @@ public final class ImageTask: FetchTask {
 
     // MARK: Loading
 
-    /// Has a cache make the picture.
     func start(_ cache: ObjectCache, _ origin: Origin, _ step: ImageStep) {
         let waiter = ImageWaiter(self, cache, origin, step)
         let made = ObjectCall(waiter, cache, origin, step, options.calling, requestedQueue)
         call.storeIfNil(made).start()
     }
 
-    /// Runs a closure that hands out a picture. A modifier is code of the program's own: it runs after the actions of
-    /// the cache.
+    /// A modifier is code of the program's own: it runs after the actions of the cache.
     fileprivate func handingOut(_ body: @escaping @Sendable () -> Void) {
         if options.options.imageModifier == nil { body() } else { Afterwards.run(body) }
     }
 
-    /// Sets the request that applies in place of the one that was made. Has no effect the second time.
+    /// Has no effect the second time.
     fileprivate func decide(_ request: DataRequest) {
         let key = request.cacheKey
         _ = decided.storeIfNil(Names(askedRequest.with(\.data, request), key, options.key(key)))
@@ -186,15 +175,14 @@ public final class ImageTask: FetchTask {
         return madeFeed.storeIfNil(made)
     }
 
-    /// The result; `nil` until the task has ended.
+    /// `nil` until the task has ended.
     var answer: Result<ImageResponse, DipperError>? {
         hit.load().map { .success($0.response) } ?? madeFeed.load()?.news.outcome
     }
 
-    /// Ends the task, which nobody has yet, with the answer of memory.
+    /// Must be called before anybody else has the task.
     func finish(atOnce response: ImageResponse) { _ = hit.storeIfNil(Hit(response)) }
 
-    /// Ends the task, once.
     func finish(_ result: Result<ImageResponse, DipperError>) {
         if hit.load() == nil, feed.news.end(result, on: callbackQueue, { self.flush() }) {
             Afterwards.run { self.flush() }
@@ -211,7 +199,7 @@ public final class ImageTask: FetchTask {
         if feed.news.hear(news, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
     }
 
-    /// Adds a hook. The methods of `FetchTask`, such as `onEnd`, add hooks of each kind.
+    /// Adds a hook, as the methods of `FetchTask`, such as `onEnd`, do.
     public func add(_ hook: TaskHook<ImageResponse>) {
         if case .progress = hook { call.load()?.wantProgress() }
         if feed.news.add(hook, on: callbackQueue, { self.flush() }) { flush() }
@@ -291,7 +279,7 @@ private final class ImageWaiter: ObjectTask {
 extension ImageTask {
     /// Has a newer picture made of bytes that are being fetched, whether anyone waits for it or not.
     /// - Parameters:
-    ///   - claim: the right to keep what is made of them, claimed before the fetch began.
+    ///   - claim: the right to keep the picture, claimed before the fetch began.
     ///   - fetch: begins the fetch, or returns the one that has begun.
     func newer(
         _ cache: ObjectCache, _ origin: Origin, _ step: ImageStep, _ claim: Claim?,
@@ -306,12 +294,6 @@ extension ImageTask {
 
 extension ImageTask {
     /// The state of a task.
-    ///
-    /// ```swift
-    /// let task = cache.getImage(url)
-    /// try await Task.sleep(for: .seconds(2))
-    /// if task.state == .parked { banner.show("Waiting for the network") }
-    /// ```
     public enum State: Sendable, Hashable {
         /// The task is in its queue, or the cache is looking for the picture on disk.
         case waiting

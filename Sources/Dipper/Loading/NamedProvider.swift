@@ -2,12 +2,12 @@ import Foundation
 
 /// A provider of a picture among the program's own files. It looks for the file when the bytes are requested.
 struct NamedProvider: DataProvider {
-    /// The size of the largest file that is read, in bytes.
+    /// In bytes.
     private static let maximumSize = 1 << 30
 
     let cacheKey: CacheKey
     private let name: String
-    /// The files that may have the picture; the first one that exists is read.
+    /// The first one that exists is read.
     private let files: [URL]
 
     init(_ name: String, files: [URL]) {
@@ -25,6 +25,6 @@ struct NamedProvider: DataProvider {
         return bytes
     }
 
-    /// Reads the bytes on the caller's thread. Returns `nil` if there is no file, or if it cannot be read.
+    /// Reads on the caller's thread; `nil` if there is no file, or if it cannot be read.
     func read() -> Data? { (try? FileProvider.read(firstOf: files, upTo: Self.maximumSize).get()) ?? nil }
 }

@@ -29,7 +29,6 @@ final class ResolvedOptions: Sendable {
         keySuffix = Self.suffix(parts + decoding)
     }
 
-    /// The options of the picture to which the last processor is applied.
     var withoutLastProcessor: ResolvedOptions {
         var options = options
         options.processors = chain.processors.dropLast()
@@ -43,16 +42,14 @@ final class ResolvedOptions: Sendable {
         parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
     }
 
-    /// Returns the key under which memory keeps a picture. Memory holds the pictures of all data caches, which may have
-    /// different bytes under the same key.
+    /// The key under which memory keeps a picture. Memory holds the pictures of all data caches, which may have
+    /// different bytes under one key.
     func inMemory(_ key: CacheKey) -> CacheKey { prefix.isEmpty ? key : CacheKey(verbatim: prefix + key.string) }
 
-    /// Returns the key of the picture made from the bytes of a key.
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }
 
-    /// Whether the picture has a file of its own, as one that is processed, or made by another program.
+    /// Whether the picture has a file of its own, because it is processed or made by another program.
     var isStored: Bool { !chain.processors.isEmpty || options.extractor != nil }
-    /// Returns the key of the picture's file.
     func fileKey(_ data: CacheKey) -> CacheKey { isStored ? key(data) : data }
 
     /// The options that do not distinguish pictures.
@@ -66,7 +63,7 @@ final class ResolvedOptions: Sendable {
 
     func decodeOptions(_ limits: DecodeLimits, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
         var decode = DecodeOptions(target: chain.decodeTarget)
-        // Without such a processor, requests that differ only in scale share a key, and so one picture.
+        // Without a processor that uses the scale, requests that differ only in scale share a key, and so one picture.
         if chain.usesScale, let scale = options.scale { decode.scale = scale }
         decode.firstFrameOnly = options.firstFrameOnly ?? false
         decode.preloadsFrames = options.preloadsFrames ?? false
@@ -76,7 +73,6 @@ final class ResolvedOptions: Sendable {
         return decode
     }
 
-    /// Returns the picture that a caller receives for a kept picture.
     func handOut(_ image: Image) -> Image {
         var image = image
         if let scale = options.scale { image.scale = scale }
@@ -85,7 +81,6 @@ final class ResolvedOptions: Sendable {
 }
 
 extension ImageRequest {
-    /// Returns the options that apply to the request, given the cache's defaults.
     func resolved(_ defaults: ResolvedOptions) -> ResolvedOptions {
         givenOptions.map { ResolvedOptions($0.over(defaults.options), home: defaults.home) } ?? defaults
     }

@@ -22,10 +22,8 @@ extension ImageProcessors {
         /// Whether the result of at least one processor depends on ``Image/scale``.
         public var usesScale: Bool { processors.contains(where: \.usesScale) }
 
-        /// Returns the picture after all processors.
-        ///
-        /// An animated picture stays animated: its frames are processed when they are asked for. Frames that were
-        /// decoded ahead are processed at once, as far as the limits allow.
+        /// Returns the picture after all processors. An animated picture stays animated: its frames are processed when
+        /// they are asked for. Frames that were decoded ahead are processed at once, as far as the limits allow.
         /// - Throws: what the processors throw; `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard !processors.isEmpty else { return image }
@@ -39,7 +37,6 @@ extension ImageProcessors {
             return result
         }
 
-        /// Returns one still picture or frame after all processors.
         fileprivate func processStill(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             var image = image
             for processor in processors {
@@ -61,22 +58,20 @@ infix operator |> : AdditionPrecedence
 /// Returns a chain that applies one processor, then another.
 ///
 /// ```swift
-/// let square = ImageProcessors.Downsample(width: 96, height: 96, .fill)
-/// let avatar = square |> .circle |> .border(.white, width: 3, radius: 48)
-/// let request = ImageRequest(url).processed(by: avatar)
+/// let avatar = ImageProcessors.Downsample(width: 96, height: 96, .fill) |> .circle |> .border(.white, width: 3, radius: 48)
 /// ```
 public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ImageProcessors.Chain {
     ImageProcessors.Chain([first, then])
 }
 
 extension ImageAnimation {
-    /// Returns an animation whose frames are processed further.
+    /// Returns an animation whose frames are processed further. Throws what the processors throw for a frame that was
+    /// decoded ahead.
     /// - Parameters:
     ///   - scale: the scale that each frame is given before it is processed.
     ///   - first: the first frame, which is processed already.
     ///   - context: provides the limits, which hold for all frames that were decoded ahead together. If these exceed
     ///     the limit in bytes, frames are decoded when they are needed.
-    /// - Throws: what the processors throw for a frame that was decoded ahead.
     fileprivate func processed(
         by chain: ImageProcessors.Chain, scale: Double, first: Image, _ context: ProcessingContext
     ) throws(DipperError) -> ImageAnimation {
@@ -105,7 +100,7 @@ extension ImageAnimation {
     }
 }
 
-/// A decoder that processes each frame of another decoder when the caller asks for the frame.
+/// Processes each frame of another decoder when the caller asks for the frame.
 private final class ProcessedFrames: FrameDecoder {
     private let frames: any FrameDecoder
     private let chain: ImageProcessors.Chain

@@ -40,10 +40,8 @@ public struct ContactSheet: Sendable, Hashable {
         return (columns, (count - 1) / columns + 1)
     }
 
-    /// Returns the sheet with the given pictures.
-    /// - Parameters:
-    ///   - pictures: the pictures in order; `nil` for a missing picture, whose cell shows a cross.
-    ///   - context: provides the limits, and is asked at least before each picture whether the work is cancelled.
+    /// Returns the sheet with the given pictures, in order; in the place of `nil`, a missing picture, the cell shows a
+    /// cross. The context provides the limits, and is asked at least before each picture whether the work is cancelled.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`; `DipperError.processingFailed` if a cell has no
     ///   pixels or the gap is negative.
     public func compose(

@@ -1,12 +1,11 @@
 import CPixels
 
 extension Image {
-    /// The amount of work between two checks for cancellation, in pixels.
+    /// Between two checks for cancellation.
     static let pixelsAtATime = 1 << 18
 
-    /// Returns a copy of the picture in which a closure has changed each row in place.
-    ///
-    /// Each row is changed right after it is copied, while it is in the CPU's cache.
+    /// Returns a copy of the picture in which a closure has changed each row in place, right after it was copied, while
+    /// it is in the CPU's cache.
     /// - Parameters:
     ///   - isOpaque: whether the result is opaque; `nil` to find out from its pixels.
     ///   - change: is given the first byte of each row and the row's number, from top to bottom.
@@ -30,8 +29,7 @@ extension Image {
         return buffer.image(isOpaque: isOpaque ?? seemsOpaque, scale: scale)
     }
 
-    /// Returns a part of the picture, or the picture itself if the part has its size. The part must lie inside the
-    /// picture.
+    /// The part must lie inside the picture. If it has the picture's size, the picture itself is returned.
     func part(
         _ size: PixelSize, x: Int, y: Int, _ context: ProcessingContext
     ) throws(DipperError) -> Image {
@@ -53,7 +51,7 @@ extension Image {
         return buffer.image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// Returns the picture turned and mirrored as if it were stored in an orientation, or the picture itself for `.up`.
+    /// Returns the picture turned and mirrored as if it were stored in an orientation.
     func turned(_ orientation: Orientation, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard orientation != .up else { return self }
         try context.limits.checkMemory(size)
@@ -71,9 +69,7 @@ extension Image {
         return rows.finish().image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// Returns the picture scaled to a size, or the picture itself if it has that size.
-    /// - Parameter context: provides the limits, and is asked every few rows whether the work is cancelled.
-    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+    /// The context is asked every few rows whether the work is cancelled.
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
         try context.limits.check(target)
@@ -94,7 +90,7 @@ extension Image {
         return rows.finish().image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// Returns the picture with a colour behind it, or the picture itself if the colour would not be visible.
+    /// Returns the picture itself if the colour would not be visible.
     func on(_ background: Color, _ context: ProcessingContext) throws(DipperError) -> Image {
         let color = background.premultiplied
         guard !isOpaque, color.w > 0 else { return self }
@@ -105,7 +101,7 @@ extension Image {
 }
 
 extension UnsafeMutablePointer {
-    /// Puts a premultiplied colour behind a number of pixels.
+    /// The colour is premultiplied.
     func layBehind(_ color: SIMD4<UInt8>, count: Int) {
         withUnsafeBytes(of: color) { color in
             guard let color = color.bindMemory(to: UInt8.self).baseAddress else { return }

@@ -13,7 +13,6 @@ public protocol ImageProcessor: Sendable {
     var identifier: String { get }
 
     /// The size to which the picture may be decoded, if the processing begins with a change of size; `nil` by default.
-    ///
     /// If this processor is the first of a request, the decoder produces this size at once, and ``process(_:_:)`` is
     /// given a picture that has the size already. Only a picture that the caller has added to the cache may come in its
     /// own size.
@@ -49,7 +48,7 @@ public struct ProcessingContext: Sendable {
     public var limits: DecodeLimits
     /// A closure that processors call now and then: if it returns `true`, the work ends with `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool
-    /// Called at the begin of each step of a chain. The closure that it returns is called at the end.
+    /// Called at the begin of each step of a chain; the closure that it returns is called at the end.
     var onStep: (@Sendable (any ImageProcessor) -> (@Sendable (DipperError?) -> Void)?)?
 
     /// Creates a context. The default closure never cancels the work.
@@ -58,13 +57,11 @@ public struct ProcessingContext: Sendable {
         self.isCancelled = isCancelled
     }
 
-    /// Throws an error if the work is cancelled. Processors call this method every few rows.
-    /// - Throws: `DipperError.cancelled`.
+    /// Throws `DipperError.cancelled` if the work is cancelled. Processors call this method every few rows.
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }
     }
 
-    /// Applies one processor of a chain.
     func apply(_ processor: any ImageProcessor, to image: Image) throws(DipperError) -> Image {
         let end = onStep?(processor)
         do {
@@ -94,11 +91,6 @@ public struct ProcessingContext: Sendable {
 ///
 /// Where a processor is expected, a static member of ``ImageProcessor`` is the short form: `.circle` is
 /// `ImageProcessors.Circle()`, and `.blur(10)` is `ImageProcessors.Blur(10)`.
-///
-/// ```swift
-/// let request = ImageRequest(url).processed(by: .circle)
-/// let avatar = try ImageProcessors.Circle().process(image, ProcessingContext())
-/// ```
 public enum ImageProcessors {}
 
 extension ImageProcessors {
@@ -122,7 +114,6 @@ extension ImageProcessors {
         /// - Parameters:
         ///   - identifier: identifies the closure and its settings: another closure, or other settings, need another
         ///     identifier.
-        ///   - usesScale: whether the result depends on ``Image/scale``.
         ///   - body: makes the new picture; called as ``ImageProcessor/process(_:_:)`` is, also for each frame of an
         ///     animation.
         public init(
@@ -134,8 +125,7 @@ extension ImageProcessors {
             self.body = body
         }
 
-        /// Returns the picture that the closure makes.
-        /// - Throws: what the closure throws.
+        /// Returns the picture that the closure makes. Throws what the closure throws.
         public func process(_ image: Image, _ context: ProcessingContext) throws -> Image {
             try body(image, context)
         }

@@ -1,10 +1,9 @@
 import CPixels
 import Foundation
 
-/// A resampler for a picture whose rows come one after the other, from top to bottom, with premultiplied colours.
-///
-/// Each row is weighed horizontally and kept until all rows of the result that depend on it are made. The resampler
-/// keeps only a few rows of the result's width, in single precision.
+/// Resamples a picture whose rows come one after the other, from top to bottom, with premultiplied colours. Each row is
+/// weighed horizontally and kept until all rows of the result that depend on it are made: only a few rows of the
+/// result's width, in single precision.
 struct Resampler: ~Copyable {
     private let columns: ResampleAxis
     private let rows: ResampleAxis
@@ -19,7 +18,6 @@ struct Resampler: ~Copyable {
     private var boxRows = 0
     private var done = 0
 
-    /// Creates a resampler.
     /// - Precondition: both sizes have a pixel at least, and the limits allow ``byteCount(from:to:)``.
     init(from source: PixelSize, to target: PixelSize) throws(DipperError) {
         let columns = ResampleAxis(from: source.width, to: target.width)
@@ -33,7 +31,7 @@ struct Resampler: ~Copyable {
         self.ringRows = ringRows
     }
 
-    /// Returns the most memory that a resampler holds, in bytes.
+    /// The most memory that a resampler holds.
     static func byteCount(from source: PixelSize, to target: PixelSize) -> Int {
         ResampleAxis.byteCount(from: source.width, to: target.width)
             + ResampleAxis.byteCount(from: source.height, to: target.height)
@@ -41,9 +39,8 @@ struct Resampler: ~Copyable {
             + ResampleAxis.taps(from: source.height, to: target.height) * target.width * 16
     }
 
-    /// Takes the next rows and writes the rows of the result that are complete.
-    /// - Parameters:
-    ///   - source: `count` rows of the source's width, `stride` bytes apart.
+    /// Takes `count` rows of the source's width, `stride` bytes apart, and writes the rows of the result that are
+    /// complete.
     mutating func add(_ source: UnsafeRawPointer, stride: Int, count: Int, to result: inout OrientedRows) {
         var next = source.assumingMemoryBound(to: UInt8.self)
         var rest = count
@@ -79,7 +76,6 @@ struct Resampler: ~Copyable {
         rowsInSums = 0
     }
 
-    /// Writes the rows of the result whose sources are all in the ring.
     private mutating func makeRows(_ result: inout OrientedRows) {
         let values = UnsafePointer(ring.base.assumingMemoryBound(to: Float.self))
         rows.weights.withUnsafeBufferPointer { weights in
@@ -108,18 +104,16 @@ private struct ResampleAxis {
     let target: Int
     /// The number of pixels added up before weighing. The last box may have fewer.
     let box: Int
-    /// The number of boxes.
     let boxes: Int
-    /// The number of the first box for each pixel of the target.
+    /// The first box for each pixel of the target.
     private(set) var starts: [Int32]
     /// The number of boxes for each pixel of the target.
     private(set) var counts: [Int32]
-    /// The number of weights in ``weights`` for each pixel of the target.
+    /// The number of ``weights`` for each pixel of the target.
     let taps: Int
-    /// The weights by which the sums of boxes are multiplied.
     private(set) var weights: [Float]
 
-    /// The largest number of pixels in a box: sums of 256 bytes fit into 16 bits.
+    /// In pixels: sums of 256 bytes fit into 16 bits.
     static let longestBox = 256
 
     init(from source: Int, to target: Int) {
@@ -147,7 +141,6 @@ private struct ResampleAxis {
         return Int(2 * radius / Double(box(from: source, to: target))) + 5
     }
 
-    /// Returns the size of the tables in bytes.
     static func byteCount(from source: Int, to target: Int) -> Int {
         target * (taps(from: source, to: target) * 4 + 8)
     }
@@ -205,7 +198,6 @@ private enum LanczosKernel {
         return support * sin(angle) * sin(angle / support) / (angle * angle)
     }
 
-    /// Returns the weight at a distance from the middle.
     static func weight(at distance: Double) -> Double {
         let position = abs(distance) * Double(steps)
         guard position < support * Double(steps) else { return 0 }

@@ -1,16 +1,14 @@
 import CPixels
 
-/// A writer that takes the rows of a picture in stored order and makes a picture of the wanted size.
-///
-/// The writer never holds more memory than the result needs. A decoder asks for ``memory(rows:)``, fills it with RGBA,
-/// and calls ``commit(_:)`` with the number of rows.
+/// Takes the rows of a picture in stored order and makes a picture of the wanted size, with no more memory than the
+/// result needs. A decoder asks for ``memory(rows:)``, fills it with RGBA, and calls ``commit(_:)`` with the number of
+/// rows.
 struct RowWriter: ~Copyable {
-    /// The form of the alpha in the rows.
     enum Alpha {
-        /// No transparency: every alpha is written as 255.
+        /// Every alpha is written as 255.
         case opaque
         case premultiplied
-        /// Colours that the writer multiplies by alpha.
+        /// The writer multiplies colours by alpha.
         case straight
     }
 
@@ -27,17 +25,15 @@ struct RowWriter: ~Copyable {
     private let bandRows: Int
     private var isOpaque = true
 
-    /// The number of rows that have come.
     private(set) var committed = 0
 
-    /// The size of a band in bytes: a band stays in the second level cache until the resampler takes it.
+    /// In bytes: a band stays in the second level cache until the resampler takes it.
     private static let bandBytes = 1 << 18
 
-    /// Creates a writer.
+    /// Throws `DipperError.imageTooLarge` or `DipperError.undecodable` before any memory is taken.
     /// - Parameters:
     ///   - source: the size of the rows that come, which may be smaller than the picture's own.
     ///   - picture: the stored picture's own size.
-    /// - Throws: `DipperError.imageTooLarge` or `DipperError.undecodable` before any memory is taken.
     init(
         source: PixelSize, of picture: PixelSize, alpha: Alpha, orientation: Orientation = .up,
         _ options: DecodeOptions
@@ -65,8 +61,7 @@ struct RowWriter: ~Copyable {
         self.band = band
     }
 
-    /// Checks that the limits allow all the memory that is going to be taken.
-    /// - Throws: `DipperError.imageTooLarge`.
+    /// Throws `DipperError.imageTooLarge` unless the limits allow all the memory that is going to be taken.
     static func checkMemory(
         from source: PixelSize, to stored: PixelSize, _ orientation: Orientation, bandRows: Int, _ limits: DecodeLimits
     ) throws(DipperError) {
@@ -82,15 +77,14 @@ struct RowWriter: ~Copyable {
         try limits.check(bytes: needed)
     }
 
-    /// Returns memory for the next rows, one after the other, of `source.width × 4` bytes each. The memory is not
-    /// initialized: a row must be written in full before it is committed.
-    /// - Returns: memory for at least one row, and for no more rows than are still to come; no rows when all have come.
+    /// Memory for the next rows, one after the other, of `source.width × 4` bytes each: for at least one row, and for
+    /// no more than are still to come; no rows when all have come. The memory is not initialized: a row must be written
+    /// in full before it is committed.
     mutating func memory(rows: Int) -> (base: UnsafeMutableRawPointer, rows: Int) {
         guard let band else { return result.memory(rows: rows) }
         return (band.base, min(rows, source.height - committed, bandRows))
     }
 
-    /// Takes a number of rows that the caller has filled in the memory given.
     mutating func commit(_ rows: Int) {
         let (base, room) = memory(rows: rows)
         precondition(rows >= 0 && rows <= room, "Rows are within the memory given.")
@@ -108,9 +102,8 @@ struct RowWriter: ~Copyable {
         }
     }
 
-    /// Returns the picture. Rows that have not come are transparent.
-    /// - Parameter color: converts the colours to sRGB.
-    /// - Throws: `DipperError.cancelled`.
+    /// Rows that have not come are transparent. The transform converts the colours to sRGB. Throws
+    /// `DipperError.cancelled`.
     consuming func finish(color: ColorTransform? = nil) throws(DipperError) -> Image {
         if committed < source.height {
             isOpaque = false
@@ -147,10 +140,10 @@ struct Canvas {
 }
 
 extension RowWriter {
-    /// The number of rows between two checks for cancellation.
+    /// Between two checks for cancellation.
     static let rowsAtATime = 64
 
-    /// Returns a copy of a canvas as a picture, in the size that the options ask for.
+    /// In the size that the options ask for.
     static func image(
         of canvas: Canvas, picture: PixelSize, alpha: Alpha, orientation: Orientation = .up,
         color: ColorTransform? = nil, _ options: DecodeOptions

@@ -1,14 +1,13 @@
 import DipperData
 import Foundation
 
-/// The arguments of `ffmpeg` for one frame, and the meaning of its output.
 struct FrameCommand {
-    /// The time before the frame at which ffmpeg begins to read, in microseconds. Without an index, ffmpeg may land
-    /// anywhere, but within this time there is a whole picture. For a frame that is no later than this in the video,
-    /// ffmpeg reads from the start.
+    /// In microseconds before the frame, where ffmpeg begins to read. Without an index, ffmpeg may land anywhere, but
+    /// within this time there is a whole picture. For a frame that is no later than this in the video, ffmpeg reads
+    /// from the start.
     private static let lead = 10_000_000
 
-    /// The time from the video's start in microseconds, which is ffmpeg's unit.
+    /// From the video's start in microseconds, which is ffmpeg's unit.
     private let time: Int
     private let bounds: PixelSize?
 
@@ -22,10 +21,9 @@ struct FrameCommand {
         "\(time / 1_000_000)." + String(1_000_000 + time % 1_000_000).dropFirst()
     }
 
-    /// Whether ffmpeg would skip the start of the video.
     var seeks: Bool { time > Self.lead }
 
-    /// A name that tells the frames of one video from each other.
+    /// Distinguishes the frames of one video.
     var name: String { Self.seconds(time) + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
 
     /// The video containers that ffmpeg may read. Playlists, scripts, manifests and descriptions of streams are not
@@ -35,8 +33,8 @@ struct FrameCommand {
         "ogg", "asf", "rm", "dv", "mxf", "nut", "wtv",
     ]
 
-    /// Returns the arguments. The video is descriptor 3, and the picture goes to standard output.
-    /// - Parameter fromStart: whether ffmpeg reads the video from its start, not from shortly before the time.
+    /// The video is descriptor 3, and the picture goes to standard output. With `fromStart`, ffmpeg reads the video
+    /// from its start, not from shortly before the time.
     func arguments(fromStart: Bool = false) -> [String] {
         let begin = fromStart || !seeks ? 0 : time - Self.lead
         // ffmpeg begins at the key frame before this time: accurate seeking leaves nothing of a video that ends
@@ -55,8 +53,7 @@ struct FrameCommand {
         return seeking + input + output
     }
 
-    /// Returns the filters.
-    /// - Parameter wait: the time from where the reading begins to the frame, in microseconds.
+    /// `wait` is the time from where the reading begins to the frame, in microseconds.
     private func filters(_ wait: Int) -> String {
         [
             // The last frame goes on for ever, so that there is a frame at any time.
@@ -73,8 +70,7 @@ struct FrameCommand {
         return "max(1,round(\(length)*min(1,min(\(bounds.width)/(iw*sar),\(bounds.height)/ih))))"
     }
 
-    /// Returns the path of a program. Only absolute folders of `PATH` count, because anybody may have put files into
-    /// the working folder.
+    /// Only absolute folders of `PATH` count, because anybody may have put files into the working folder.
     static func find(_ program: String) throws(DipperError) -> String {
         let paths: [String]
         if program.hasPrefix("/") {
@@ -98,8 +94,7 @@ struct FrameCommand {
                 + "or set VideoFrameProvider.program to its path")
     }
 
-    /// Returns the PNG file that a program has written.
-    /// - Throws: `DipperError.undecodable` if the output is not a complete PNG file.
+    /// Throws `DipperError.undecodable` if the output is not a complete PNG file.
     static func picture(_ ended: ProgramRun.Ended, of video: String) throws(DipperError) -> Data {
         let begin = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
         let end = Data([0x49, 0x45, 0x4E, 0x44, 0xAE, 0x42, 0x60, 0x82])

@@ -3,9 +3,9 @@ import Foundation
 import ProcessShims
 import Synchronization
 
-/// A queue that runs a few programs at once, each watched by a thread of its own. Other programs wait for their turn.
+/// Runs a few programs at once, each watched by a thread of its own.
 final class ProgramQueue: Sendable {
-    /// A closure that runs a program until it ends, or until `wakeup` becomes readable because nobody waits any more.
+    /// Runs a program until it ends, or until `wakeup` becomes readable because nobody waits any more.
     typealias Body = @Sendable (_ wakeup: borrowing OwnedDescriptor) throws(DipperError) -> Data
 
     private let threads: Workers
@@ -14,11 +14,10 @@ final class ProgramQueue: Sendable {
         threads = Workers(name: name, threads: programs)
     }
 
-    /// The threads of the queue, for work that runs a program and waits for it.
+    /// For work that runs a program and waits for it.
     var place: CallbackQueue { .custom { [threads] work in threads.run(work) } }
 
-    /// Runs a program and returns its output. Ends early, with `DipperError.cancelled`, when the Swift task is
-    /// cancelled.
+    /// Ends early, with `DipperError.cancelled`, when the Swift task is cancelled.
     func run(_ body: @escaping Body) async throws(DipperError) -> Data {
         let ticket = Ticket(body)
         let result = await withTaskCancellationHandler {
@@ -38,7 +37,7 @@ final class ProgramQueue: Sendable {
         private enum State {
             case new
             case waiting(Waiter)
-            /// A program runs; an event on the descriptor `wakeup` ends the run.
+            /// An event on the descriptor `wakeup` ends the run.
             case running(Waiter, wakeup: Int32)
             case ended
         }
@@ -48,7 +47,7 @@ final class ProgramQueue: Sendable {
 
         init(_ body: @escaping Body) { self.body = body }
 
-        /// Keeps the waiter for the result. Returns `false` if the call has been cancelled already.
+        /// Returns `false` if the call has been cancelled already.
         func wait(_ waiter: Waiter) -> Bool {
             let waits = state.withLock { state in
                 guard case .new = state else { return false }

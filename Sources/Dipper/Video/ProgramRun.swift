@@ -2,32 +2,26 @@ import DipperData
 import Foundation
 import ProcessShims
 
-/// One run of an untrusted program, whose output is read. Blocks the thread.
-///
-/// Whatever happens, the program and its group are killed and the program is waited for before
-/// ``run(reading:endingAt:)`` returns.
+/// One run of an untrusted program, whose output is read. Blocks the thread. Whatever happens, the program and its
+/// group are killed and the program is waited for before ``run(reading:endingAt:)`` returns.
 struct ProgramRun {
     struct Ended {
-        /// Whether the program ended by itself, with status 0.
+        /// Ended by itself, with status 0.
         let isSuccess: Bool
-        /// The bytes that the program wrote to standard output.
+        /// From standard output.
         let output: Data
-        /// The last line that the program wrote to standard error, if there is one.
+        /// The last line on standard error, if there is one.
         let message: String?
     }
 
-    /// The absolute path of the program.
     let program: String
     let arguments: [String]
     let timeLimit: Duration
     let maximumSize: Int
-    /// Returns whether nobody waits any more; asked ten times a second. `nil` if an event tells.
+    /// Asked ten times a second; `nil` if an event tells.
     var isCancelled: (() -> Bool)?
 
-    /// Runs the program and returns its output.
-    /// - Parameters:
-    ///   - input: the program's descriptor 3.
-    ///   - wakeup: ends the run when it becomes readable.
+    /// The input becomes the program's descriptor 3. The run ends when `wakeup` becomes readable.
     func run(
         reading input: consuming OwnedDescriptor, endingAt wakeup: borrowing OwnedDescriptor
     ) throws(DipperError) -> Ended {
@@ -53,8 +47,8 @@ struct ProgramRun {
         var pause = Duration.milliseconds(1)
         while true {
             let hasOutput = waits[1].fd >= 0
-            // The output is complete, and the program is about to end. No descriptor tells when: the loop looks again
-            // after pauses.
+            // The output is complete, and the program is about to end. No descriptor tells when, so the loop looks
+            // again after pauses.
             if !hasOutput, child.hasEnded { break }
             let left = max(.zero, ContinuousClock.now.duration(to: deadline))
             guard left > .zero else { throw .undecodable.with(detail: "'\(program)' took longer than \(timeLimit)") }
@@ -84,7 +78,7 @@ struct ProgramRun {
         return Ended(isSuccess: isSuccess, output: body, message: tail.lastLine)
     }
 
-    /// Reads the available bytes. After the end, or an error, `poll` no longer waits for the descriptor.
+    /// After the end, or an error, `poll` no longer waits for the descriptor.
     private static func take(_ wait: inout pollfd, _ buffer: inout [UInt8]) -> ArraySlice<UInt8>? {
         let count = read(wait.fd, &buffer, buffer.count)
         if count > 0 { return buffer[..<count] }
@@ -92,13 +86,13 @@ struct ProgramRun {
         return nil
     }
 
-    /// Returns whole milliseconds, rounded up, so that the loop does not spin with waits of zero.
+    /// Rounded up, so that the loop does not spin with waits of zero.
     private static func milliseconds(_ duration: Duration) -> Int32 {
         Int32(min((duration / .milliseconds(1)).rounded(.up), 1e6))
     }
 }
 
-/// The last 4,096 bytes that a program wrote to standard error. The program may write much, and any bytes.
+/// The last 4,096 bytes on standard error. The program may write much, and any bytes.
 private struct ErrorTail {
     private var bytes: [UInt8] = []
 
@@ -127,12 +121,10 @@ private struct ErrorTail {
 private struct ChildProcess: ~Copyable {
     private let id: pid_t
 
-    /// Starts a program whose standard input is empty, and whose only other descriptors are the given ones.
-    /// - Parameters:
-    ///   - program: the absolute path of the program.
-    ///   - input: the program's descriptor 3.
-    ///   - timeLimit: the kernel ends the program after four times this processor time and four seconds more, in case
-    ///     this process is no longer there to do so.
+    /// Starts a program whose standard input is empty, and whose only other descriptors are the given ones. The input
+    /// becomes descriptor 3.
+    /// - Parameter timeLimit: the kernel ends the program after four times this processor time and four seconds more,
+    ///   in case this process is no longer there to do so.
     init(
         _ program: String, _ arguments: [String], output: consuming OwnedDescriptor, errors: consuming OwnedDescriptor,
         input: consuming OwnedDescriptor, timeLimit: Duration
@@ -158,8 +150,7 @@ private struct ChildProcess: ~Copyable {
 
     deinit { _ = Self.end(id) }
 
-    /// Whether the program has ended. The process is not waited for here, so the kernel does not give its number to
-    /// another.
+    /// The process is not waited for here, so the kernel does not give its number to another.
     var hasEnded: Bool {
         var information = siginfo_t()
         let result = waitid(P_PID, id_t(id), &information, WEXITED | WNOHANG | WNOWAIT)
@@ -167,8 +158,8 @@ private struct ChildProcess: ~Copyable {
         return result != 0 || information.si_signo != 0
     }
 
-    /// Kills what is left of the group and waits for the process.
-    /// - Returns: whether the program ended by itself, with status 0.
+    /// Kills what is left of the group and waits for the process. Returns whether the program ended by itself, with
+    /// status 0.
     consuming func end() -> Bool {
         let isSuccess = Self.end(id)
         discard self
@@ -196,7 +187,7 @@ private struct ChildProcess: ~Copyable {
         _ = dipper_limit(id, min(max(half, 1 << 30), 4 << 30), seconds)
     }
 
-    /// The variables that a program needs to run at all. Other variables may be secret, or change what ffmpeg does.
+    /// Other variables may be secret, or change what ffmpeg does.
     private static let environment: [String] =
         ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"].compactMap { name in
             ProcessInfo.processInfo.environment[name].map { "\(name)=\($0)" }
@@ -211,14 +202,10 @@ private struct ChildProcess: ~Copyable {
     }
 }
 
-/// A descriptor of an open file, which is closed when the value is destroyed.
 struct OwnedDescriptor: ~Copyable, Sendable {
     let number: Int32
 
-    /// Takes ownership of the result of a system call.
-    /// - Parameters:
-    ///   - number: the result of the call, negative if it failed.
-    ///   - name: names the file in the error.
+    /// Takes ownership of the result of a system call, which is negative if the call failed. The name is for the error.
     init(_ number: Int32, for name: String) throws(DipperError) {
         guard number >= 0 else { throw Self.failure(name, errno) }
         self.number = number
@@ -231,7 +218,7 @@ struct OwnedDescriptor: ~Copyable, Sendable {
     /// Closes the descriptor at this point, and not before.
     consuming func end() {}
 
-    /// A pipe: bytes written to `writing` are read from `reading`.
+    /// Bytes written to `writing` are read from `reading`.
     struct Pipe: ~Copyable {
         let reading: OwnedDescriptor
         let writing: OwnedDescriptor
@@ -244,7 +231,7 @@ struct OwnedDescriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Returns a descriptor of the file whose number is above those that a program starts with.
+    /// The new number is above those that a program starts with.
     consuming func raised() throws(DipperError) -> OwnedDescriptor {
         guard number < 10 else { return self }
         return try OwnedDescriptor(fcntl(number, F_DUPFD_CLOEXEC, 10), for: "a descriptor")

@@ -39,11 +39,6 @@ public struct VideoFrameProvider: DataProvider {
 
     /// The program that decodes: a name, which is looked for in the absolute folders of `PATH`, or an absolute path.
     /// The program must take the arguments of `ffmpeg`; the tests run version 5.1.
-    ///
-    /// ```swift
-    /// var still = VideoFrameProvider(video, at: .seconds(3))
-    /// still.program = "/opt/ffmpeg/bin/ffmpeg"
-    /// ```
     public var program = "ffmpeg"
     /// The time that one run of the program may take. Time spent waiting for other programs does not count. A video
     /// without an index may need two runs.
@@ -54,11 +49,11 @@ public struct VideoFrameProvider: DataProvider {
     private let source: VideoSource
     private let ownKey: CacheKey?
 
-    /// Creates a provider for one frame of a video in a file or on a server.
+    /// Creates a provider for one frame of a video in a file, or on a server for an ``ImageRequest``.
     ///
-    /// The initializer does not read the file. With the default key, which is the file's URL, a changed file is not
-    /// noticed until its pictures are removed or requested with the policy `ignoreCache`. With a key from ``key(of:)``
-    /// a changed file counts as another video.
+    /// The initializer does not read the file. With the default key, which is the URL, a changed file is not noticed
+    /// until its pictures are removed or requested with the policy `ignoreCache`. With a key from ``key(of:)`` a
+    /// changed file counts as another video.
     ///
     /// ```swift
     /// for second in stride(from: 0, to: 60, by: 10) {
@@ -66,10 +61,8 @@ public struct VideoFrameProvider: DataProvider {
     /// }
     /// ```
     /// - Parameters:
-    ///   - video: a file URL, or an `http` or `https` URL for an ``ImageRequest``.
-    ///   - time: the position of the frame in the video.
     ///   - bounds: the size into which the frame is fitted, in pixels; `nil` keeps its size.
-    ///   - key: identifies the video; time and bounds are added to it. The default is the URL.
+    ///   - key: identifies the video; time and bounds are added to it.
     public init(_ video: URL, at time: Duration, fitting bounds: PixelSize? = nil, key: CacheKey? = nil) {
         self.init(.file(video), key ?? CacheKey(video.standardizedFileURL), time, bounds, ownKey: key)
     }
@@ -86,20 +79,15 @@ public struct VideoFrameProvider: DataProvider {
         }
     }
 
-    /// The thread that reads the attributes of files.
     private static let files = SeparateThread()
 
     /// Creates a provider for one frame of a video in memory.
     ///
     /// ```swift
-    /// let video = try await cache.data.getData(url).value
-    /// let still = VideoFrameProvider(video, key: CacheKey(url), at: .seconds(3))
-    /// let image = try await cache.getImage(ImageRequest(still)).value
+    /// let still = VideoFrameProvider(try await cache.data.getData(url).value, key: CacheKey(url), at: .seconds(3))
     /// ```
     /// - Parameters:
-    ///   - video: the contents of the video file.
     ///   - key: identifies the video; time and bounds are added to it.
-    ///   - time: the position of the frame in the video.
     ///   - bounds: the size into which the frame is fitted, in pixels; `nil` keeps its size.
     public init(_ video: Data, key: CacheKey, at time: Duration, fitting bounds: PixelSize? = nil) {
         self.init(.bytes(video), key, time, bounds)
@@ -117,11 +105,6 @@ public struct VideoFrameProvider: DataProvider {
     }
 
     /// Returns the frame as a PNG file.
-    ///
-    /// ```swift
-    /// let file = try await VideoFrameProvider(video, at: .seconds(3)).data()
-    /// try file.write(to: folder.appending(path: "poster.png"))
-    /// ```
     /// - Throws: `DipperError.unsupportedFormat` if the program is not there; `DipperError.unreadable` if the video is
     ///   not a readable file; `DipperError.undecodable` if the file is not a video, is broken, or takes longer than
     ///   ``timeLimit``; `DipperError.tooLarge`; `DipperError.cancelled`.
@@ -149,11 +132,11 @@ public struct VideoFrameProvider: DataProvider {
         throw .undecodable
     }
 
-    /// The threads that wait for programs. Waiting blocks, which threads of Swift's concurrency must not do.
+    /// Waiting for a program blocks, which threads of Swift's concurrency must not do.
     private static let runners = ProgramQueue(name: "dipper-video", programs: 2)
 }
 
-/// The frames of a video on a server, which all are made of the bytes that the cache fetches.
+/// All frames of a video on a server are made of the bytes that the cache fetches.
 extension VideoFrameProvider: PictureExtractor {
     var remote: DataRequest? {
         guard case .file(let url) = source, ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
@@ -168,12 +151,11 @@ extension VideoFrameProvider: PictureExtractor {
     }
 }
 
-/// The place of a video: a file, or bytes in memory.
 private enum VideoSource: Sendable {
     case file(URL)
     case bytes(Data)
 
-    /// The name of the video in messages.
+    /// For messages.
     var name: String {
         switch self {
         case .file(let file): file.path
@@ -181,7 +163,7 @@ private enum VideoSource: Sendable {
         }
     }
 
-    /// Opens the video for reading. Blocks the thread.
+    /// Blocks the thread.
     func opened() throws(DipperError) -> OwnedDescriptor {
         switch self {
         case .file(let file): try Self.opened(file)
@@ -189,8 +171,8 @@ private enum VideoSource: Sendable {
         }
     }
 
-    /// Returns a key made of the file's URL, size and modification time, or of the URL alone if the file cannot be
-    /// read. A URL contains no line break, so the line after it cannot be mistaken for a part of it.
+    /// A key made of the file's URL, size and modification time, or of the URL alone if the file cannot be read. A URL
+    /// contains no line break, so the line after it cannot be mistaken for a part of it.
     static func key(of file: URL) -> CacheKey {
         let key = CacheKey(file.standardizedFileURL)
         var status = stat()
@@ -210,7 +192,7 @@ private enum VideoSource: Sendable {
         return descriptor
     }
 
-    /// Opens a file that exists only in memory. A pipe would not do, because a video's index may be at its end.
+    /// A file that exists only in memory. A pipe would not do, because a video's index may be at its end.
     private static func opened(_ bytes: Data) throws(DipperError) -> OwnedDescriptor {
         let descriptor = try OwnedDescriptor(dipper_memory_file(), for: "memory for a video")
         var offset = 0

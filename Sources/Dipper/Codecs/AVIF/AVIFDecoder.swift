@@ -30,13 +30,13 @@
         }
     }
 
-    /// A decoder of an AVIF file's frames. A still picture has one.
+    /// A still picture has one frame.
     private final class AVIFFrames: CountedFrames {
         let frameCount: Int
         let loopCount: Int
         private let file: AVIFFile
         private let options: DecodeOptions
-        /// The colour transform of the first frame, used for all frames; `nil` before the first frame is decoded.
+        /// The transform of the first frame, used for all frames; `nil` before the first frame is decoded.
         private var color: ColorTransform??
         private var shown = 0
         private var isAtEnd = false
@@ -111,14 +111,12 @@
         }
     }
 
-    /// A file opened by libavif. The object owns libavif's decoder.
     private final class AVIFFile {
-        /// The file's bytes, which the decoder reads frame by frame.
+        /// The decoder reads the bytes frame by frame.
         private let bytes: PinnedBytes
         private let decoder: UnsafeMutablePointer<avifDecoder>
 
-        /// The AV1 codec: libaom if it is available, because versions of dav1d in use write out of bounds for broken
-        /// files.
+        /// libaom if it is available, because versions of dav1d in use write out of bounds for broken files.
         private static let codec =
             avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE.rawValue) == nil
             ? AVIF_CODEC_CHOICE_AUTO : AVIF_CODEC_CHOICE_AOM
@@ -138,7 +136,7 @@
                 clamping: max(1, min(limits.pixels, Int(AVIF_DEFAULT_IMAGE_DIMENSION_LIMIT) << 13)))
             // Only the number of pixels is limited, not the length of a side.
             decoder.pointee.imageDimensionLimit = 0
-            // This only bounds libavif's tables. The caller checks the number of frames, because it may want only the
+            // Bounds libavif's tables alone. The caller checks the number of frames, because it may want only the
             // first.
             decoder.pointee.imageCountLimit = UInt32(clamping: max(limits.frames, DecodeLimits().frames))
             try check(avifDecoderSetIOMemory(decoder, bytes.base, bytes.count))
@@ -149,14 +147,14 @@
             avifDecoderDestroy(decoder)
         }
 
-        /// The number of frames that the file declares, whether or not their bytes have arrived.
+        /// Whether or not their bytes have arrived.
         var frameCount: Int { Int(decoder.pointee.imageCount) }
 
-        /// The frame as the container describes it, without pixels.
+        /// As the container describes it, without pixels.
         var announced: AVIFPicture? { decoder.pointee.image.map { AVIFPicture($0, duration: .zero) } }
 
-        /// Returns the most bytes that the planes of a frame take.
-        /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge` above the limits.
+        /// The most bytes that the planes of a frame take. Throws `DipperError.undecodable` for an empty picture,
+        /// `DipperError.imageTooLarge` above the limits.
         func planeBytes(_ limits: DecodeLimits) throws(DipperError) -> Int {
             guard let image = decoder.pointee.image?.pointee else { return 0 }
             let size = PixelSize(width: Int(image.width), height: Int(image.height))
@@ -166,8 +164,7 @@
             return size.width * size.height * planes * (image.depth > 8 ? 2 : 1)
         }
 
-        /// Decodes the next frame.
-        /// - Returns: the frame, valid until the next call; `nil` after the last.
+        /// The frame is valid until the next call.
         func next() throws(DipperError) -> AVIFPicture? {
             let result = avifDecoderNextImage(decoder)
             if result == AVIF_RESULT_NO_IMAGES_REMAINING { return nil }
@@ -176,7 +173,6 @@
             return AVIFPicture(image, duration: duration)
         }
 
-        /// Restarts at the first frame.
         func rewind() throws(DipperError) {
             try check(avifDecoderReset(decoder))
         }

@@ -3,7 +3,7 @@
     import CLCMS
     import Foundation
 
-    /// A decoded frame, valid until libavif decodes the next one.
+    /// Valid until libavif decodes the next frame.
     struct AVIFPicture {
         let duration: Duration
         /// The part of the stored picture that is displayed.
@@ -16,11 +16,10 @@
             area = Self.cleanAperture(of: image.pointee)
         }
 
-        /// The size of the displayed area.
         var size: PixelSize { PixelSize(width: Int(area.width), height: Int(area.height)) }
         var hasAlpha: Bool { image.pointee.alphaPlane != nil }
 
-        /// The orientation: first rotated, then mirrored (ISO/IEC 23000-22, 7.3.6.7).
+        /// First rotated, then mirrored (ISO/IEC 23000-22, 7.3.6.7).
         var orientation: Orientation {
             let flags = image.pointee.transformFlags
             let turns = flags & AVIF_TRANSFORM_IROT.rawValue != 0 ? image.pointee.irot.angle & 3 : 0
@@ -33,7 +32,6 @@
             return [.upMirrored, .rightMirrored, .downMirrored, .leftMirrored][Int(turns)]
         }
 
-        /// The conversion of the colours to sRGB; `nil` if none is needed.
         var color: ColorTransform? {
             let image = self.image.pointee
             if image.icc.size > 0, let profile = image.icc.data {
@@ -76,7 +74,7 @@
         /// rows.
         var rowsBeside: Int { image.pointee.yuvFormat == AVIF_PIXEL_FORMAT_YUV420 ? 2 : 0 }
 
-        /// Returns the clean aperture, or the whole picture if the file has none or an invalid one.
+        /// The whole picture if the file has no clean aperture or an invalid one.
         private static func cleanAperture(of image: avifImage) -> avifCropRect {
             var area = avifCropRect(x: 0, y: 0, width: image.width, height: image.height)
             guard image.transformFlags & AVIF_TRANSFORM_CLAP.rawValue != 0 else { return area }
@@ -95,8 +93,7 @@
         let primaries: Int
         let transfer: Int
 
-        /// An ICC profile of these colours; `nil` if they are close to sRGB or the transfer characteristics are not
-        /// known.
+        /// `nil` if the colours are close to sRGB or the transfer characteristics are not known.
         var profile: Data? {
             guard !isSRGB, let curve else { return nil }
             defer { cmsFreeToneCurve(curve) }
@@ -119,7 +116,7 @@
             [0, 1, 2].contains(primaries) && [0, 1, 2, 6, 13, 14, 15].contains(transfer)
         }
 
-        /// The transfer function, which the caller must free; `nil` for an unknown one.
+        /// The caller must free it; `nil` for an unknown transfer function.
         private var curve: OpaquePointer? {
             switch transfer {
             case 1, 6, 14, 15: Self.parametric([1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081])
@@ -133,7 +130,7 @@
             }
         }
 
-        /// Returns the curve Y = (aX + b)^g for X from d on, and Y = cX below; the parameters are g, a, b, c, d.
+        /// The curve Y = (aX + b)^g for X from d on, and Y = cX below; the parameters are g, a, b, c, d.
         private static func parametric(_ parameters: [Double]) -> OpaquePointer? {
             cmsBuildParametricToneCurve(nil, 4, parameters)
         }
@@ -143,15 +140,14 @@
             return cmsBuildTabulatedToneCurve16(nil, UInt32(table.count), table)
         }
 
-        /// Returns the light for a PQ signal (SMPTE ST 2084), with white of 203 cd/m² as 1 (ITU-R BT.2408).
+        /// The light for a PQ signal (SMPTE ST 2084), with white of 203 cd/m² as 1 (ITU-R BT.2408).
         private static func pq(_ signal: Double) -> Double {
             let root = pow(signal, 1 / 78.84375)
             let ratio = max(0, root - 0.8359375) / (18.8515625 - 18.6875 * root)
             return pow(ratio, 1 / 0.1593017578125) * 10_000 / 203
         }
 
-        /// Returns the light for an HLG signal (ARIB STD-B67), with white at three quarters of the signal as 1 (ITU-R
-        /// BT.2408).
+        /// The light for an HLG signal (ARIB STD-B67), with white at three quarters of the signal as 1 (ITU-R BT.2408).
         private static func hlg(_ signal: Double) -> Double {
             func scene(_ signal: Double) -> Double {
                 signal <= 0.5 ? signal * signal / 3 : (exp((signal - 0.55991073) / 0.17883277) + 0.28466892) / 12

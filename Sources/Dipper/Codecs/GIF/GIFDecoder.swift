@@ -27,10 +27,9 @@
         }
     }
 
-    /// A decoder of a GIF's frames: each is the canvas as it looks when the frame is displayed.
-    ///
-    /// Parts of a frame outside the logical screen are cropped. The canvas is transparent at first. Disposal to the
-    /// background makes the area transparent again, whatever the background colour, as browsers do.
+    /// Each frame is the canvas as it looks when the frame is displayed. Parts of a frame outside the logical screen
+    /// are cropped. The canvas is transparent at first. Disposal to the background makes the area transparent again,
+    /// whatever the background colour, as browsers do.
     private final class GIFFrames: CountedFrames {
         let frameCount: Int
         let loopCount: Int
@@ -73,9 +72,7 @@
             return AnimationFrame(image: image, duration: duration)
         }
 
-        /// Draws the next frame onto the canvas.
-        /// - Returns: the time for which the frame is displayed; `nil` if there is no frame, or it is broken and not
-        ///   the first.
+        /// Returns how long the frame is displayed; `nil` if there is no frame, or it is broken and not the first.
         private func drawNext() throws(DipperError) -> Duration? {
             do throws(DipperError) {
                 guard let frame = try reader.nextFrame() else { return nil }
@@ -90,8 +87,7 @@
             }
         }
 
-        /// Draws a frame onto the canvas.
-        /// - Returns: `false` if the first frame is broken or ends too early, and the options allow a partial picture.
+        /// Returns `false` if the first frame is broken or ends too early, and the options allow a partial picture.
         private func draw(_ frame: GIFFrame) throws(DipperError) -> Bool {
             let visible = canvas.begin(frame)
             do throws(DipperError) {
@@ -105,9 +101,8 @@
             }
         }
 
-        /// Draws the rows of a frame.
-        /// - Returns: whether all rows were read. They are not if the data ends early or the last rows are below the
-        ///   canvas.
+        /// Returns whether all rows were read. They are not if the data ends early or the last rows are below the
+        /// canvas.
         private func drawLines(of frame: GIFFrame, _ visible: PixelSize) throws(DipperError) -> Bool {
             if line.count != frame.width { line = [UInt8](repeating: 0, count: frame.width) }
             let lastRow = frame.isInterlaced ? frame.height : visible.height
@@ -131,12 +126,11 @@
     private final class GIFCanvas {
         let size: PixelSize
         private let pixels: PixelBuffer
-        /// The area and disposal of the last frame, applied before the next one is drawn.
+        /// Applied before the next frame is drawn.
         private var pending: (area: Area, disposal: GIFFrame.Disposal)?
         /// The pixels under the last frame, if its disposal restores them.
         private var saved = [UInt32]()
 
-        /// A part of the canvas.
         private struct Area {
             var left: Int
             var top: Int
@@ -150,17 +144,15 @@
             pixels.clear()
         }
 
-        /// Makes every pixel transparent.
         func clear() {
             pixels.clear()
             pending = nil
         }
 
-        /// The current pixels.
         var canvas: Canvas { Canvas(base: pixels.base, size: size, rowStride: pixels.rowStride) }
 
-        /// Disposes of the previous frame and prepares for the next.
-        /// - Returns: the number of columns and rows of the frame that are on the canvas.
+        /// Disposes of the previous frame. Returns the number of columns and rows of the next one that are on the
+        /// canvas.
         func begin(_ frame: GIFFrame) -> PixelSize {
             dispose()
             let area = Area(
@@ -172,7 +164,6 @@
             return PixelSize(width: area.width, height: area.height)
         }
 
-        /// Draws the first pixels of a row of a frame.
         func draw(_ line: [UInt8], count: Int, row: Int, of frame: GIFFrame) {
             let target = self.row(frame.top + row) + frame.left
             line.withUnsafeBufferPointer { line in
@@ -219,7 +210,7 @@
         }
     }
 
-    /// A reader of a GIF's records that holds only the current frame. It owns giflib's reader.
+    /// Reads a GIF's records and holds only the current frame. Owns giflib's reader.
     final class GIFReader {
         private let input: GIFInput
         private let file: UnsafeMutablePointer<GifFileType>
@@ -276,15 +267,14 @@
             }
         }
 
-        /// Reads the frame's next row of palette indices.
-        /// - Returns: `false` if the file declares the end of the pixels here. Browsers display such frames.
+        /// A row of palette indices. Returns `false` if the file declares the end of the pixels here. Browsers display
+        /// such frames.
         func readLine(into line: inout [UInt8]) throws(DipperError) -> Bool {
             if DGifGetLine(file, &line, Int32(line.count)) == GIF_OK { return true }
             guard file.pointee.Error == D_GIF_ERR_EOF_TOO_SOON else { throw lastError }
             return false
         }
 
-        /// Skips the rest of the frame's pixels.
         func skipPixels() throws(DipperError) {
             var block: UnsafeMutablePointer<GifByteType>?
             repeat {
@@ -299,7 +289,6 @@
         }
     }
 
-    /// The file and the position of giflib's reader in it.
     private final class GIFInput {
         private let data: Data
         private var index: Data.Index
@@ -309,8 +298,7 @@
             index = data.startIndex
         }
 
-        /// Copies the next bytes of the file.
-        /// - Returns: the number of bytes copied.
+        /// Returns the number of bytes copied.
         func read(into buffer: UnsafeMutablePointer<GifByteType>, _ count: Int32) -> Int32 {
             let end = min(data.endIndex, index + max(0, Int(count)))
             data.copyBytes(to: buffer, from: index..<end)
@@ -321,7 +309,7 @@
 
     /// A frame's position, colours and control data, which come before its pixels in the file.
     struct GIFFrame {
-        /// A treatment of the frame's area before the next frame is drawn (GIF 89a, 23).
+        /// The treatment of the frame's area before the next frame is drawn (GIF 89a, 23).
         enum Disposal {
             case keep
             case clear
@@ -334,7 +322,7 @@
         let height: Int
         let isInterlaced: Bool
         let disposal: Disposal
-        /// The time for which the frame is displayed, as the file states it.
+        /// As the file states it.
         let duration: Duration
         /// The pixel for each palette index, in the byte order of memory; 0 leaves the canvas as it is.
         let pixels: [UInt32]
@@ -356,8 +344,7 @@
             pixels = Self.pixels(image.ColorMap ?? file.SColorMap, transparent: Int(control.TransparentColor))
         }
 
-        /// Returns the pixel for each index. Indices beyond the palette are transparent, as in browsers. Without a
-        /// palette the indices are greys.
+        /// Indices beyond the palette are transparent, as in browsers. Without a palette the indices are greys.
         private static func pixels(_ map: UnsafeMutablePointer<ColorMapObject>?, transparent: Int) -> [UInt32] {
             var pixels = [UInt32](repeating: 0, count: 256)
             if let map, let colors = map.pointee.Colors {

@@ -5,10 +5,8 @@
     import Synchronization
 
     /// An encoder for still and animated GIF 89a, by giflib: 256 colours for each frame, each pixel opaque or
-    /// transparent.
-    ///
-    /// A picture of few colours keeps them exactly; others get the colours of giflib's median cut. Pixels with less
-    /// than half of full alpha become transparent. Durations are rounded to hundredths of a second.
+    /// transparent. A picture of few colours keeps them exactly; others get the colours of giflib's median cut. Pixels
+    /// with less than half of full alpha become transparent. Durations are rounded to hundredths of a second.
     ///
     /// ```swift
     /// var frames: [AnimationFrame] = []
@@ -45,14 +43,12 @@
         }
     }
 
-    /// A writer of one GIF file. It owns giflib's writer.
     private final class GIFWriter {
         private let output = GIFOutput()
         private var file: UnsafeMutablePointer<GifFileType>?
         private let size: PixelSize
 
-        /// Creates a writer and writes the header.
-        /// - Parameter loopCount: the number of times the animation plays; 0 for endlessly.
+        /// The animation plays `loopCount` times; 0 for endlessly.
         init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
             self.size = size
             guard size.width <= 0xFFFF, size.height <= 0xFFFF else {
@@ -80,8 +76,7 @@
             if let file { EGifCloseFile(file, nil) }
         }
 
-        /// Adds a frame.
-        /// - Parameter duration: the time for which it is displayed; `nil` for a still picture.
+        /// The duration is `nil` for a still picture.
         func add(_ pixels: IndexedPixels, duration: Duration?) throws(DipperError) {
             guard let file else { throw Self.broken }
             if duration != nil || pixels.transparent != nil { try putControl(pixels, duration, to: file) }
@@ -97,7 +92,6 @@
             }
         }
 
-        /// Ends the file and returns its bytes.
         func finish() throws(DipperError) -> Data {
             guard let file else { throw Self.broken }
             self.file = nil
@@ -105,7 +99,7 @@
             return output.data
         }
 
-        /// Writes the Netscape extension as browsers read it: the number of repetitions, 0 for endlessly.
+        /// The Netscape extension as browsers read it: the number of repetitions, 0 for endlessly.
         private func putRepetitions(_ count: Int, to file: UnsafeMutablePointer<GifFileType>) throws(DipperError) {
             try check(EGifPutExtensionLeader(file, APPLICATION_EXT_FUNC_CODE))
             try check(EGifPutExtensionBlock(file, 11, Array("NETSCAPE2.0".utf8)))
@@ -134,22 +128,18 @@
         private static let broken = DipperError.unencodable.with(detail: "GIF: giflib failed")
     }
 
-    /// The bytes that giflib has written.
     private final class GIFOutput {
         var data = Data()
     }
 
-    /// A picture with a palette of at most 256 colours.
     private struct IndexedPixels {
-        /// The colours, padded to a power of two.
+        /// Padded to a power of two.
         private(set) var palette: [GifColorType]
-        /// The palette index of each pixel.
         private(set) var indices: [UInt8]
-        /// The index of transparent pixels; `nil` if there are none.
+        /// `nil` if there are no transparent pixels.
         private(set) var transparent: UInt8?
 
-        /// Converts a picture.
-        /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
+        /// Throws `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
         init(_ image: Image) throws(DipperError) {
             let colors = try Self.colors(of: image)
             let hasTransparency = colors.contains { $0 == Self.clear }
@@ -172,7 +162,7 @@
 
         private static let clear = UInt32.max
 
-        /// Returns 0xRRGGBB, or `clear`, for each pixel.
+        /// 0xRRGGBB, or `clear`, for each pixel.
         private static func colors(of image: Image) throws(DipperError) -> [UInt32] {
             let scratch = try PixelScratch(byteCount: image.width * 4)
             return [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
@@ -195,8 +185,8 @@
             }
         }
 
-        /// Returns a palette of the picture's own colours, and the index of each pixel.
-        /// - Returns: `nil` if the palette has no room for all colours.
+        /// A palette of the picture's own colours, and the index of each pixel; `nil` if the palette has no room for
+        /// them.
         private static func exact(_ colors: [UInt32], room: Int) -> ([GifColorType], [UInt8])? {
             var known = [UInt32: UInt8]()
             var palette = [GifColorType]()
@@ -220,7 +210,7 @@
             return (palette, indices)
         }
 
-        /// A lock around giflib's quantizer, which keeps its sorting axis in a global variable.
+        /// giflib's quantizer keeps its sorting axis in a global variable.
         private static let quantizer = Mutex(())
 
         private static func reduced(
@@ -249,8 +239,8 @@
             return (palette, indices)
         }
 
-        /// Returns the palette with each colour replaced by the mean of the colours mapped to it. giflib quantizes to
-        /// five bits for each colour, which turns white into grey.
+        /// Replaces each colour by the mean of the colours mapped to it. giflib quantizes to five bits for each colour,
+        /// which turns white into grey.
         private static func means(
             of colors: [UInt32], _ indices: [UInt8], _ palette: ArraySlice<GifColorType>
         ) -> [GifColorType] {

@@ -1,5 +1,5 @@
-/// The header of BMP: a file header of 14 bytes, then one of the headers of Windows and OS/2, which differ in length
-/// (Microsoft, "Bitmap Header Types").
+/// BMP: a file header of 14 bytes, then one of the headers of Windows and OS/2, which differ in length (Microsoft,
+/// "Bitmap Header Types").
 enum BMPHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .bmp)
@@ -33,7 +33,7 @@ enum BMPHeader {
     }
 }
 
-/// The header of Windows icons: a directory of pictures. The size is that of the largest one.
+/// Windows icons: a directory of pictures. The size is that of the largest one.
 enum ICOHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .ico)
@@ -53,7 +53,7 @@ enum ICOHeader {
     }
 }
 
-/// The header of TIFF (TIFF 6.0): its first directory, which may be anywhere in the file.
+/// TIFF 6.0: its first directory, which may be anywhere in the file.
 enum TIFFHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .tiff)
@@ -73,7 +73,7 @@ enum TIFFHeader {
 
 /// The first directory of a TIFF structure (TIFF 6.0, section 2), which Exif uses too.
 private struct TIFFDirectory {
-    /// The tags that are read, with their numbers in TIFF 6.0 and its supplement for ICC profiles.
+    /// The numbers of TIFF 6.0 and its supplement for ICC profiles.
     enum Tag: Int {
         case width = 256
         case height = 257
@@ -88,8 +88,7 @@ private struct TIFFDirectory {
     private let start: Int
     private let entryCount: Int
 
-    /// Finds the first directory.
-    /// - Parameter file: the bytes from the byte order mark on, to which offsets are relative.
+    /// The bytes begin with the byte order mark, to which offsets are relative.
     init(_ file: ByteReader) throws(DipperError) {
         self.file = file
         switch try file.u16(at: 0) {
@@ -102,7 +101,7 @@ private struct TIFFDirectory {
         entryCount = try file.u16(at: start, order)
     }
 
-    /// Returns the first value of each known entry. An entry whose value is outside the file is left out.
+    /// The first value of each known entry. An entry whose value is outside the file is left out.
     func values() throws(DipperError) -> [Tag: Int] {
         var values: [Tag: Int] = [:]
         for index in 0..<entryCount {
@@ -131,8 +130,8 @@ private struct TIFFDirectory {
 
 /// The orientation in Exif data (Exif 2.32, tag 0x0112).
 enum ExifOrientation {
-    /// Reads the orientation; returns `nil` if there is none or its value is invalid.
-    /// - Parameter exif: a TIFF structure, with or without the six bytes `Exif\0\0` that JPEG puts before it.
+    /// `nil` if there is no orientation or its value is invalid. The bytes are a TIFF structure, with or without the
+    /// six bytes `Exif\0\0` that JPEG puts before it.
     static func read(_ exif: ByteReader) -> Orientation? {
         let start = exif.holds("Exif\0\0") ? 6 : 0
         guard let file = try? exif.part(from: start),

@@ -1,11 +1,10 @@
-/// A reader of numbers from untrusted bytes. It checks each read against the end and copies nothing.
-///
-/// A reader is valid as long as the bytes are.
+/// Reads numbers from untrusted bytes. It checks each read against the end and copies nothing; it is valid as long as
+/// the bytes are.
 struct ByteReader {
     enum Order {
-        /// Big-endian: the highest byte comes first.
+        /// The highest byte comes first.
         case big
-        /// Little-endian: the lowest byte comes first.
+        /// The lowest byte comes first.
         case little
     }
 
@@ -13,7 +12,7 @@ struct ByteReader {
     /// The length that the surrounding header states. It may be larger than the number of bytes that have arrived.
     let count: Int
 
-    /// Creates a reader of the first bytes of a file, which may continue after them.
+    /// The file may continue after these bytes.
     init(_ bytes: UnsafeRawBufferPointer) {
         self.init(bytes, count: .max)
     }
@@ -26,9 +25,8 @@ struct ByteReader {
     /// The number of bytes that have arrived.
     var available: Int { bytes.count }
 
-    /// Returns a reader of a part, which has its own end.
-    /// - Throws: `DipperError.undecodable` if the part ends after this reader's end. It may end after the bytes that
-    ///   have arrived.
+    /// A part with its own end. Throws `DipperError.undecodable` if that is after this reader's end; it may be after
+    /// the bytes that have arrived.
     func part(at offset: Int, count: Int) throws(DipperError) -> ByteReader {
         guard offset >= 0, count >= 0, offset <= self.count, count <= self.count - offset else { throw Self.broken }
         let start = min(offset, bytes.count)
@@ -36,7 +34,6 @@ struct ByteReader {
         return ByteReader(UnsafeRawBufferPointer(rebasing: bytes[start..<end]), count: count)
     }
 
-    /// Returns a reader of all bytes from an offset.
     func part(from offset: Int) throws(DipperError) -> ByteReader {
         guard offset >= 0, offset <= count else { throw Self.broken }
         return try part(at: offset, count: count - offset)
@@ -51,12 +48,11 @@ struct ByteReader {
         return Int(order == .big ? UInt16(bigEndian: value) : UInt16(littleEndian: value))
     }
 
-    /// Reads a little-endian number of three bytes.
     func littleU24(at offset: Int) throws(DipperError) -> Int {
         try u16(at: offset, .little) | u8(at: offset + 2) << 16
     }
 
-    /// Reads an unsigned number of four bytes, clamped to the range of `Int`.
+    /// Clamped to the range of `Int`.
     func u32(at offset: Int, _ order: Order = .big) throws(DipperError) -> Int {
         let value = try load(UInt32.self, at: offset)
         return Int(clamping: order == .big ? UInt32(bigEndian: value) : UInt32(littleEndian: value))
@@ -67,7 +63,7 @@ struct ByteReader {
         return Int(order == .big ? Int32(bigEndian: value) : Int32(littleEndian: value))
     }
 
-    /// Reads a big-endian number of eight bytes, clamped to the range of `Int`.
+    /// Big-endian, clamped to the range of `Int`.
     func u64(at offset: Int) throws(DipperError) -> Int {
         Int(clamping: UInt64(bigEndian: try load(UInt64.self, at: offset)))
     }
@@ -76,7 +72,7 @@ struct ByteReader {
         FourCC(rawValue: UInt32(bigEndian: try load(UInt32.self, at: offset)))
     }
 
-    /// Returns whether the bytes at an offset are a text; `false` if they have not all arrived.
+    /// Whether the bytes at an offset are a text; `false` if they have not all arrived.
     func holds(_ text: StaticString, at offset: Int = 0) -> Bool {
         let length = text.utf8CodeUnitCount
         guard offset >= 0, length <= bytes.count, offset <= bytes.count - length else { return false }
@@ -90,15 +86,15 @@ struct ByteReader {
         return bytes.loadUnaligned(fromByteOffset: offset, as: T.self)
     }
 
-    /// The error if more bytes are needed.
+    /// More bytes are needed.
     static let incomplete = DipperError.undecodable.with(detail: "the header is incomplete")
-    /// The error if more bytes would not help.
+    /// More bytes would not help.
     static let broken = DipperError.undecodable.with(detail: "the header is broken")
 }
 
 /// A code of four characters that names a box or a chunk.
 struct FourCC: Hashable, Sendable, ExpressibleByStringLiteral {
-    /// The four characters; the first one is the highest byte.
+    /// The first character is the highest byte.
     let rawValue: UInt32
 
     init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -115,19 +111,16 @@ struct Box {
     let content: ByteReader
 }
 
-/// A reader of consecutive boxes.
 struct BoxReader {
     private let bytes: ByteReader
     private var offset: Int
 
-    /// Creates a reader of the boxes in some bytes.
-    /// - Parameter start: the position of the first box.
     init(_ bytes: ByteReader, from start: Int = 0) {
         self.bytes = bytes
         offset = start
     }
 
-    /// Reads the next box; returns `nil` at the end.
+    /// `nil` at the end.
     mutating func next() throws(DipperError) -> Box? {
         guard offset < bytes.count else { return nil }
         var length = try bytes.u32(at: offset)
@@ -146,8 +139,7 @@ struct BoxReader {
         return Box(type: type, content: content)
     }
 
-    /// Returns the content of the first box of a type.
-    /// - Throws: `DipperError.undecodable` if there is none.
+    /// Throws `DipperError.undecodable` if there is none.
     static func first(_ type: FourCC, in bytes: ByteReader) throws(DipperError) -> ByteReader {
         var boxes = BoxReader(bytes)
         while let box = try boxes.next() {

@@ -1,6 +1,5 @@
-/// The header of GIF (GIF89a): the logical screen, and the number of frames in the bytes given. Pixels are skipped.
-///
-/// Some programs write a screen without pixels. Its size is then that of the first frame, including its offset.
+/// GIF89a: the logical screen, and the number of frames in the bytes given. Pixels are skipped. Some programs write a
+/// screen without pixels: its size is then that of the first frame, including its offset.
 enum GIFHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .gif)
@@ -22,7 +21,7 @@ enum GIFHeader {
         return info
     }
 
-    /// Returns the length of a colour table, in bytes.
+    /// In bytes.
     private static func colorTable(_ flags: Int) -> Int {
         flags & 0x80 == 0 ? 0 : 3 << ((flags & 7) + 1)
     }
@@ -35,7 +34,6 @@ enum GIFHeader {
         var firstFrameEnd: PixelSize?
         var loopCount = 1
         var hasTransparency = false
-        /// Whether the first frame is interlaced.
         var isInterlaced = false
 
         init(file: ByteReader, offset: Int) {
@@ -88,7 +86,7 @@ enum GIFHeader {
             try skipBlocks()
         }
 
-        /// Skips data blocks. Each begins with its length, and one of length zero is the last.
+        /// Each block begins with its length, and one of length zero is the last.
         private mutating func skipBlocks() throws(DipperError) {
             while true {
                 let length = try file.u8(at: offset)
@@ -99,9 +97,8 @@ enum GIFHeader {
     }
 }
 
-/// The header of WebP (RFC 9649; bit streams by RFC 6386, section 9.1, and RFC 9649, section 3.4).
-///
-/// The file stores the orientation after the pixels: it is `up` until those bytes are there.
+/// WebP (RFC 9649; bit streams by RFC 6386, section 9.1, and RFC 9649, section 3.4). The file stores the orientation
+/// after the pixels: it is `up` until those bytes are there.
 enum WebPHeader {
     private enum Flag {
         static let animation = 0x02

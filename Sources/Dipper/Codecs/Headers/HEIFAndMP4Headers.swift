@@ -1,8 +1,6 @@
-/// The header of AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1): the properties of the primary item and,
-/// for a sequence, the number of frames.
-///
-/// The size is that of the clean aperture (`clap`): encoders use it for sizes that are not multiples of their blocks.
-/// The orientation in Exif is ignored, because it is only informative in these formats.
+/// AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1): the properties of the primary item and, for a sequence,
+/// the number of frames. The size is that of the clean aperture (`clap`): encoders use it for sizes that are not
+/// multiples of their blocks. The orientation in Exif is ignored, because it is only informative in these formats.
 enum HEIFHeader {
     static func info(_ file: ByteReader, _ format: ImageFormat) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: format)
@@ -52,7 +50,6 @@ private struct HEIFItem {
     private var associations: [ByteReader] = []
     private var references: ByteReader?
 
-    /// Reads the properties of the primary item into a description.
     static func read(_ meta: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
         var item = HEIFItem()
         try item.findBoxes(meta)
@@ -90,7 +87,7 @@ private struct HEIFItem {
         }
     }
 
-    /// Returns the items that are auxiliary to another, for example its transparency.
+    /// The items that are auxiliary to another, for example its transparency.
     private func auxiliaries(of primary: Int) throws(DipperError) -> Set<Int> {
         guard let references else { return [] }
         var items: Set<Int> = []
@@ -110,7 +107,7 @@ private struct HEIFItem {
         return items
     }
 
-    /// Calls a closure for each item and each of its properties, which are counted from 1.
+    /// Properties are counted from 1.
     private static func readAssociations(
         _ box: ByteReader, _ body: (_ item: Int, _ property: Int) -> Void
     ) throws(DipperError) {
@@ -134,9 +131,8 @@ private struct HEIFItem {
 
 /// The properties of an item that are read from the header (ISO/IEC 23008-12, section 6.5).
 private struct HEIFProperties {
-    /// The indices of the item's properties, counted from 1.
+    /// Indices, counted from 1.
     let own: Set<Int>
-    /// The indices of the properties of its auxiliary items.
     let auxiliary: Set<Int>
 
     func read(_ container: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
@@ -183,8 +179,7 @@ private struct HEIFProperties {
         case leftToRight
     }
 
-    /// Returns the orientation: first rotated anticlockwise, then mirrored, which is the order of MIAF (ISO/IEC
-    /// 23000-22, section 7.3.6.7).
+    /// First rotated anticlockwise, then mirrored, which is the order of MIAF (ISO/IEC 23000-22, section 7.3.6.7).
     private static func orientation(_ quarterTurns: Int, _ mirror: Mirror?) -> Orientation {
         switch (quarterTurns, mirror) {
         case (1, nil): .left
@@ -198,8 +193,7 @@ private struct HEIFProperties {
         }
     }
 
-    /// Returns the size of the clean aperture; `nil` if it does not consist of whole pixels inside the picture (ISO/IEC
-    /// 14496-12, section 12.1.4).
+    /// `nil` if the aperture does not consist of whole pixels inside the picture (ISO/IEC 14496-12, section 12.1.4).
     private static func aperture(_ content: ByteReader, in size: PixelSize) -> PixelSize? {
         func length(at offset: Int, of whole: Int) throws(DipperError) -> Int? {
             let numerator = try content.i32(at: offset)
@@ -227,18 +221,16 @@ private struct HEIFProperties {
 
 /// The properties of the first picture or video track in a `moov` box (ISO/IEC 14496-12, section 8).
 struct MovieHeader {
-    /// The stored size; empty if the track states none.
+    /// Empty if the track states none.
     let size: PixelSize
     let orientation: Orientation
     let frameCount: Int
-    /// The number of times the track plays; 0 for endlessly.
+    /// 0 for endlessly.
     let loopCount: Int
-    /// Whether there is an auxiliary track, which holds the transparency of another.
+    /// An auxiliary track holds the transparency of another.
     let hasAuxiliaryTrack: Bool
 
-    /// Reads the properties of the first track with a handler.
-    /// - Parameter handler: `pict` for pictures, `vide` for a film.
-    /// - Returns: `nil` if there is no such track.
+    /// The first track with a handler: `pict` for pictures, `vide` for a film. `nil` if there is none.
     static func read(_ moov: ByteReader, handler: FourCC) throws(DipperError) -> MovieHeader? {
         var track: Track?
         var hasAuxiliaryTrack = false
@@ -258,11 +250,11 @@ struct MovieHeader {
     private struct Track {
         var size = PixelSize(width: 0, height: 0)
         var orientation = Orientation.up
-        /// The duration in units of the film's clock; `nil` if it is endless.
+        /// In units of the film's clock; `nil` if it is endless.
         var duration: Int?
         var handler: FourCC = "none"
         var frameCount = 0
-        /// The number of times the track plays. Browsers play a track without an edit list endlessly.
+        /// Browsers play a track without an edit list endlessly.
         var loopCount = 0
 
         init(_ trak: ByteReader) throws(DipperError) {
@@ -308,7 +300,7 @@ struct MovieHeader {
             }
         }
 
-        /// Reads the edit list. If its repeat flag is set, the edit repeats until the end of the track's duration.
+        /// If the repeat flag is set, the edit repeats until the end of the track's duration.
         private mutating func readEdits(_ box: ByteReader) throws(DipperError) {
             guard try box.u8(at: 3) & 1 != 0 else {
                 loopCount = 1
@@ -322,8 +314,7 @@ struct MovieHeader {
     }
 }
 
-/// The header of a film: the size and orientation of its first video track. Files not made for streaming have it at the
-/// end.
+/// A film: the size and orientation of its first video track. Files not made for streaming have it at the end.
 enum FilmHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .mp4)

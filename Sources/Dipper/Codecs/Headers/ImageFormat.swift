@@ -12,10 +12,6 @@ public struct ImageFormat: RawRepresentable, Sendable, Hashable, CustomStringCon
     public let rawValue: String
 
     /// Creates a custom format.
-    ///
-    /// ```swift
-    /// let pixmap = ImageFormat(rawValue: "ppm")
-    /// ```
     public init(rawValue: String) {
         self.rawValue = rawValue
     }
@@ -96,12 +92,6 @@ extension ImageFormat {
     ///
     /// The codes after `ftyp` are brands of that box. Its major brand decides if it is one of these. Otherwise, as with
     /// `mif1` and `msf1`, the first compatible brand of a picture decides, or else one of a film.
-    ///
-    /// ```swift
-    /// if let format = ImageFormat(sniffing: bytes), !CodecRegistry.standard.readable.contains(format) {
-    ///     print("no decoder for \(format)")
-    /// }
-    /// ```
     public init?(sniffing start: Data) {
         guard let format = start.withUnsafeBytes({ Self.sniff(ByteReader($0)) }) else { return nil }
         self = format
@@ -129,13 +119,13 @@ extension ImageFormat {
         return SVGStart.matches(bytes) ? .svg : nil
     }
 
-    /// Returns whether a known header follows, because many texts begin with the same two letters.
+    /// Many texts begin with the same two letters, so a known header must follow.
     private static func isBitmap(_ bytes: ByteReader) -> Bool {
         guard let length = try? bytes.u32(at: 14, .little) else { return false }
         return [12, 16, 40, 52, 56, 64, 108, 124].contains(length)
     }
 
-    /// Returns whether the directory has an entry whose reserved byte is zero and whose picture follows the directory.
+    /// The directory must have an entry whose reserved byte is zero and whose picture follows the directory.
     private static func isIcon(_ bytes: ByteReader) -> Bool {
         guard let count = try? bytes.u16(at: 4, .little), count > 0, (try? bytes.u8(at: 9)) == 0,
             let offset = try? bytes.u32(at: 18, .little)
@@ -143,7 +133,7 @@ extension ImageFormat {
         return offset >= 6 + count * 16
     }
 
-    /// Returns whether the document type, one of the first elements of the header, is `webm`.
+    /// The document type, one of the first elements of the header, must be `webm`.
     private static func isWebM(_ bytes: ByteReader) -> Bool {
         (4..<64).contains { (try? bytes.u16(at: $0)) == 0x4282 && bytes.holds("webm", at: $0 + 3) }
     }
@@ -151,8 +141,7 @@ extension ImageFormat {
 
 /// The `ftyp` box at the start of an ISO base media file (ISO/IEC 14496-12, section 4.3).
 private enum FileTypeBox {
-    /// Returns the format of a file by its brands: the major brand if it is known, or else a compatible brand, with
-    /// pictures preferred to films.
+    /// The major brand decides if it is known, or else a compatible brand, with pictures preferred to films.
     static func format(_ file: ByteReader) -> ImageFormat? {
         guard let length = try? file.u32(at: 0), length >= 16, let major = try? file.code(at: 8) else { return nil }
         if let format = formats[major] { return format }
@@ -176,12 +165,12 @@ private enum FileTypeBox {
     ]
 }
 
-/// A check for the start of an SVG document, without a full XML parser.
+/// Finds the start of an SVG document without a full XML parser.
 private enum SVGStart {
-    /// The number of bytes that are examined.
+    /// In bytes.
     private static let limit = 4096
 
-    /// Returns whether the root element is `svg`, after a byte order mark, white space, declarations and comments.
+    /// The root element must be `svg`, after a byte order mark, white space, declarations and comments.
     static func matches(_ bytes: ByteReader) -> Bool {
         var offset = bytes.holds("\u{FEFF}") ? 3 : 0
         while offset < min(limit, bytes.available) {
@@ -205,7 +194,7 @@ private enum SVGStart {
         return false
     }
 
-    /// Returns the position after the next occurrence of a text, or the end of the bytes examined.
+    /// The position after the next occurrence of a text, or the end of the bytes examined.
     private static func end(_ text: StaticString, in bytes: ByteReader, from start: Int) -> Int {
         let end = min(limit, bytes.available)
         guard start < end else { return end }

@@ -50,14 +50,6 @@ extension ImageInfo {
     }
 
     /// Returns whether ``init(_:)`` failed because the bytes end before the header does.
-    ///
-    /// ```swift
-    /// do throws(DipperError) {
-    ///     print(try ImageInfo(bytes.prefix(64)).format)
-    /// } catch where ImageInfo.isHeaderIncomplete(error) {
-    ///     print("more bytes are needed")
-    /// }
-    /// ```
     public static func isHeaderIncomplete(_ error: DipperError) -> Bool {
         error == ByteReader.incomplete && error.detail == ByteReader.incomplete.detail
     }
@@ -79,8 +71,7 @@ extension ImageInfo {
         }
     }
 
-    /// Sets ``size`` from the stored size, with the current ``orientation``.
-    /// - Throws: `DipperError.undecodable` if there is no pixel.
+    /// Call it after setting ``orientation``. Throws `DipperError.undecodable` if there is no pixel.
     mutating func setStoredSize(_ stored: PixelSize) throws(DipperError) {
         guard !stored.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
         size = orientation.applied(to: stored)

@@ -1,4 +1,4 @@
-/// The header of JPEG (ITU-T T.81, annex B): the segments before the first scan.
+/// JPEG (ITU-T T.81, annex B): the segments before the first scan.
 enum JPEGHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .jpeg)
@@ -41,7 +41,7 @@ enum JPEGHeader {
         return info
     }
 
-    /// Moves past the next marker and returns it. Other bytes before it are skipped, as in libjpeg.
+    /// Other bytes before the marker are skipped, as in libjpeg.
     private static func nextMarker(_ file: ByteReader, _ offset: inout Int) throws(DipperError) -> Int {
         while true {
             guard try file.u8(at: offset) == 0xFF else {
@@ -58,8 +58,8 @@ enum JPEGHeader {
     }
 }
 
-/// The header of PNG (W3C, third edition, section 11): the chunks before the first one with pixels. Frames of APNG are
-/// not counted, because only the still picture is displayed.
+/// PNG (W3C, third edition, section 11): the chunks before the first one with pixels. Frames of APNG are not counted,
+/// because only the still picture is displayed.
 enum PNGHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .png)

@@ -1,5 +1,4 @@
-/// The header of JPEG XL (ISO/IEC 18181-1, annex D), bare or in its container (ISO/IEC 18181-2). Frames are not
-/// counted.
+/// JPEG XL (ISO/IEC 18181-1, annex D), bare or in its container (ISO/IEC 18181-2). Frames are not counted.
 enum JPEGXLHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .jpegXL)
@@ -68,13 +67,12 @@ enum JPEGXLHeader {
     }
 }
 
-/// A reader of bits, lowest bit first, as JPEG XL stores them (ISO/IEC 18181-1, section 6.2).
+/// Lowest bit first, as JPEG XL stores them (ISO/IEC 18181-1, section 6.2).
 private struct BitReader {
     private let bytes: ByteReader
     private var position: Int
 
-    /// Creates a reader of the bits of some bytes.
-    /// - Parameter start: the position of the first byte.
+    /// `start` is the position of the first byte.
     init(_ bytes: ByteReader, from start: Int) {
         self.bytes = bytes
         position = start * 8
@@ -84,7 +82,7 @@ private struct BitReader {
         try number(1) == 1
     }
 
-    /// Reads a number with a given count of bits, at most 32.
+    /// At most 32 bits.
     mutating func number(_ count: Int) throws(DipperError) -> Int {
         var value: UInt64 = 0
         for index in 0..<count {
@@ -95,8 +93,8 @@ private struct BitReader {
         return Int(clamping: value)
     }
 
-    /// Reads a number in one of four forms, selected by two bits. Each form is an offset and the count of bits of the
-    /// value to add to it.
+    /// A number in one of four forms, selected by two bits. Each form is an offset and the count of bits of the value
+    /// to add to it.
     mutating func number(_ choices: KeyValuePairs<Int, Int>) throws(DipperError) -> Int {
         let choice = choices[try number(2)]
         return (try number(choice.value)).addingReportingOverflow(choice.key).partialValue

@@ -82,11 +82,10 @@ public struct JPEGDecoder: ImageDecoder {
     }
 }
 
-/// The choice of the size to which libjpeg decodes.
 private enum JPEGScale {
-    /// Returns the smallest number of eighths of the picture's size that is at least the target. Only powers of two are
-    /// used, because libjpeg-turbo has fast transforms only for these: 3/8 takes longer than 4/8, and 5/8 to 7/8 take
-    /// longer than the whole picture.
+    /// The smallest number of eighths of the picture's size that is at least the target. Only powers of two are used,
+    /// because libjpeg-turbo has fast transforms only for these: 3/8 takes longer than 4/8, and 5/8 to 7/8 take longer
+    /// than the whole picture.
     static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
         for eighths in [1, 2, 4] {
             let width = scaled(picture.width, eighths)
@@ -96,16 +95,15 @@ private enum JPEGScale {
         return 8
     }
 
-    /// Returns a length in eighths, rounded up as libjpeg does.
+    /// Rounded up as libjpeg does.
     private static func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
 }
 
-/// A libjpeg reader of bytes that must stay at their address while the reader lives.
+/// The bytes must stay at their address while the reader lives.
 struct JPEGReader: ~Copyable {
     let header: dipper_jpeg_header
     private let handle: OpaquePointer
 
-    /// Opens a file and reads its header.
     init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
         guard let handle = dipper_jpeg_open(start.baseAddress, start.count) else { throw Self.noMemory }
@@ -124,21 +122,19 @@ struct JPEGReader: ~Copyable {
         dipper_jpeg_close(handle)
     }
 
-    /// The size of the stored picture, in pixels.
     var size: PixelSize { PixelSize(width: Int(header.width), height: Int(header.height)) }
 
-    /// The size of the decoded picture; known after ``start(eighths:memory:)``.
+    /// Known after ``start(eighths:memory:)``.
     var outputSize: PixelSize {
         PixelSize(width: Int(dipper_jpeg_output_width(handle)), height: Int(dipper_jpeg_output_height(handle)))
     }
 
-    /// Begins to decode at a scale of eighths of the picture's size, with at most `memory` bytes for libjpeg.
+    /// With at most `memory` bytes for libjpeg.
     mutating func start(eighths: Int, memory: Int) throws(DipperError) {
         let status = dipper_jpeg_start(handle, Int32(eighths), max(0, memory))
         guard status == DIPPER_JPEG_OK else { throw Self.error(status, handle) }
     }
 
-    /// The result of one step.
     enum Step {
         case more
         case done
@@ -148,8 +144,7 @@ struct JPEGReader: ~Copyable {
         case brokenOff(Int)
     }
 
-    /// Reads a few rows of blocks of a file with several scans.
-    /// - Parameter stop: the number of scans after which to stop; 0 for all.
+    /// Reads a few rows of blocks of a file with several scans, up to the end of scan `stop`; 0 for all scans.
     mutating func absorb(maxScans: Int, stopAfter stop: Int) throws(DipperError) -> Step {
         let status = dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
         switch status {
@@ -162,8 +157,7 @@ struct JPEGReader: ~Copyable {
         }
     }
 
-    /// Decodes rows into memory, without gaps.
-    /// - Returns: the number of rows for which the file has data.
+    /// Without gaps. Returns the number of rows for which the file has data.
     mutating func read(
         _ rows: Int, of stride: Int, into memory: UnsafeMutableRawPointer
     ) throws(DipperError) -> Int {
@@ -187,9 +181,8 @@ struct JPEGReader: ~Copyable {
     }
 }
 
-/// The conversion of one file's colours to sRGB.
 private struct JPEGColors {
-    /// The transform to apply after the rows are scaled to their final size; `nil` if there is none.
+    /// Applied after the rows are scaled to their final size.
     let afterwards: ColorTransform?
     private let cmyk: ColorTransform?
     private let isCMYK: Bool
@@ -216,11 +209,9 @@ private struct JPEGColors {
     }
 }
 
-/// Conversion of CMYK to RGB without a profile.
 private enum CMYKRows {
-    /// Converts pixels from CMYK to opaque RGBA in place: each colour is the light that its ink lets through,
-    /// multiplied by the light that black lets through.
-    /// - Parameter isInverted: whether the bytes are 255 minus the ink.
+    /// CMYK without a profile becomes opaque RGBA in place: each colour is the light that its ink lets through,
+    /// multiplied by the light that black lets through. If `isInverted`, the bytes are 255 minus the ink.
     static func convert(_ row: UnsafeMutableRawPointer, pixels: Int, isInverted: Bool) {
         let row = row.assumingMemoryBound(to: UInt8.self)
         let flip: UInt8 = isInverted ? 0 : 255
@@ -232,11 +223,11 @@ private enum CMYKRows {
     }
 }
 
-/// The colour profile of a JPEG file, stored in parts of at most 64 KiB (ICC.1:2022, B.4).
+/// Stored in parts of at most 64 KiB (ICC.1:2022, B.4).
 enum JPEGProfile {
     private static let name = Array("ICC_PROFILE\0".utf8)
 
-    /// Returns the profile; `nil` if there is none, a part is missing, or it is too large.
+    /// `nil` if there is no profile, a part is missing, or it is too large.
     static func profile(in bytes: UnsafeRawBufferPointer) -> Data? {
         var parts: [UInt8: Range<Int>] = [:]
         var count: UInt8?

@@ -1,10 +1,9 @@
 import CodecShims
 import Foundation
 
-/// An encoder for baseline JPEG in sRGB, by libjpeg-turbo, with Huffman tables optimized for each picture.
-///
-/// Below a quality of 0.9, chroma has half the resolution in each direction (4:2:0). Transparent pictures are drawn
-/// over ``EncodeOptions/background``.
+/// An encoder for baseline JPEG in sRGB, by libjpeg-turbo, with Huffman tables optimized for each picture. Below a
+/// quality of 0.9, chroma has half the resolution in each direction (4:2:0). Transparent pictures are drawn over
+/// ``EncodeOptions/background``.
 ///
 /// ```swift
 /// let file = try JPEGEncoder().encode(image, EncodeOptions(quality: 0.7))
@@ -13,7 +12,7 @@ public struct JPEGEncoder: ImageEncoder {
     /// The format ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }
 
-    /// The longest side that libjpeg writes, in pixels (`JPEG_MAX_DIMENSION`).
+    /// In pixels (`JPEG_MAX_DIMENSION`).
     static let longestSide = 65_500
     private static let rowsPerStep = 16
 
@@ -69,7 +68,6 @@ public struct JPEGEncoder: ImageEncoder {
     }
 }
 
-/// A libjpeg writer of one file in memory.
 private struct JPEGWriter: ~Copyable {
     private let handle: OpaquePointer
 
@@ -83,12 +81,11 @@ private struct JPEGWriter: ~Copyable {
         dipper_jpeg_discard(handle)
     }
 
-    /// Writes rows of RGBA; alpha is ignored.
+    /// Alpha is ignored.
     func write(_ rows: UnsafeRawPointer, stride: Int, rows count: Int) throws(DipperError) {
         try check(dipper_jpeg_write_rows(handle, rows, stride, Int64(count)))
     }
 
-    /// Ends the file and returns its bytes.
     consuming func finish() throws(DipperError) -> Data {
         var bytes: UnsafeMutablePointer<UInt8>?
         var count = 0

@@ -33,10 +33,9 @@ public struct ProgressiveJPEG: Sendable {
     /// Creates a parser for a file from its first byte.
     public init() {}
 
-    /// Parses the new bytes and returns the length of a prefix that makes a better preview.
-    /// - Parameter data: the file from its first byte as far as it has arrived.
-    /// - Returns: the length in bytes; `nil` if there is no better preview. A preview shows the whole picture coarsely,
-    ///   in all its colours, and is made of at least a quarter more bytes than the one before.
+    /// Parses the new bytes of a file, which `data` holds from its first byte, and returns the length of a prefix, in
+    /// bytes, that makes a better preview; `nil` if there is none. A preview shows the whole picture coarsely, in all
+    /// its colours, and is made of at least a quarter more bytes than the one before.
     public mutating func preview(in data: Data) -> Int? {
         if isProgressive == false { return nil }
         data.withUnsafeBytes { advance(in: $0) }
@@ -81,14 +80,11 @@ public struct ProgressiveJPEG: Sendable {
     }
 }
 
-/// Reading of files with several scans.
 enum JPEGScans {
-    /// The most scans that a file may have.
     private static let most = 500
-    /// The most scans with arithmetic coding. Such a scan can cost work without having any bytes, and takes ten times
-    /// as long.
+    /// Such a scan can cost work without having any bytes, and takes ten times as long.
     private static let mostArithmetic = 100
-    /// The most scans of a picture with the largest number of pixels allowed; smaller pictures may have more.
+    /// For a picture with the largest number of pixels allowed; smaller pictures may have more.
     private static let mostOfLargest = 32
 
     /// Returns a reader that has read all scans and can decode rows. If an error follows complete scans, the reader has
@@ -117,8 +113,7 @@ enum JPEGScans {
         return bytes.count
     }
 
-    /// Reads all scans.
-    /// - Returns: `nil` if all scans are good, or else the number of good scans before an error.
+    /// Returns `nil` if all scans are good, or else the number of good scans before an error.
     private static func absorb(
         _ reader: inout JPEGReader, stopAfter stop: Int, _ options: DecodeOptions
     ) throws(DipperError) -> Int? {
@@ -139,13 +134,11 @@ enum JPEGScans {
     }
 }
 
-/// A filter that removes scans which a decode to 1/8 does not use.
-///
-/// At 1/8, libjpeg decodes each block of most components to one pixel, its mean. For these components the filter
-/// removes the scans of a progressive file that hold other coefficients. They are most of the file's bytes.
+/// Removes scans which a decode to 1/8 does not use. At 1/8, libjpeg decodes each block of most components to one
+/// pixel, its mean. For these components the scans of a progressive file that hold other coefficients are removed: most
+/// of the file's bytes.
 enum JPEGScanFilter {
-    /// Returns the file without these scans.
-    /// - Returns: `nil` if there is nothing to remove, or the file has no end marker.
+    /// `nil` if there is nothing to remove, or the file has no end marker.
     static func meansOnly(_ bytes: UnsafeRawBufferPointer) -> Data? {
         var markers = JPEGMarkers()
         var meanOnly: Set<UInt8> = []
@@ -176,8 +169,8 @@ enum JPEGScanFilter {
         return nil
     }
 
-    /// Returns the components of a frame that libjpeg decodes to one pixel for each block. Components with coarse
-    /// enough sampling are decoded to two pixels in each direction instead.
+    /// The components that libjpeg decodes to one pixel for each block. Components with coarse enough sampling are
+    /// decoded to two pixels in each direction instead.
     private static func components(_ frame: Slice<UnsafeRawBufferPointer>) -> Set<UInt8> {
         let frame = Array(frame)
         guard frame.count > 5, frame.count >= 6 + Int(frame[5]) * 3 else { return [] }
@@ -203,24 +196,22 @@ enum JPEGScanFilter {
     }
 }
 
-/// A parser of the markers of a JPEG file (ITU-T T.81, B.1.1), which also works while the file arrives.
+/// The markers of a JPEG file (ITU-T T.81, B.1.1), also while the file arrives.
 struct JPEGMarkers {
     enum Item {
-        /// A marker, and the range of its parameters without their length.
+        /// The range of the parameters is without their length.
         case segment(UInt8, Range<Int>)
         /// The end of a scan's coded data; the value is the position of the marker that follows.
         case scanEnd(Int)
         case end
     }
 
-    /// The position where parsing continues.
     private(set) var position = 0
     private var isInScan = false
     private var isAtEnd = false
 
-    /// Returns the next marker.
-    /// - Parameter bytes: the file from its first byte as far as it has arrived; never fewer bytes than before.
-    /// - Returns: `nil` if more bytes are needed, or no marker follows.
+    /// `nil` if more bytes are needed, or no marker follows. The bytes are the file from its first byte as far as it
+    /// has arrived; never fewer than before.
     mutating func next(in bytes: UnsafeRawBufferPointer) -> Item? {
         if isAtEnd { return nil }
         return isInScan ? scanEnd(in: bytes) : marker(in: bytes)

@@ -19,7 +19,7 @@ public struct PNGDecoder: ImageDecoder {
     /// The format ``ImageFormat/png``.
     public var format: ImageFormat { .png }
 
-    /// The bytes of RGBA decoded in one step, few enough to stay in the processor's cache until they are processed.
+    /// Few enough to stay in the processor's cache until they are processed.
     private static let bytesPerStep = 1 << 18
 
     /// Creates a decoder.
@@ -109,12 +109,11 @@ public struct PNGDecoder: ImageDecoder {
     }
 }
 
-/// A libpng reader of one file.
 private struct PNGReader: ~Copyable {
     let header: dipper_png_header
     private let reader: OpaquePointer
 
-    /// The most memory, in bytes, for one chunk other than pixels.
+    /// In bytes, for one chunk other than pixels.
     private static let largestChunk = 8 << 20
 
     /// Opens a file and reads it up to the pixels.
@@ -140,20 +139,17 @@ private struct PNGReader: ~Copyable {
         dipper_png_close(reader)
     }
 
-    /// The size of the picture, in pixels.
     var size: PixelSize { PixelSize(width: Int(header.width), height: Int(header.height)) }
 
-    /// Prepares to read rows.
     func start() throws(DipperError) {
         let status = dipper_png_start(reader, header.has_alpha ? 4 : 3)
         guard status == DIPPER_PNG_OK else { throw Self.error(status, reader) }
     }
 
-    /// Reads the next rows of RGBA, without gaps. In an interlaced picture these are rows of one pass, and with
-    /// `fillsBlocks` each pixel is repeated over its neighbours that have not arrived.
-    ///
-    /// For a file without alpha, call ``addAlpha(_:rows:)`` afterwards, once for all passes.
-    /// - Returns: the number of rows read: fewer than asked for if the bytes end too early.
+    /// Reads the next rows of RGBA, without gaps, and returns their number: fewer than asked for if the bytes end too
+    /// early. In an interlaced picture these are rows of one pass, and with `fillsBlocks` each pixel is repeated over
+    /// its neighbours that have not arrived. For a file without alpha, call ``addAlpha(_:rows:)`` afterwards, once for
+    /// all passes.
     func read(_ rows: Int, to memory: UnsafeMutableRawPointer, fillsBlocks: Bool = false) throws(DipperError) -> Int {
         var done = 0
         let status = dipper_png_read_rows(
@@ -187,16 +183,16 @@ private struct PNGReader: ~Copyable {
     }
 }
 
-/// The conversion of a PNG file's colours to sRGB (PNG, third edition, section 4.3): `sRGB` needs none, or else a
-/// profile (`iCCP`) counts, or else `gAMA` and `cHRM`.
+/// The rule of PNG, third edition, section 4.3: `sRGB` needs no conversion, or else a profile (`iCCP`) counts, or else
+/// `gAMA` and `cHRM`.
 private enum PNGColors {
-    /// The tolerance within which values count as those of sRGB, where 100,000 is 1. Programs write such values next to
-    /// the `sRGB` chunk or in its place.
+    /// Within this distance values count as those of sRGB, where 100,000 is 1. Programs write such values next to the
+    /// `sRGB` chunk or in its place.
     private static let tolerance: Int32 = 1000
     private static let gammaOfSRGB: Int32 = 45455
     private static let chromaticitiesOfSRGB: [Int32] = [31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000]
 
-    /// Returns the transform to sRGB; `nil` if none is needed.
+    /// `nil` if no conversion is needed.
     static func transform(for header: dipper_png_header) -> ColorTransform? {
         let source = header.is_grey ? ColorTransform.Source.grey : .rgb
         // libpng also reports the usual sRGB profiles as `sRGB`.
@@ -208,7 +204,7 @@ private enum PNGColors {
         return ColorTransform.shared(icc: profile, for: source)
     }
 
-    /// Returns a profile of the file's gamma and primaries; `nil` if they are those of sRGB, missing, or not plausible.
+    /// `nil` if gamma and primaries are those of sRGB, missing, or not plausible.
     private static func profile(of header: dipper_png_header) -> Data? {
         let found = withUnsafeBytes(of: header.chromaticities) { Array($0.bindMemory(to: Int32.self)) }
         let chromaticities = header.has_chromaticities ? found : chromaticitiesOfSRGB

@@ -2,10 +2,8 @@ import CPixels
 import CodecShims
 import Foundation
 
-/// An encoder for PNG, by libpng: RGB for an opaque picture, otherwise RGBA with straight alpha.
-///
-/// Alpha is exact, and colours are as exact as premultiplied pixels allow: decoding the file gives the same pixels
-/// again.
+/// An encoder for PNG, by libpng: RGB for an opaque picture, otherwise RGBA with straight alpha. Alpha is exact, and
+/// colours are as exact as premultiplied pixels allow: decoding the file gives the same pixels again.
 ///
 /// ```swift
 /// let file = try PNGEncoder().encode(image, EncodeOptions())
@@ -14,8 +12,8 @@ public struct PNGEncoder: ImageEncoder {
     /// The format ``ImageFormat/png``.
     public var format: ImageFormat { .png }
 
-    /// The compression level of zlib. On photographs, drawings and text level 2 takes 0.25 to 0.85 of the time of
-    /// libpng's default, 6. The files are from 5 % smaller to 8 % larger.
+    /// On photographs, drawings and text level 2 of zlib takes 0.25 to 0.85 of the time of libpng's default, 6. The
+    /// files are from 5 % smaller to 8 % larger.
     private static let level: Int32 = 2
     /// All filters; libpng chooses the best one for each row.
     private static let filters: Int32 = 0xF8

@@ -38,14 +38,13 @@
         }
     }
 
-    /// A decoder of one still picture.
     private struct WebPStill {
         private let bytes: PinnedBytes
         private let options: DecodeOptions
         private let size: PixelSize
-        /// Whether pixels may be transparent. The header of a lossless picture only gives a hint.
+        /// The header of a lossless picture only gives a hint.
         private let mayHaveAlpha: Bool
-        /// The memory that libwebp uses itself, in bytes: the whole of a lossless picture, or the alpha of a lossy one.
+        /// In bytes, the memory that libwebp uses itself: the whole of a lossless picture, or the alpha of a lossy one.
         private let held: Int
         private let orientation: Orientation
         private let color: ColorTransform?
@@ -94,8 +93,7 @@
             }
         }
 
-        /// Decodes the file into a buffer.
-        /// - Returns: `false` if the file ends too early and the options allow a partial picture.
+        /// Returns `false` if the file ends too early and the options allow a partial picture.
         private func decode(into buffer: borrowing PixelBuffer) throws(DipperError) -> Bool {
             if options.allowsPartial { buffer.clear() }
             let decoder = try WebPIncrementalDecoder(
@@ -115,9 +113,9 @@
         }
     }
 
-    /// A decoder of one picture that receives the file piece by piece. It owns libwebp's decoder.
+    /// Receives the file piece by piece. Owns libwebp's decoder.
     private final class WebPIncrementalDecoder {
-        /// The configuration, at a fixed address because libwebp's decoder keeps a pointer to it.
+        /// At a fixed address, because libwebp's decoder keeps a pointer to it.
         private let config: UnsafeMutablePointer<WebPDecoderConfig>
         private let decoder: OpaquePointer
 
@@ -163,7 +161,6 @@
             WebPIUpdate(decoder, bytes, count)
         }
 
-        /// The number of rows decoded so far.
         var rows: Int {
             var last: Int32 = 0
             guard WebPIDecGetRGB(decoder, &last, nil, nil, nil) != nil else { return 0 }
@@ -171,17 +168,15 @@
         }
     }
 
-    /// The properties of a WebP file that libwebp reads before decoding.
     struct WebPFeatures {
         /// The size of the stored picture, or of an animation's canvas.
         let size: PixelSize
         let hasAlpha: Bool
         let isMoving: Bool
-        /// Whether the picture is lossy. libwebp decodes it row by row, but holds a lossless picture whole.
+        /// libwebp decodes a lossy picture row by row, but holds a lossless one whole.
         let isLossy: Bool
 
-        /// Reads the properties.
-        /// - Throws: `DipperError.undecodable`, also if the bytes end before the size.
+        /// Throws `DipperError.undecodable`, also if the bytes end before the size.
         init(_ bytes: PinnedBytes) throws(DipperError) {
             var found = WebPBitstreamFeatures()
             let status = WebPGetFeatures(bytes.base, bytes.count, &found)
@@ -202,13 +197,12 @@
         }
     }
 
-    /// The chunks of a WebP file other than the pixels. The object owns libwebp's demuxer.
+    /// Owns libwebp's demuxer.
     final class WebPContainer {
         private let demuxer: OpaquePointer
 
-        /// Opens a file. A file that ends too early gives the chunks it holds.
-        /// - Parameter bytes: the file, held by the caller for as long as the container.
-        /// - Returns: `nil` if the bytes do not even hold a header.
+        /// A file that ends too early gives the chunks it holds; `nil` if the bytes do not even hold a header. The
+        /// caller must hold them for as long as the container.
         init?(_ bytes: PinnedBytes) {
             var data = WebPData(bytes: bytes.base, size: bytes.count)
             var state = WEBP_DEMUX_PARSING_HEADER
@@ -220,7 +214,7 @@
             WebPDemuxDelete(demuxer)
         }
 
-        /// Returns the conversion of a file's colours to sRGB; `nil` if none is needed or the profile cannot be used.
+        /// `nil` if no conversion is needed or the profile cannot be used.
         static func color(in bytes: PinnedBytes) -> ColorTransform? {
             WebPContainer(bytes)?.chunk("ICCP").flatMap { ColorTransform.shared(icc: $0) }
         }
@@ -234,8 +228,7 @@
         }
     }
 
-    /// A decoder of an animated WebP's frames: each is the canvas as it looks when the frame is displayed. It owns
-    /// libwebp's decoder.
+    /// Each frame is the canvas as it looks when the frame is displayed. Owns libwebp's decoder.
     final class WebPFrames: CountedFrames {
         let frameCount: Int
         let loopCount: Int
@@ -245,7 +238,7 @@
         private let options: DecodeOptions
         private let orientation: Orientation
         private let color: ColorTransform?
-        /// The time at which the last frame ended, in milliseconds.
+        /// In milliseconds.
         private var time = 0
         private var shown = 0
         private var isAtEnd = false
@@ -289,8 +282,7 @@
         }
 
         /// Changes the header of a file that ends too early so that the file ends with its last complete frame: libwebp
-        /// reads only complete files.
-        /// - Returns: the number of bytes of the file to read.
+        /// reads only complete files. Returns the number of bytes of the file to read.
         private static func cut(_ bytes: PinnedBytes, to chunks: WebPChunks) -> Int {
             guard chunks.announced > bytes.count, chunks.completeFrames > 0 else { return bytes.count }
             let length = UInt32(clamping: chunks.endOfFrames - 8)
@@ -326,11 +318,10 @@
 
     /// The positions of a WebP file's frames, found without decoding (RFC 9649, 2.3 and 2.7).
     private struct WebPChunks {
-        /// The length of the file that its header states, in bytes.
+        /// The length that the header states, in bytes.
         private(set) var announced = 0
-        /// The number of frames that are completely there.
         private(set) var completeFrames = 0
-        /// The number of bytes up to the end of the last complete frame.
+        /// In bytes.
         private(set) var endOfFrames = 0
 
         init(_ pinned: PinnedBytes) {
@@ -353,7 +344,7 @@
             }
         }
 
-        /// The chunk name `ANMF`.
+        /// `ANMF`.
         private static let frame = 0x464D_4E41
     }
 #endif

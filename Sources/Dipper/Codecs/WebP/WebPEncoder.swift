@@ -48,11 +48,9 @@
         }
     }
 
-    /// A writer of a WebP animation. It owns libwebp's encoder.
     private final class WebPAnimation {
         private let encoder: OpaquePointer
         private let size: PixelSize
-        /// The time at which the next frame begins.
         private var time = Duration.zero
 
         init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
@@ -82,7 +80,6 @@
             time += max(.zero, frame.duration)
         }
 
-        /// Ends the animation and returns the bytes of the file.
         func finish() throws(DipperError) -> Data {
             guard WebPAnimEncoderAdd(encoder, nil, try timestamp(), nil) != 0 else { throw error }
             var data = WebPData()
@@ -92,8 +89,7 @@
             return Data(bytes: bytes, count: data.size)
         }
 
-        /// Returns the current time in milliseconds. Only the sum of the durations is rounded, so that errors do not
-        /// add up.
+        /// In milliseconds. Only the sum of the durations is rounded, so that errors do not add up.
         private func timestamp() throws(DipperError) -> Int32 {
             let milliseconds = (time / .milliseconds(1)).rounded()
             guard milliseconds < Double(Int32.max) else { throw .unencodable.with(detail: "WebP: too long") }
@@ -106,7 +102,7 @@
         }
     }
 
-    /// A picture in the form that libwebp encodes. It owns libwebp's memory for the pixels.
+    /// Owns libwebp's memory for the pixels.
     private final class WebPPixels {
         private let picture: UnsafeMutablePointer<WebPPicture>
 
@@ -150,7 +146,6 @@
             picture.deallocate()
         }
 
-        /// Returns the bytes of a file with only this picture.
         func encode(_ settings: inout WebPConfig) throws(DipperError) -> Data {
             var writer = WebPMemoryWriter()
             WebPMemoryWriterInit(&writer)
@@ -167,7 +162,6 @@
             return Data(bytes: bytes, count: writer.size)
         }
 
-        /// Passes the picture to an animation encoder as the next frame.
         func add(to encoder: OpaquePointer, at milliseconds: Int32, _ settings: inout WebPConfig) -> Bool {
             WebPAnimEncoderAdd(encoder, picture, milliseconds, &settings) != 0
         }

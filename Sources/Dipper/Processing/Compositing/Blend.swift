@@ -1,10 +1,9 @@
 import CXXHash
 
 extension ImageProcessors {
-    /// A processor that blends a picture with a colour or with another picture, in any ``Mode``.
-    ///
-    /// The result has the picture's size. The area around a smaller other picture counts as transparent: for example,
-    /// `.in` leaves nothing there.
+    /// A processor that blends a picture with a colour or with another picture, in any ``Mode``. The result has the
+    /// picture's size. The area around a smaller other picture counts as transparent: for example, `.in` leaves nothing
+    /// there.
     ///
     /// ```swift
     /// let watermarked = ImageRequest(url).processed(by: .blend(image, anchor: .bottomRight, opacity: 0.6))
@@ -35,25 +34,15 @@ extension ImageProcessors {
         /// picture's size, a digest of its pixels, and its anchor.
         public let identifier: String
 
-        /// Creates a processor that blends pictures with a colour.
-        /// - Parameters:
-        ///   - color: the colour, which is the same everywhere.
-        ///   - mode: the mode in which the source is put on the backdrop.
-        ///   - opacity: the opacity of the source; a value outside 0…1 becomes the nearer bound, NaN becomes 1.
-        ///   - side: whether the colour is the source or the backdrop.
+        /// Creates a processor that blends pictures with a colour. An opacity outside 0…1 becomes the nearer bound, NaN
+        /// becomes 1.
         public init(_ color: Color, _ mode: Mode = .over, opacity: Double = 1, side: Side = .above) {
             self.init(.color(color), color.identifier, mode, opacity, side)
         }
 
-        /// Creates a processor that blends pictures with another picture, such as a watermark.
-        ///
+        /// Creates a processor that blends pictures with another picture, such as a watermark, in its own size; parts
+        /// outside the processed picture are cut off. An opacity outside 0…1 becomes the nearer bound, NaN becomes 1.
         /// The initializer reads the other picture's pixels once, for the identifier.
-        /// - Parameters:
-        ///   - image: the other picture, in its own size; parts outside the processed picture are cut off.
-        ///   - mode: the mode in which the source is put on the backdrop.
-        ///   - anchor: the place of the other picture on the processed picture.
-        ///   - opacity: the opacity of the source; a value outside 0…1 becomes the nearer bound, NaN becomes 1.
-        ///   - side: whether the other picture is the source or the backdrop.
         public init(
             _ image: Image, _ mode: Mode = .over, anchor: Anchor = .center, opacity: Double = 1,
             side: Side = .above
@@ -190,7 +179,7 @@ extension ImageProcessors.Blend {
 }
 
 extension Image {
-    /// A digest of the size and the pixels, which is equal in every run and on every machine.
+    /// Equal in every run and on every machine.
     fileprivate var digest: UInt64 {
         var digest = UInt64(truncatingIfNeeded: width) << 32 ^ UInt64(truncatingIfNeeded: height)
         guard let base = storage.bytes.baseAddress else { return digest }
@@ -200,10 +189,8 @@ extension Image {
 }
 
 extension ImageProcessors {
-    /// A processor that lays a colour over the visible parts of a picture. The picture's alpha stays.
-    ///
-    /// An opaque colour leaves only the picture's shape: this makes icons of one colour.
-    ///
+    /// A processor that lays a colour over the visible parts of a picture. The picture's alpha stays. An opaque colour
+    /// leaves only the picture's shape: this makes icons of one colour.
     /// ```swift
     /// let icon = ImageRequest(url).processed(by: .tint(Color(hex: 0x0060df)))
     /// ```
@@ -246,11 +233,8 @@ extension ImageProcessors {
         /// The fraction of the picture that shows: at 0 only what the colour's own alpha lets through, at 1 everything.
         public let fraction: Double
 
-        /// Creates a processor that by default lets half of the picture through.
-        /// - Parameters:
-        ///   - color: the colour that is laid over the picture.
-        ///   - fraction: the fraction of the picture that shows; a value outside 0…1 becomes the nearer bound, NaN
-        ///     becomes 0.
+        /// Creates a processor that by default lets half of the picture through. A fraction outside 0…1 becomes the
+        /// nearer bound, NaN becomes 0.
         public init(_ color: Color, fraction: Double = 0.5) {
             self.color = color
             self.fraction = fraction.isNaN ? 0 : min(max(fraction, 0), 1)

@@ -1,7 +1,7 @@
 import CPixels
 import CPixman
 
-/// A layer to put on a picture: one colour everywhere, or another picture at a position with nothing around it.
+/// One colour everywhere, or another picture at a position with nothing around it.
 enum CompositingLayer {
     case color(SIMD4<UInt8>)
     case image(Image, x: Int, y: Int)
@@ -23,12 +23,10 @@ extension PixelBuffer {
         }
     }
 
-    /// Returns Pixman's view of a part of the buffer.
     private func view(_ tile: PixelRect, exchanges: Bool) throws(DipperError) -> PixmanImage {
         try PixmanImage(row(tile.y) + tile.x * 4, tile.size, rowStride: rowStride, exchanges: exchanges)
     }
 
-    /// Puts a layer on the pixels in the buffer.
     func composite(
         _ mode: ImageProcessors.Blend.Mode, _ layer: CompositingLayer, opacity: Double, _ context: ProcessingContext
     ) throws(DipperError) {
@@ -46,7 +44,7 @@ extension PixelBuffer {
         withExtendedLifetime((mask, layer)) {}
     }
 
-    /// Returns the part of a layer that is in a tile, and the tile's origin relative to that part.
+    /// The part of a layer that is in a tile, and the tile's origin relative to that part.
     private static func source(
         _ layer: CompositingLayer, in tile: PixelRect, exchanges: Bool
     ) throws(DipperError) -> (PixmanImage, Int32, Int32) {
@@ -63,8 +61,8 @@ extension PixelBuffer {
         }
     }
 
-    /// Puts a picture on the pixels in the buffer, placed by a transform. Pixels are interpolated bilinearly; outside
-    /// the picture there is nothing.
+    /// Puts a picture on the pixels, placed by a transform. Pixels are interpolated bilinearly; outside the picture
+    /// there is nothing.
     /// - Parameters:
     ///   - image: at most ``PixmanImage/longestSide`` each way.
     ///   - transform: maps the pixels of the whole buffer to those of the picture.
@@ -92,13 +90,11 @@ extension PixelBuffer {
         withExtendedLifetime((source, image)) {}
     }
 
-    /// Makes all pixels one colour.
     func fill(_ color: SIMD4<UInt8>) {
         bytes.withMemoryRebound(to: SIMD4<UInt8>.self) { $0.update(repeating: color) }
     }
 
-    /// Returns the finished picture. Compositing may round a colour up and its alpha down: such a colour becomes its
-    /// alpha.
+    /// Compositing may round a colour up and its alpha down: such a colour becomes its alpha.
     consuming func settled(scale: Double) -> Image {
         var isOpaque = true
         for y in 0..<size.height {
@@ -114,8 +110,7 @@ extension PixelBuffer {
 final class PixmanImage {
     let pointer: OpaquePointer
 
-    /// Returns Pixman's name for red, green, blue and alpha in this order in memory, on machines of either byte order.
-    ///
+    /// Pixman's name for red, green, blue and alpha in this order in memory, on machines of either byte order.
     /// - Parameter exchanges: whether to name red blue and blue red. Operations that treat both alike give the same
     ///   result, and Pixman has special loops for the exchanged name.
     private static func format(_ exchanges: Bool) -> pixman_format_code_t {
@@ -126,12 +121,10 @@ final class PixmanImage {
         #endif
     }
 
-    /// The longest side of an image given to Pixman, in pixels. Positions in Pixman have 16 bits, so larger pictures
-    /// are given to Pixman in parts.
+    /// In pixels. Positions in Pixman have 16 bits, so larger pictures are given to Pixman in parts.
     static let longestSide = 16_384
 
-    /// Creates an image over pixels in memory.
-    /// - Parameter size: at most ``longestSide`` each way.
+    /// The size is at most ``longestSide`` each way.
     init(_ base: UnsafeRawPointer, _ size: PixelSize, rowStride: Int, exchanges: Bool) throws(DipperError) {
         // Pixman does not write to sources, but has one type for sources and targets.
         let bits = UnsafeMutableRawPointer(mutating: base).assumingMemoryBound(to: UInt32.self)
@@ -142,7 +135,7 @@ final class PixmanImage {
         self.pointer = pointer
     }
 
-    /// Creates an image of one premultiplied colour everywhere.
+    /// The colour is premultiplied.
     init(_ color: SIMD4<UInt8>, exchanges: Bool) throws(DipperError) {
         func wide(_ part: UInt8) -> UInt16 { UInt16(part) * 257 }
         let (red, blue) = exchanges ? (color.z, color.x) : (color.x, color.z)
@@ -159,7 +152,6 @@ final class PixmanImage {
 }
 
 extension ImageProcessors.Blend.Mode {
-    /// The operator of Pixman for the mode.
     fileprivate var operation: pixman_op_t {
         switch self {
         case .clear: PIXMAN_OP_CLEAR

@@ -17,9 +17,8 @@ extension ImageProcessors {
         /// The standard deviation in pixels, which CSS calls the radius of a blur.
         public let sigma: Double
 
-        /// Creates a processor for a standard deviation.
-        /// - Parameter sigma: the standard deviation in pixels. A value from 0 to less than 0.2 changes nothing; a
-        ///   value above 10,000 counts as 10,000.
+        /// Creates a processor for a standard deviation in pixels. A value from 0 to less than 0.2 changes nothing; a
+        /// value above 10,000 counts as 10,000.
         public init(_ sigma: Double) {
             self.sigma = sigma
         }
@@ -50,8 +49,7 @@ extension ImageProcessors {
             return buffer.image(isOpaque: image.isOpaque, scale: image.scale)
         }
 
-        /// Enlarges the rows to the picture's size, with cubic curves through four of the small picture's pixels each
-        /// way.
+        /// Enlarges the rows with cubic curves through four of the small picture's pixels each way.
         private func interpolate(
             _ rows: any BlurRows, step: Int, into buffer: borrowing PixelBuffer
         ) throws(DipperError) {
@@ -131,12 +129,12 @@ struct BlurPlan {
         weights = values.map { Float($0 / sum) }
     }
 
-    /// Returns the number of a level's last pixel for a length. From two pixels further on, all pixels are alike.
+    /// The number of a level's last pixel for a length. From two pixels further on, all pixels are alike.
     static func last(_ length: Int, halvings: Int) -> Int {
         (0..<halvings).reduce(length - 1) { last, _ in (last + 1) / 2 }
     }
 
-    /// The most memory that is held beside the result, in bytes.
+    /// The most memory that is held beside the result.
     var byteCount: Int {
         // The rows of each level are half as wide as those of the level before, so all levels take at most twice the
         // first.
@@ -146,7 +144,6 @@ struct BlurPlan {
         return halved + last + (halvings == 0 ? 0 : 64 << halvings)
     }
 
-    /// Returns the rows of the last level, weighed with the last curve.
     func rows(of image: Image, _ context: ProcessingContext) throws(DipperError) -> any BlurRows {
         var rows: any BlurRows =
             halvings == 0 ? try WidenedPixels(image, context) : try HalvedPixels(image, context)

@@ -1,21 +1,19 @@
 import CPixels
 
-/// Rows of a picture in single precision, made when they are asked for.
-///
-/// Callers ask for each row no more than a few times, and not long after the next row, so implementations keep a few
-/// rows.
+/// Rows of a picture in single precision, made when they are asked for. Callers ask for each row no more than a few
+/// times, and not long after the next row, so implementations keep a few rows.
 protocol BlurRows: AnyObject {
-    /// The width in pixels.
+    /// In pixels.
     var width: Int { get }
-    /// The numbers of the rows that exist. A row outside is like the nearest row that exists.
+    /// A row outside is like the nearest row that exists.
     var numbers: ClosedRange<Int> { get }
-    /// Returns a row, which stays valid until other rows have been asked for.
+    /// Valid until other rows have been asked for.
     func row(_ number: Int) throws(DipperError) -> UnsafePointer<Float>
 }
 
 /// The rows made last.
 final class BlurRing {
-    /// The number of rows to keep for a halving, which weighs five rows at once.
+    /// A halving weighs five rows at once.
     static let halvedRows = 5
 
     private let memory: PixelScratch
@@ -44,7 +42,6 @@ extension UnsafeMutablePointer {
     }
 }
 
-/// The rows of a picture without changes, in single precision.
 final class WidenedPixels: BlurRows {
     let width: Int
     let numbers: ClosedRange<Int>
@@ -69,7 +66,7 @@ final class WidenedPixels: BlurRows {
 }
 
 extension Image {
-    /// Returns the pixels of a row, or of the nearest row if the number is outside the picture.
+    /// Clamps the number to the picture's rows.
     fileprivate func bytes(ofRow number: Int) -> UnsafePointer<UInt8>? {
         let row = min(max(number, 0), height - 1)
         return (storage.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)).map { $0 + row * rowStride }
@@ -90,7 +87,7 @@ final class HalvedPixels: BlurRows {
     private let ring: BlurRing
     private var next: Int
 
-    /// The number of pixels before the picture's first pixel in a row of sums.
+    /// Pixels before the picture's first pixel in a row of sums.
     private static let before = 6
 
     init(_ image: Image, _ context: ProcessingContext) throws(DipperError) {
@@ -120,7 +117,6 @@ final class HalvedPixels: BlurRows {
     }
 }
 
-/// A halved picture at half its size again.
 final class HalvedRows: BlurRows {
     let width: Int
     let numbers: ClosedRange<Int>
@@ -129,7 +125,7 @@ final class HalvedRows: BlurRows {
     private let ring: BlurRing
     private var next: Int
 
-    /// The number of pixels before the source's first pixel, which is pixel −2, in a row of sums.
+    /// Pixels before the source's first pixel, which is pixel −2, in a row of sums.
     private static let before = 4
 
     init(_ source: any BlurRows) throws(DipperError) {
@@ -159,7 +155,6 @@ final class HalvedRows: BlurRows {
     }
 }
 
-/// Rows weighed with one curve in both directions.
 final class WeighedRows: BlurRows {
     let width: Int
     let numbers: ClosedRange<Int>
@@ -168,7 +163,6 @@ final class WeighedRows: BlurRows {
     private let radius: Int
     /// A row of the source with repeated pixels before and behind it.
     private let wide: PixelScratch
-    /// Rows weighed horizontally.
     private let ring: BlurRing
     private let result: PixelScratch
     private var next: Int

@@ -77,9 +77,9 @@ extension ImageProcessor where Self == ImageProcessors.ColorControls {
 extension ImageProcessors {
     /// A processor that removes the colour of the light in which a picture was taken.
     ///
-    /// Each colour is multiplied by gain^(1 ÷ 2.2), which multiplies its light by the gain if the gamma is 2.2. The gain
-    /// is the light of a black body of 6,500 K divided by that of a black body of ``temperature``. All gains are divided
-    /// by one number so that grey keeps its luminance. Values above 1 become 1.
+    /// Each colour is multiplied by gain^(1 ÷ 2.2), which multiplies its light by the gain if the gamma is 2.2. The
+    /// gain is the light of a black body of 6,500 K divided by that of a black body of ``temperature``. All gains are
+    /// divided by one number so that grey keeps its luminance. Values above 1 become 1.
     ///
     /// The chromaticity of a black body is Krystek's approximation (*An algorithm to calculate correlated colour
     /// temperature*, Color Research & Application 10, 1985). The matrix to linear red, green and blue is that of sRGB
@@ -119,7 +119,7 @@ extension ImageProcessors {
             return try ColorMatrix(gains: gains).apply(to: image, context)
         }
 
-        /// Returns linear red, green and blue of a black body whose luminance is 1.
+        /// Linear red, green and blue of a black body whose luminance is 1.
         private static func light(_ temperature: Double) -> SIMD3<Double> {
             func polynomial(_ a: Double, _ b: Double, _ c: Double) -> Double {
                 a + b * temperature + c * temperature * temperature
@@ -150,10 +150,8 @@ extension ImageProcessor where Self == ImageProcessors.WhiteBalance {
 }
 
 extension ImageProcessors {
-    /// A processor that leaves shades of one colour, by default black and white.
-    ///
-    /// Each pixel becomes the colour times the pixel's brightness, which is 0.2126 red + 0.7152 green + 0.0722 blue of
-    /// the encoded values.
+    /// A processor that leaves shades of one colour, by default black and white. Each pixel becomes the colour times
+    /// the pixel's brightness, which is 0.2126 red + 0.7152 green + 0.0722 blue of the encoded values.
     ///
     /// ```swift
     /// let grey = ImageRequest(url).processed(by: .monochrome)
@@ -194,9 +192,8 @@ extension ImageProcessor where Self == ImageProcessors.Monochrome {
     public static func monochrome(_ color: Color, intensity: Double = 1) -> Self { Self(color, intensity: intensity) }
 }
 
-/// A matrix that makes each colour of the result from the colours and the alpha of a picture.
-///
-/// Colours are premultiplied, so a constant to be added is multiplied by alpha: it is in the column of alpha.
+/// Makes each colour of the result from the colours and the alpha of a picture. Colours are premultiplied, so a
+/// constant to be added is multiplied by alpha: it is in the column of alpha.
 private struct ColorMatrix {
     /// The shares of the picture's red, green, blue and alpha in the result, in this order.
     private(set) var columns: [SIMD4<Double>] = [
@@ -206,11 +203,9 @@ private struct ColorMatrix {
     /// The shares of red, green and blue in the brightness of a colour (ITU-R BT.709).
     static let luma = SIMD3(0.2126, 0.7152, 0.0722)
 
-    /// Creates a matrix that changes nothing.
     init() {}
 
-    /// Creates a matrix for a saturation: 0 gives grey of the same brightness, 1 the picture, more a more colourful
-    /// one.
+    /// 0 gives grey of the same brightness, 1 the picture, more a more colourful one.
     init(saturation: Double) {
         for (index, share) in [Self.luma.x, Self.luma.y, Self.luma.z].enumerated() {
             let grey = SIMD4(share, share, share, 0)
@@ -218,19 +213,17 @@ private struct ColorMatrix {
         }
     }
 
-    /// Creates a matrix that multiplies red, green and blue by factors.
     init(gains: SIMD3<Double>) {
         for index in 0..<3 { columns[index] *= gains[index] }
     }
 
-    /// Multiplies the resulting colours by a factor and then adds a constant.
     mutating func scale(by factor: Double, adding sum: Double) {
         for index in 0..<4 { columns[index] *= SIMD4(factor, factor, factor, 1) }
         columns[3] += SIMD4(sum, sum, sum, 0)
     }
 
-    /// Creates a matrix for shades of one colour that are as bright as the picture.
-    /// - Parameter intensity: the share of the shades in the result, 0…1; the rest is the picture.
+    /// The shades are as bright as the picture. The intensity is their share in the result, 0…1; the rest is the
+    /// picture.
     init(monochrome color: Color, intensity: Double) {
         let color = SIMD4(color.red, color.green, color.blue, 0)
         for (index, share) in [Self.luma.x, Self.luma.y, Self.luma.z].enumerated() {
@@ -238,7 +231,6 @@ private struct ColorMatrix {
         }
     }
 
-    /// Returns the picture with the matrix applied.
     /// - Parameter curve: for each of the 256 values of a colour that is not multiplied by alpha, the value, 0…255,
     ///   that replaces it before the matrix is applied.
     func apply(

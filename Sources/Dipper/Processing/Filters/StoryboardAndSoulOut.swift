@@ -1,8 +1,7 @@
 extension ImageProcessors {
-    /// A processor that repeats a picture in a grid of small copies.
-    ///
-    /// All copies have the same size in whole pixels, so the result may be smaller than the picture by up to
-    /// `columns − 1` pixels in width and `rows − 1` pixels in height.
+    /// A processor that repeats a picture in a grid of small copies. All copies have the same size in whole pixels, so
+    /// the result may be smaller than the picture by up to `columns − 1` pixels in width and `rows − 1` pixels in
+    /// height.
     ///
     /// ```swift
     /// let four = ImageRequest(url).processed(by: .storyboard(columns: 2, rows: 2))
@@ -23,8 +22,8 @@ extension ImageProcessors {
         public var identifier: String { "storyboard(\(columns)x\(rows))" }
 
         /// Returns the grid, or the picture itself for one copy.
-        /// - Throws: `DipperError.processingFailed` for a number of copies that is below 1 or above the picture's pixels
-        ///   in that direction; `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a number of copies that is below 1 or above the picture's
+        ///   pixels in that direction; `DipperError.imageTooLarge`, `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard columns >= 1, columns <= image.width, rows >= 1, rows <= image.height else {
                 throw .processingFailed.with(detail: "\(image.size) pixels")
@@ -70,10 +69,7 @@ extension ImageProcessors {
         /// The opacity of the copy, 0…1.
         public let opacity: Double
 
-        /// Creates a processor.
-        /// - Parameters:
-        ///   - scale: the factor by which the copy is larger than the picture, at least 1.
-        ///   - opacity: the opacity of the copy; a value outside 0…1 becomes the nearer bound, NaN becomes 1.
+        /// Creates a processor. An opacity outside 0…1 becomes the nearer bound, NaN becomes 1.
         public init(scale: Double = 1.5, opacity: Double = 0.5) {
             self.scale = scale
             self.opacity = opacity.isNaN ? 1 : min(max(opacity, 0), 1)

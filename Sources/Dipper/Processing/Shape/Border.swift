@@ -114,8 +114,7 @@ public enum Length: Sendable, Hashable, ExpressibleByFloatLiteral, ExpressibleBy
         if case .points = self { true } else { false }
     }
 
-    /// Returns the length in pixels, at most 2³¹, which no picture reaches.
-    /// - Throws: `DipperError.processingFailed` if the length is below 0 or NaN.
+    /// At most 2³¹, which no picture reaches. Throws `DipperError.processingFailed` if the length is below 0 or NaN.
     func pixels(in image: Image) throws(DipperError) -> Double {
         let length =
             switch self {

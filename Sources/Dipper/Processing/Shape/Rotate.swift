@@ -2,9 +2,8 @@ import CPixman
 import Foundation
 
 extension ImageProcessors {
-    /// A processor that turns a picture clockwise.
-    ///
-    /// Multiples of 90° lose nothing. For other angles pixels are interpolated bilinearly.
+    /// A processor that turns a picture clockwise. Multiples of 90° lose nothing. For other angles pixels are
+    /// interpolated bilinearly.
     ///
     /// ```swift
     /// let upright = ImageRequest(url).processed(by: .rotate(degrees: 90))
@@ -101,8 +100,7 @@ extension ImageProcessors {
         /// The identifier, for example `flip(horizontal)`.
         public var identifier: String { "flip(\(rawValue))" }
 
-        /// Returns the mirrored picture.
-        /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// Returns the mirrored picture. Throws `DipperError.imageTooLarge`, `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try image.turned(self == .horizontal ? .upMirrored : .downMirrored, context)
         }

@@ -1,9 +1,8 @@
 import CPixels
 
 extension ImageProcessors {
-    /// A processor that makes the corners of a picture round.
-    ///
-    /// A pixel on the arc keeps exactly the share of it that is inside, so the arc has neither steps nor a dark rim.
+    /// A processor that makes the corners of a picture round. A pixel on the arc keeps exactly the share of it that is
+    /// inside, so the arc has neither steps nor a dark rim.
     ///
     /// ```swift
     /// let card = ImageRequest(url).processed(by: .roundedCorners(radius: .points(8), corners: .top))
@@ -89,8 +88,7 @@ extension ImageProcessors {
         /// The identifier, for example `circle(00000000)`.
         public var identifier: String { "circle(\(background.identifier))" }
 
-        /// Returns the circle on the background.
-        /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// Returns the circle on the background. Throws `DipperError.imageTooLarge`, `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             let side = min(image.width, image.height)
             let square = try Crop(width: side, height: side).process(image, context)

@@ -6,9 +6,8 @@ struct RoundedRect {
     let radius: Double
     let corners: Corners
 
-    /// Creates the rectangle of a whole picture, less an inset on each side. The inset also makes the radius smaller.
-    /// - Parameter radius: the radius without the inset, limited so that the arcs of one side do not overlap, as in
-    ///   CSS.
+    /// Creates the rectangle of a whole picture, less an inset on each side, which also makes the radius smaller. The
+    /// radius is limited so that the arcs of one side do not overlap, as in CSS.
     init(_ size: PixelSize, radius: Double, corners: Corners, inset: Double = 0) {
         let (width, height) = (Double(size.width), Double(size.height))
         (left, top) = (min(inset, width / 2), min(inset, height / 2))
@@ -22,10 +21,10 @@ struct RoundedRect {
         self.radius = corners.isEmpty ? 0 : max(0, min(radius, widest, highest) - inset)
     }
 
-    /// Returns the number of columns at each end of a row, between which all columns of the row are alike.
+    /// The columns at each end of a row, between which all columns of the row are alike.
     func margin(of length: Int) -> Int { min(length, Int((left + radius).rounded(.up)) + 1) }
 
-    /// Computes how much of each pixel of a row is inside the rectangle, 0…1.
+    /// How much of each pixel of a row is inside the rectangle, 0…1.
     func cover(_ y: Int, _ columns: Range<Int>, _ coverage: UnsafeMutablePointer<Float>) {
         let rows = overlap(Double(y), Double(y) + 1, top, bottom)
         let (clear, full) = bounds(y, isWhole: rows == 1)
@@ -43,8 +42,8 @@ struct RoundedRect {
         }
     }
 
-    /// Returns the columns of a row outside which no pixel is inside the rectangle, and the columns whose pixels are
-    /// wholly inside.
+    /// The columns of a row outside which no pixel is inside the rectangle, and the columns whose pixels are wholly
+    /// inside.
     private func bounds(_ y: Int, isWhole: Bool) -> (clear: Range<Int>, full: Range<Int>) {
         let (first, last) = (Double(y), Double(y) + 1)
         let (isAbove, isBelow) = (first < top + radius, last > bottom - radius)
@@ -96,7 +95,7 @@ struct RoundedRect {
         return min(max(area, 0), 1)
     }
 
-    /// Returns the area of a rectangle that is in the square of a corner but outside the quarter circle.
+    /// The area of a rectangle that is in the square of a corner but outside the quarter circle.
     private func missing(_ x0: Double, _ x1: Double, _ y0: Double, _ y1: Double) -> Double {
         let (x0, x1) = (max(x0, 0), min(x1, radius))
         let (y0, y1) = (max(y0, 0), min(y1, radius))
@@ -112,7 +111,7 @@ struct RoundedRect {
         return max(0, all - (full - x0) * (y1 - y0) - under)
     }
 
-    /// Returns the area under the circle from 0 to x.
+    /// The area under the circle from 0 to x.
     private func integral(_ x: Double) -> Double {
         let height = max(0, radius * radius - x * x).squareRoot()
         return (x * height + radius * radius * asin(min(1, x / radius))) / 2

@@ -1,7 +1,6 @@
 extension ImageProcessors {
-    /// A processor that cuts a part out of a picture.
-    ///
-    /// Use a resizing processor first to cover a size and cut off the rest:
+    /// A processor that cuts a part out of a picture. To cover a size and cut off the rest, use a resizing processor
+    /// first:
     ///
     /// ```swift
     /// let square = ImageRequest(url)
@@ -18,25 +17,19 @@ extension ImageProcessors {
         private let area: Area
 
         /// Creates a processor that crops pictures to a size in pixels. A side that is shorter already keeps its
-        /// length.
-        /// - Parameters:
-        ///   - width: the width in pixels.
-        ///   - height: the height in pixels.
-        ///   - anchor: the point of the picture that stays in place. The cuts on opposite sides are in proportion to
-        ///     it: `.center` cuts equally, `.top` only at the bottom.
+        /// length. The anchor is the point of the picture that stays in place; the cuts on opposite sides are in
+        /// proportion to it: `.center` cuts equally, `.top` only at the bottom.
         public init(width: Int, height: Int, anchor: Anchor = .center) {
             area = .size(PixelSize(width: width, height: height), anchor)
         }
 
-        /// Creates a processor that crops pictures to proportions. The result is the largest part with these proportions,
-        /// in the picture's own resolution.
+        /// Creates a processor that crops pictures to a ratio of width to height, above 0. The result is the largest
+        /// part with these proportions, in the picture's own resolution. The anchor is the point of the picture that
+        /// stays in place.
         ///
         /// ```swift
         /// let wide = ImageRequest(url).processed(by: .crop(toRatio: 16 / 9))
         /// ```
-        /// - Parameters:
-        ///   - ratio: the width divided by the height, which must be above 0.
-        ///   - anchor: the point of the picture that stays in place.
         public init(toRatio ratio: Double, anchor: Anchor = .center) {
             area = .ratio(ratio, anchor)
         }
@@ -71,8 +64,7 @@ extension ImageProcessors {
             return try image.part(rectangle.size, x: rectangle.x, y: rectangle.y, context)
         }
 
-        /// Returns the size of the largest part with a ratio, at least one pixel in each direction; an empty size for an
-        /// invalid ratio.
+        /// The largest part with a ratio, at least one pixel in each direction; empty for an invalid ratio.
         private static func size(of ratio: Double, in picture: PixelSize) -> PixelSize {
             guard ratio > 0, ratio.isFinite else { return PixelSize(width: 0, height: 0) }
             func length(_ wanted: Double, _ limit: Int) -> Int { Int(min(max(1, wanted.rounded()), Double(limit))) }
@@ -105,9 +97,8 @@ extension ImageProcessor where Self == ImageProcessors.Crop {
     public static func crop(to rectangle: PixelRect) -> Self { Self(to: rectangle) }
 }
 
-/// A point of a picture, as fractions of its width and height: (0, 0) is the top left, (1, 1) the bottom right.
-///
-/// When a picture is placed in a frame by an anchor, this point of the picture lies on the same point of the frame.
+/// A point of a picture, as fractions of its width and height: (0, 0) is the top left, (1, 1) the bottom right. When a
+/// picture is placed in a frame by an anchor, this point of the picture lies on the same point of the frame.
 public struct Anchor: Sendable, Hashable {
     /// The horizontal position, from 0 at the left to 1 at the right.
     public let x: Double
@@ -140,11 +131,10 @@ public struct Anchor: Sendable, Hashable {
     /// The bottom right corner, (1, 1).
     public static let bottomRight = Anchor(x: 1, y: 1)
 
-    /// The identifier, for example `0.5:0.0`.
+    /// For example `0.5:0.0`.
     var identifier: String { "\(x):\(y)" }
 
-    /// Returns the position of the inner rectangle's top left in the outer rectangle, in pixels; below 0 if the inner
-    /// one is larger.
+    /// The position of the inner rectangle's top left in the outer one, in pixels; below 0 if the inner one is larger.
     func offset(of inner: PixelSize, in outer: PixelSize) -> (x: Int, y: Int) {
         func offset(_ room: Int, _ part: Double) -> Int { Int((Double(room) * part).rounded(.down)) }
         return (offset(outer.width - inner.width, x), offset(outer.height - inner.height, y))
@@ -173,7 +163,6 @@ public struct PixelRect: Sendable, Hashable, CustomStringConvertible {
         return "\(size)\(signed(x))\(signed(y))"
     }
 
-    /// Returns the part of the rectangle that is inside a picture; `nil` if there is none.
     func clipped(to picture: PixelSize) -> PixelRect? {
         guard !size.isEmpty else { return nil }
         func clipped(_ start: Int, _ length: Int, _ limit: Int) -> Range<Int> {

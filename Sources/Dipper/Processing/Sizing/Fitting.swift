@@ -42,10 +42,8 @@ extension ImageProcessors {
             }
         }
 
-        /// Returns the frame with the picture in it.
-        ///
-        /// With ``ContentMode/original`` there is no frame: the result is the picture on the background. A picture that
-        /// has the frame's size already is returned as it is, unless the background shows through it.
+        /// Returns the frame with the picture in it; with ``ContentMode/original``, the picture on the background. A
+        /// picture that has the frame's size already is returned as it is, unless the background shows through it.
         /// - Throws: `DipperError.processingFailed` if the mode uses a frame and the frame has no pixels;
         ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
@@ -99,7 +97,6 @@ extension ImageProcessor where Self == ImageProcessors.Fitting {
 extension ImageProcessors.Fitting {
     /// A way to put a picture into a frame of other proportions.
     public struct ContentMode: Sendable, Hashable {
-        /// The change of the picture's size.
         fileprivate enum Scaling: String, Hashable {
             case original, scaleToFill, aspectFit, aspectFill, unscaled
         }
@@ -143,7 +140,7 @@ extension ImageProcessors.Fitting {
         /// bottom of a picture that is too high.
         public func at(_ anchor: Anchor) -> Self { Self(scaling: scaling, anchor: anchor) }
 
-        /// The identifier, for example `aspectFit,0.5:0.5`.
+        /// For example `aspectFit,0.5:0.5`.
         fileprivate var identifier: String { "\(scaling.rawValue),\(anchor.identifier)" }
     }
 }

@@ -1,7 +1,6 @@
 extension ImageProcessors {
-    /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours.
-    ///
-    /// `Resize` always works on the decoded picture. ``Downsample`` decodes to the size at once where it can.
+    /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours. It
+    /// always works on the decoded picture. ``Downsample`` decodes to the size at once where it can.
     ///
     /// ```swift
     /// let banner = ImageRequest(url).processed(by: .resize(width: 1200))
@@ -15,12 +14,7 @@ extension ImageProcessors {
             self.target = target
         }
 
-        /// Creates a processor for a size in pixels.
-        /// - Parameters:
-        ///   - width: the width in pixels.
-        ///   - height: the height in pixels.
-        ///   - mode: how a picture of other proportions is brought to the size.
-        ///   - allowsUpscaling: whether smaller pictures are made larger.
+        /// Creates a processor for a size in pixels. The mode says how a picture of other proportions is brought to it.
         public init(width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false) {
             self.init(to: TargetSize(PixelSize(width: width, height: height), mode, allowsUpscaling: allowsUpscaling))
         }
@@ -70,15 +64,14 @@ extension ImageProcessor where Self == ImageProcessors.Resize {
 }
 
 extension TargetSize {
-    /// The identifier, for example `400x300,fill,up`.
+    /// For example `400x300,fill,up`.
     fileprivate var identifier: String { "\(size),\(mode.rawValue)\(allowsUpscaling ? ",up" : "")" }
 }
 
 extension ImageProcessors {
-    /// A processor that brings a picture to the size in which it is displayed.
-    ///
-    /// As the first processor of a request, `Downsample` takes effect while the picture is decoded: formats offer cheap
-    /// ways to smaller sizes, and the decoder need not keep rows in the picture's own size.
+    /// A processor that brings a picture to the size in which it is displayed. As the first processor of a request, it
+    /// takes effect while the picture is decoded: formats offer cheap ways to smaller sizes, and the decoder need not
+    /// keep rows in the picture's own size.
     ///
     /// ```swift
     /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 150))
