@@ -58,7 +58,8 @@ infix operator |> : AdditionPrecedence
 /// Returns a chain that applies one processor, then another.
 ///
 /// ```swift
-/// let avatar = ImageProcessors.Downsample(width: 96, height: 96, .fill) |> .circle |> .border(.white, width: 3, radius: 48)
+/// let square = ImageProcessors.Downsample(width: 96, height: 96, .fill)
+/// let avatar = square |> .circle |> .border(.white, width: 3, radius: 48)
 /// ```
 public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ImageProcessors.Chain {
     ImageProcessors.Chain([first, then])
