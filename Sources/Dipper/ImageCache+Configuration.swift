@@ -16,11 +16,6 @@ extension ImageCache {
         /// The `memoryLimit` of these settings limits undecoded bytes in memory. If it is
         /// `DataCache.Configuration.defaultMemoryLimit`, the image cache replaces it: by zero if there is a folder, by
         /// an eighth of ``memoryLimit`` if there is none.
-        ///
-        /// ```swift
-        /// configuration.data.retryPolicy = .fixed(.seconds(5), retries: 2)
-        /// configuration.data.callbackQueue = .custom { work in loop.runWhenIdle(work) }
-        /// ```
         public var data: DataCache.Configuration
 
         /// A data cache that stores the files in place of one made from ``data``; `nil` for a data cache of the image
@@ -40,11 +35,6 @@ extension ImageCache {
         public var memoryCountLimit: Int?
 
         /// The default values of options that a request does not set.
-        ///
-        /// ```swift
-        /// configuration.options.processors = [.downsample(width: 1920, height: 1080)]
-        /// configuration.options.serializer = .jpeg(quality: 0.8)
-        /// ```
         public var options = ImageOptions()
         /// The formats that can be read and written. See ``CodecRegistry``.
         public var codecs = CodecRegistry.standard

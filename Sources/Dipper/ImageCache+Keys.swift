@@ -3,10 +3,6 @@ import Foundation
 /// Access to pictures by the key of their bytes, such as a key of the caller's own.
 extension ImageCache {
     /// Returns the key of a picture: the key of its bytes and the processing. A call has it as ``ImageTask/imageKey``.
-    ///
-    /// ```swift
-    /// let key = cache.imageKey(for: ImageRequest(url).processed(by: .circle))
-    /// ```
     public func imageKey(for source: some ImageRequestConvertible) -> CacheKey {
         let options = source.imageRequest.resolved(defaults)
         return options.key(complete(source.imageRequest, options).data.cacheKey)
@@ -29,11 +25,8 @@ extension ImageCache {
 
     /// Adds a picture to the cache under a key, in memory at once and on disk in the background.
     ///
-    /// ```swift
-    /// try cache.addImage(image, for: CacheKey("cover of album 17"))
-    /// ```
-    /// - Parameter bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
-    ///   (``ImageOptions/serializer``).
+    /// The bytes are the file that the picture was made from; if they are `nil`, the cache encodes the picture
+    /// (``ImageOptions/serializer``).
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for key: CacheKey) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(key))

@@ -52,10 +52,6 @@ extension ImageCache {
 
     /// Returns the picture of a URL, its text or a request from some tiers alone. The disk is read and the picture made
     /// on background threads, and what is read from disk alone does not enter memory.
-    ///
-    /// ```swift
-    /// let kept = await cache.image(for: url, in: .memory)
-    /// ```
     public func image(for source: some ImageRequestConvertible, in tiers: CacheTiers) async -> Image? {
         let (request, options) = completed(source.imageRequest)
         if tiers.contains(.memory), let entry = entry(for: options.key(request.data.cacheKey), request.data, options),
@@ -103,12 +99,8 @@ extension ImageCache {
 
     /// Adds a picture to the cache under a URL, in memory at once and on disk in the background.
     ///
-    /// ```swift
-    /// try cache.addImage(image, for: url)
-    /// let added = try await cache.getImage(url).value             // from memory, without a fetch
-    /// ```
-    /// - Parameter bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
-    ///   (``ImageOptions/serializer``).
+    /// The bytes are the file that the picture was made from; if they are `nil`, the cache encodes the picture
+    /// (``ImageOptions/serializer``).
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for url: URL) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(url))
@@ -116,15 +108,14 @@ extension ImageCache {
 
     /// Adds a picture to the cache under a request, in memory at once and on disk in the background.
     ///
-    /// If the request has processors, the picture counts as processed by them.
+    /// If the request has processors, the picture counts as processed by them. The bytes are the file that the picture
+    /// was made from; if they are `nil`, the cache encodes the picture (``ImageOptions/serializer``).
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle)
     /// let round = try ImageProcessors.Circle().process(image, ProcessingContext())
     /// try cache.addImage(round, for: avatar)
     /// ```
-    /// - Parameter bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
-    ///   (``ImageOptions/serializer``).
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
         let (request, options) = completed(request)
@@ -158,11 +149,6 @@ extension ImageCache {
 
     /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested,
     /// and removes pictures that were made from the earlier file.
-    ///
-    /// ```swift
-    /// let photo = try Data(contentsOf: file)
-    /// try cache.addImage(bytes: photo, for: url)
-    /// ```
     /// - Throws: `DipperError.emptyKey`; `DipperError.shutDown`.
     public func addImage(bytes: Data, for url: URL) throws(DipperError) {
         try addImage(bytes: bytes, for: ImageRequest(url))
@@ -192,10 +178,6 @@ extension ImageCache {
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
-    ///
-    /// ```swift
-    /// cache.removeImage(for: url, from: .memory)          // the file stays on disk
-    /// ```
     public func removeImage(for url: URL, from tiers: CacheTiers = .all) {
         removeImages(for: ImageRequest(url), from: tiers)
     }
@@ -331,11 +313,6 @@ extension ImageCache {
     /// A call that waits for the network, for a retry or for room in a suspended queue has not ended. Calls made
     /// meanwhile, for example by closures, are waited for as well. Closures of an actor have been handed to the actor, which
     /// may not have run them yet.
-    ///
-    /// ```swift
-    /// for url in urls { cache.slowGetImage(url) }
-    /// await cache.idle()              // all of them are on disk, or have failed
-    /// ```
     public func idle() async {
         await data.idle()
     }

@@ -25,10 +25,6 @@ public final class ImageCache: Sendable {
     public static let shared = ImageCache(Configuration(directory: Configuration.defaultDirectory))
 
     /// The data cache that fetches and stores the files of the pictures, and any other bytes.
-    ///
-    /// ```swift
-    /// let file = try await cache.data.getData(url).value          // the picture's file, byte for byte
-    /// ```
     public let data: DataCache
     let objects: ObjectCache
     let tools: ImageTools
@@ -175,10 +171,6 @@ public final class ImageCache: Sendable {
     }
 
     /// Loads a picture urgently from the network, whatever the cache has, and caches the answer.
-    ///
-    /// ```swift
-    /// let image = try await cache.getRemoteImage(url).value           // the user has asked for a reload
-    /// ```
     @discardableResult
     public func getRemoteImage(_ source: some ImageRequestConvertible) -> ImageTask {
         get(source.imageRequest.with(\.cachePolicy, .ignoreCache), .fast)
@@ -354,11 +346,6 @@ public final class ImageCache: Sendable {
     /// Moves every urgent call for a URL, whatever its header fields and key, or with the key of a request, to
     /// `slowQueue`, where it continues as a prefetch, whatever picture it makes from the bytes. A transfer in progress
     /// is not restarted.
-    ///
-    /// ```swift
-    /// cache.getImage(url) { image in view.show(image) }
-    /// cache.moveTaskToSlowQueue(url)      // the row has left the screen
-    /// ```
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.moveTaskToSlowQueue(key: key) }

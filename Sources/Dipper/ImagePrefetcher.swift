@@ -19,16 +19,17 @@ extension Prefetcher where Request == ImageRequest {
     /// Creates a prefetcher of requests, in this order. A request with processors is skipped only if the cache has the
     /// processed picture.
     ///
+    /// At most `maxOutstanding` calls are in progress at a time; `slowQueue` decides how many of them fetch. Calls that
+    /// wait for the network, or to try again, do not count, up to 256 of them.
+    ///
+    /// With `keepsInMemory`, pictures are kept in memory too, for requests that do not set
+    /// ``ImageOptions/prefetchesToMemory``. Pictures that are only on disk are then decoded, not skipped.
+    ///
     /// ```swift
     /// let thumbnails = urls.map { ImageRequest($0).processed(by: .downsample(width: 320, height: 240)) }
     /// let result = await ImagePrefetcher(cache, thumbnails, keepsInMemory: true).value
     /// for failure in result.failed { print(failure.request, failure.error) }
     /// ```
-    /// - Parameters:
-    ///   - maxOutstanding: the most calls in progress at a time; `slowQueue` decides how many of them fetch. Calls that
-    ///     wait for the network, or to try again, do not count, up to 256 of them.
-    ///   - keepsInMemory: whether pictures are kept in memory too, for requests that do not set
-    ///     ``ImageOptions/prefetchesToMemory``. Pictures that are only on disk are then decoded, not skipped.
     public convenience init(
         _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {
@@ -46,10 +47,6 @@ extension Prefetcher where Request == ImageRequest {
 
     /// Creates a prefetcher that brings only the files of pictures to disk, or to memory if there is no disk. Nothing
     /// is decoded or processed.
-    ///
-    /// ```swift
-    /// let prefetcher = ImagePrefetcher(cache, filesOf: album.map { ImageRequest($0) }).start()
-    /// ```
     public convenience init(
         _ cache: ImageCache = .shared, filesOf requests: [ImageRequest], maxOutstanding: Int = 4
     ) {

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// At once, so that a program at the other end of a pipe sees the line immediately.
+/// Writes at once, so that a program at the other end of a pipe sees the line immediately.
 func tell(_ line: String) { StandardOutput.write(Data((line + "\n").utf8)) }
 
 func warn(_ line: String) {

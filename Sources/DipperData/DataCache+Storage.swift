@@ -29,10 +29,6 @@ extension DataCache {
 
     /// Returns the bytes of a URL, its text or a request from some tiers alone. The disk is read on a background
     /// thread, and what is read from disk alone does not enter memory.
-    ///
-    /// ```swift
-    /// let saved = await cache.data(for: url, in: .disk)
-    /// ```
     public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
         let request = complete(source.dataRequest)
         return await withCheckedContinuation { continuation in
@@ -46,10 +42,6 @@ extension DataCache {
     /// Returns the bytes of a URL with their metadata if memory or disk has them, without asking the network.
     ///
     /// The disk is read on the caller's thread. Every answer that the cache keeps is returned, whatever its status.
-    ///
-    /// ```swift
-    /// if let response = cache.response(for: url) { print(response.status, response.freshUntil ?? .distantFuture) }
-    /// ```
     public func response(for url: URL) -> DataResponse? {
         completesRequests ? response(for: DataRequest(url)) : response(for: CacheKey(url))
     }
@@ -180,11 +172,6 @@ extension DataCache {
     ///
     /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls that come after a
     /// removal from memory and disk do not join it.
-    ///
-    /// ```swift
-    /// cache.removeData(for: url)
-    /// cache.removeData(for: feedURL, from: .memory)       // the disk keeps its entry
-    /// ```
     public func removeData(for url: URL, from tiers: CacheTiers = .all) {
         removeData(for: DataRequest(url), from: tiers)
     }

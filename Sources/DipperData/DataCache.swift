@@ -154,10 +154,6 @@ public final class DataCache: Sendable {
     }
 
     /// Prefetches bytes, in ``slowQueue``, with what urgent work leaves of the link.
-    ///
-    /// ```swift
-    /// cache.slowGetData(nextURL)      // the page after the one on screen
-    /// ```
     @discardableResult
     public func slowGetData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .slow) }
 
@@ -184,10 +180,6 @@ public final class DataCache: Sendable {
     /// Fetches bytes from the network, even if the cache has them, and keeps the answer.
     ///
     /// The call is made in ``fastQueue``, with the policy ``DataRequest/CachePolicy/ignoreCache``.
-    ///
-    /// ```swift
-    /// let data = try await cache.getRemoteData(feedURL).value     // the user has asked for news
-    /// ```
     @discardableResult
     public func getRemoteData(_ source: some DataRequestConvertible) -> DataTask {
         get(source.dataRequest.with(\.cachePolicy, .ignoreCache), .fast)
@@ -324,12 +316,12 @@ extension DataCache {
     /// ``CacheEvent/Kind/missed(_:)`` in their place. While nobody listens, no event is built.
     public var events: CacheEvents { events() }
 
-    /// Returns the events of some topics from now on, until the cache has shut down; see ``events``.
+    /// Returns the events of some topics from now on, until the cache has shut down; see ``events``. At most `limit` of
+    /// them, at least one, wait for the listener.
     ///
     /// ```swift
     /// for await event in cache.events(about: [.attempts, .conditions], limit: 100) { print(event) }
     /// ```
-    /// - Parameter limit: the largest number of events that wait for the listener, at least one.
     public func events(about topics: CacheEvent.Topics = .all, limit: Int = 1_024) -> CacheEvents {
         CacheEvents(engine.events, topics, limit: limit)
     }

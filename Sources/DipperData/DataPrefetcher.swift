@@ -6,12 +6,13 @@ public typealias DataPrefetcher = Prefetcher<DataRequest>
 extension Prefetcher where Request == DataRequest {
     /// Creates a prefetcher for requests, whose calls are made in this order. ``start()`` starts it.
     ///
+    /// At most `maxOutstanding` calls are under way at a time; `slowQueue` decides how many of them fetch. Calls that
+    /// wait for the network or for their next attempt do not count, up to 256 of them.
+    ///
     /// ```swift
     /// let requests = urls.map { DataRequest($0).with(\.diskExpiration, .days(30)) }
     /// let prefetcher = DataPrefetcher(cache, requests, maxOutstanding: 8).start()
     /// ```
-    /// - Parameter maxOutstanding: the largest number of calls under way at a time. `slowQueue` decides how many of
-    ///   them fetch. Calls that wait for the network or for their next attempt do not count, up to 256 of them.
     public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
         self.init(
             requests, maxOutstanding: maxOutstanding,

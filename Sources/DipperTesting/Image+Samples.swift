@@ -3,11 +3,6 @@ import Foundation
 
 extension Image {
     /// Returns a picture of one colour, of a width and a height in pixels above zero.
-    ///
-    /// ```swift
-    /// let red = Image.filled(with: Color(hex: 0xff0000), 40, 30)
-    /// #expect(red[0, 0] == Color(hex: 0xff0000).premultiplied)
-    /// ```
     public static func filled(with color: Color, _ width: Int = 16, _ height: Int = 12) -> Image {
         Image(width, height, [SIMD4<UInt8>](repeating: color.premultiplied, count: width * height))
     }

@@ -66,12 +66,6 @@ public final class ScriptedTransport: Transport {
     public func transfers(of url: URL) -> [ScriptedTransfer] { transfers.filter { $0.request.url == url } }
 
     /// Returns the next transfer without a script, and waits for one if there is none.
-    ///
-    /// ```swift
-    /// let task = cache.getData(url)
-    /// let transfer = try await transport.nextTransfer()
-    /// transfer.finish(with: Data("here".utf8))
-    /// ```
     /// - Throws: `WaitTimeout` if none begins within the limit, of the real clock, or if the task is cancelled.
     public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout)
         -> ScriptedTransfer
@@ -202,11 +196,6 @@ public final class ScriptedTransfer: Transfer {
     public func fail(with error: DipperError) { end(.failure(error)) }
 
     /// Ends the transfer with an error after the given part of the answer. Without effect on a transfer that has ended.
-    ///
-    /// ```swift
-    /// let part = TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8))
-    /// transfer.interrupt(with: part)
-    /// ```
     public func interrupt(with response: TransferResponse, error: DipperError = .connectionLost) {
         let isFirst = state.update { state in
             defer { state.isOver = true }

@@ -26,11 +26,6 @@ extension AnimatedImage {
     }
 
     /// Calls a closure when the last frame has been shown for its duration. No hook is called afterwards.
-    ///
-    /// ```swift
-    /// player.onFinish { banner.show("The end") }
-    ///     .onFail { error in banner.show("\(error)") }
-    /// ```
     @discardableResult
     public func onFinish(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void

@@ -79,12 +79,6 @@ public final class AnimatedImage: Sendable {
     let player: Mutex<Player>
 
     /// Creates a player, which ``start()`` starts. A picture without ``Image/animation`` is shown once.
-    ///
-    /// ```swift
-    /// let options = AnimationOptions(loop: .forever, callbackQueue: .custom { work in loop.runWhenIdle(work) })
-    /// let player = AnimatedImage(image, options: options)
-    ///     .onFrame { frame, _ in view.show(frame) }
-    /// ```
     public init(_ image: Image, options: AnimationOptions = .init()) {
         self.options = options
         var first = image
@@ -129,11 +123,6 @@ public final class AnimatedImage: Sendable {
 
     /// Releases the frames that were decoded ahead, for use when memory is short; best while the player is paused. The
     /// player continues with the same frame: it decodes all earlier frames again, once, without showing them.
-    ///
-    /// ```swift
-    /// player.pause()
-    /// if cache.memoryPressure != .normal { player.releaseBuffer() }
-    /// ```
     public func releaseBuffer() { handle { schedule, now in schedule.releaseBuffer(now) } }
 
     /// The present state of the player.
@@ -150,11 +139,8 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// The frame to show now; the picture itself until another frame is due.
-    ///
-    /// ```swift
-    /// view.show(player.currentFrame)      // whenever the screen is refreshed; this needs no hook
-    /// ```
+    /// The frame to show now; the picture itself until another frame is due. A display that asks for it at each refresh
+    /// needs no hook.
     public var currentFrame: Image { player.withLock { $0.current.image } }
     /// The number of ``currentFrame``, from 0.
     public var currentIndex: Int { player.withLock { $0.current.index } }

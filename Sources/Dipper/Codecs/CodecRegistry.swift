@@ -69,11 +69,6 @@ public struct CodecRegistry: Sendable {
     static let sniffLength = 4096
 
     /// Returns the encoder of a format.
-    ///
-    /// ```swift
-    /// let frames = [AnimationFrame(image: image, duration: .seconds(1))]
-    /// let file = try CodecRegistry.standard.encoder(for: .webp).encode(frames, loopCount: 1, EncodeOptions())
-    /// ```
     /// - Throws: `DipperError.unsupportedFormat`.
     public func encoder(for format: ImageFormat) throws(DipperError) -> any ImageEncoder {
         guard let encoder = encoders.first(where: { $0.format == format }) else {

@@ -18,10 +18,8 @@ public protocol ImageEncoder: Sendable {
     /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
     func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data
 
-    /// Returns the bytes of a file with an animation.
-    /// - Parameters:
-    ///   - frames: at least one, all of one size.
-    ///   - loopCount: the number of times the animation plays; 0 for endlessly.
+    /// Returns the bytes of a file with an animation of at least one frame, all of one size. It plays `loopCount`
+    /// times; 0 for endlessly.
     /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there is
     ///   no memory.
     func encode(_ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data

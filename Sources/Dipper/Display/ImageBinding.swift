@@ -59,11 +59,10 @@ public final class ImageBinding: Sendable {
     private let link: Mutex<Link>
     private let pressure = AtomicLazyReference<ChangeObservation>()
 
-    /// Creates a binding for a display that is on screen.
-    /// - Parameters:
-    ///   - queue: the serial queue on which the display is called: the main queue for a display that belongs to the
-    ///     main actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
-    ///   - options: the options for pictures that are set without options.
+    /// Creates a binding for a display that is on screen. The options are for pictures that are set without options.
+    ///
+    /// The queue is a serial one, on which the display is called: the main queue for a display that belongs to the main
+    /// actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
     public init(
         _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue = .main,
         options: DisplayOptions = DisplayOptions()
@@ -91,18 +90,17 @@ public final class ImageBinding: Sendable {
 
     // MARK: Pictures
 
-    /// Shows the picture of a request in place of the present content.
+    /// Shows the picture of a request in place of the present content; without a request, the placeholder. Without
+    /// options, those of the binding apply.
+    ///
+    /// The completion is called once, on the display's queue or on its own actor, with the picture or the error:
+    /// `DipperError.replaced` if another picture was set meanwhile, `DipperError.noSource` if there was no request.
     ///
     /// ```swift
     /// binding.setImage(ImageRequest(url).processed(by: .circle), placeholder: .color(.black)) { result in
     ///     if case .failure(let error) = result, error != .replaced { print(error) }
     /// }
     /// ```
-    /// - Parameters:
-    ///   - request: the request for the picture; `nil` for no picture, which shows the placeholder.
-    ///   - options: the options; `nil` for those of the binding.
-    ///   - completion: called once, on the display's queue or on its own actor, with the picture or the error:
-    ///     `DipperError.replaced` if another picture was set meanwhile, `DipperError.noSource` if there was no request.
     /// - Returns: the call that loads the picture; `nil` if there is none, or if the method is called by the display or
     ///   a completion, so that the call is made afterwards.
     @discardableResult
@@ -164,10 +162,6 @@ public final class ImageBinding: Sendable {
 
     /// Shows the picture of a request, and returns when it is shown. May be called from any task; cancelling that task
     /// cancels the picture.
-    ///
-    /// ```swift
-    /// let response = try await binding.setImageAndWait(ImageRequest(url), placeholder: .color(.black))
-    /// ```
     /// - Throws: `DipperError.replaced` if another picture was set meanwhile, and every error that a call of the cache
     ///   may end with.
     @discardableResult
@@ -217,10 +211,6 @@ public final class ImageBinding: Sendable {
 
     /// The player of the animated picture that is shown, for hooks on its loops and its end; `nil` without an
     /// animation.
-    ///
-    /// ```swift
-    /// binding.animatedImage?.onLoop { count in print("shown \(count) times") }
-    /// ```
     public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
 
     // MARK: Presence

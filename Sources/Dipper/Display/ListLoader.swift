@@ -36,12 +36,11 @@ public final class ListLoader: Sendable {
     private let alarm: Alarm
 
     /// Creates a loader for a list without visible rows.
-    /// - Parameters:
-    ///   - count: the number of rows in the list.
-    ///   - clock: the clock that measures the speed of the list.
-    ///   - requests: returns the requests for the pictures of a row, as its displays make them. The loader calls it on
-    ///     a queue of its own, also for a moment after ``reload(count:requests:)``: the closure must hold the data that
-    ///     it reads, and must not hold the loader. ``attach(_:to:request:placeholder:options:then:)`` calls it too.
+    ///
+    /// The closure returns the requests for the pictures of a row, as its displays make them. The loader calls it on a
+    /// queue of its own, also for a moment after ``reload(count:requests:)``: it must hold the data that it reads, and
+    /// must not hold the loader. ``attach(_:to:request:placeholder:options:then:)`` calls it too. The clock measures
+    /// the speed of the list.
     public init(
         _ cache: ImageCache = .shared, count: Int, options: ListOptions = ListOptions(),
         clock: any Clock<Duration> = ContinuousClock(), requests: @escaping @Sendable (Int) -> [ImageRequest]
@@ -77,11 +76,6 @@ public final class ListLoader: Sendable {
 
     /// Tells the loader that the list has other rows. The loader makes all calls anew. Displays must be attached again,
     /// or detached.
-    ///
-    /// ```swift
-    /// list.reload(count: urls.count) { row in [ImageRequest(urls[row])] }
-    /// list.update(visible: 0..<20)
-    /// ```
     public func reload(count: Int, requests: @escaping @Sendable (Int) -> [ImageRequest]) {
         let old = plan.withLock { plan in
             let old = (plan.displays, plan.arrangement)
@@ -134,15 +128,9 @@ public final class ListLoader: Sendable {
     /// until the display is attached to another row, or detached. Must be called on the display's queue, which all
     /// displays of the list share.
     ///
-    /// ```swift
-    /// list.attach(binding, to: 125, placeholder: .color(Color(hex: 0xe0e0e0))) { result in
-    ///     if case .failure(let error) = result { print(error) }
-    /// }
-    /// ```
-    /// - Parameters:
-    ///   - request: the request for the picture; `nil` for the first request of the row.
-    ///   - options: the options; `nil` for those of the binding.
-    ///   - completion: called once, as by ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
+    /// Without a request, the picture is that of the row's first request; without options, those of the binding apply.
+    /// The completion is called once, as by
+    /// ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
     public func attach(
         _ binding: ImageBinding, to row: Int, request: ImageRequest? = nil, placeholder: Placeholder? = nil,
         options: DisplayOptions? = nil, @_inheritActorContext then completion: ImageBinding.Completion? = nil
@@ -197,12 +185,6 @@ public final class ListLoader: Sendable {
 }
 
 /// The options with which a ``ListLoader`` fetches ahead. Every option has a default.
-///
-/// ```swift
-/// var options = ListOptions()
-/// options.screensAhead = 4
-/// options.maxPrefetches = 4
-/// ```
 public struct ListOptions: Sendable, Hashable {
     /// The distance that is prefetched in the direction in which the list moved last, in screens: in numbers of visible
     /// rows. As long as the list has not moved, the distance on each side is half of this, or ``screensBehind`` if that

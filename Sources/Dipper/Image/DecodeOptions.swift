@@ -45,11 +45,6 @@ public struct DecodeOptions: Sendable {
 }
 
 /// Limits on the resources that one picture may use, checked before memory is allocated.
-///
-/// ```swift
-/// configuration.limits.pixels = 50_000_000
-/// configuration.limits.bytes = 256 << 20
-/// ```
 public struct DecodeLimits: Sendable, Hashable {
     /// The largest number of pixels of the stored picture, even if it is decoded to a smaller size.
     public var pixels = 1 << 28

@@ -1,9 +1,4 @@
 /// The frames of an animated picture, decoded on demand. An ``AnimatedImage`` plays them.
-///
-/// ```swift
-/// let image = try await cache.getImage(url).value
-/// if let animation = image.animation, animation.loopCount == 0 { print(animation.frameCount, "frames, for ever") }
-/// ```
 public final class ImageAnimation: Sendable {
     /// Creates a decoder at the first frame, bound by limits. Decoding and processing end when the closure passed to it
     /// returns `true`.

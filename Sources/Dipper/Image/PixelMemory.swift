@@ -65,7 +65,7 @@ enum PixelMemory {
         for pool in pools { release(pool.empty()) }
     }
 
-    /// Until ``resumePooling()`` has been called as many times. Frees what is kept.
+    /// Frees what is kept, and keeps nothing until ``resumePooling()`` has been called as many times.
     static func pausePooling() {
         for pool in pools { release(pool.pause()) }
     }

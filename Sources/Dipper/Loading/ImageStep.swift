@@ -9,7 +9,7 @@ struct ImageTools: Sendable {
 
 /// A step by which a picture is made: the decoding, or one processor of a request.
 final class ImageStep: ObjectStep {
-    /// With the processors up to this step.
+    /// The options with the processors up to this step.
     let options: ResolvedOptions
     private let tools: ImageTools
     let before: (any ObjectStep)?

@@ -1,10 +1,5 @@
 extension ImageProcessors {
     /// A processor that applies several processors, one after the other.
-    ///
-    /// ```swift
-    /// let avatar = ImageProcessors.Chain([.downsample(width: 96, height: 96, .fill), .circle])
-    /// let request = ImageRequest(url).processed(by: avatar)
-    /// ```
     public struct Chain: ImageProcessor {
         /// The processors in the order in which they are applied.
         public let processors: [any ImageProcessor]

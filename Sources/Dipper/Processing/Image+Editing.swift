@@ -51,7 +51,7 @@ extension Image {
         return buffer.image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// Returns the picture turned and mirrored as if it were stored in an orientation.
+    /// Returns the picture turned and mirrored as if it were stored in an orientation, or the picture itself for `.up`.
     func turned(_ orientation: Orientation, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard orientation != .up else { return self }
         try context.limits.checkMemory(size)
@@ -69,7 +69,8 @@ extension Image {
         return rows.finish().image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// The context is asked every few rows whether the work is cancelled.
+    /// Returns the picture itself if it has that size. The context is asked every few rows whether the work is
+    /// cancelled. Throws `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
         try context.limits.check(target)

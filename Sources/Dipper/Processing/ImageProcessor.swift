@@ -110,12 +110,8 @@ extension ImageProcessors {
         public let usesScale: Bool
         private let body: @Sendable (Image, ProcessingContext) throws -> Image
 
-        /// Creates a processor from a closure.
-        /// - Parameters:
-        ///   - identifier: identifies the closure and its settings: another closure, or other settings, need another
-        ///     identifier.
-        ///   - body: makes the new picture; called as ``ImageProcessor/process(_:_:)`` is, also for each frame of an
-        ///     animation.
+        /// Creates a processor from a closure, which is called as ``ImageProcessor/process(_:_:)`` is, also for each
+        /// frame of an animation. Another closure, or other settings of it, need another identifier.
         public init(
             _ identifier: String, usesScale: Bool = false,
             _ body: @escaping @Sendable (Image, ProcessingContext) throws -> Image

@@ -41,12 +41,6 @@ public struct ImageOptions: Sendable {
     public var showsPreviews: Bool?
 
     /// Whether the original stays on disk when processors have run; `true` by default.
-    ///
-    /// ```swift
-    /// let thumbnail = ImageRequest(url)
-    ///     .processed(by: .downsample(width: 320, height: 240))
-    ///     .with(\.keepsOriginal, false)   // the disk keeps the thumbnail and not the photograph
-    /// ```
     public var keepsOriginal: Bool?
 
     /// Whether pictures that a call in `slowQueue` has decoded are kept in memory; `true` by default.
@@ -64,11 +58,6 @@ public struct ImageOptions: Sendable {
 
     /// The queue on which decoding and processing run. By default, and with `CallbackQueue.inPlace`, they run on
     /// threads of the cache's own, urgent work first.
-    ///
-    /// ```swift
-    /// let own = CallbackQueue.serial(label: "photographs")
-    /// cache.getImage(ImageRequest(url).with(\.processingQueue, own)) { image in view.show(image) }
-    /// ```
     public var processingQueue: CallbackQueue?
 
     /// The data cache that stores and fetches the originals; ``ImageCache/data`` by default.

@@ -37,10 +37,6 @@ public struct ImageRequest: Sendable {
 
     /// Creates a request for a picture whose bytes a provider delivers, such as a `FileProvider`.
     ///
-    /// ```swift
-    /// let image = try await cache.getImage(ImageRequest(FileProvider(file))).value
-    /// ```
-    ///
     /// The request for a `VideoFrameProvider` whose video is on a server is one for the URL of the video.
     public init(_ provider: any DataProvider) {
         guard let extractor = provider as? any PictureExtractor, let remote = extractor.remote else {
@@ -84,13 +80,6 @@ public struct ImageRequest: Sendable {
     }
 
     /// Returns a copy of the request with one option changed.
-    ///
-    /// ```swift
-    /// let small = url.appending(queryItems: [URLQueryItem(name: "width", value: "400")])
-    /// let request = ImageRequest(url)
-    ///     .with(\.lowDataURL, small)      // fetched in place of the URL while the network is constrained
-    ///     .with(\.scale, 2)
-    /// ```
     public func with<Value>(_ option: WritableKeyPath<ImageRequest, Value>, _ value: Value) -> ImageRequest {
         var copy = self
         copy[keyPath: option] = value

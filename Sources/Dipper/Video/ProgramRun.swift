@@ -18,7 +18,7 @@ struct ProgramRun {
     let arguments: [String]
     let timeLimit: Duration
     let maximumSize: Int
-    /// Asked ten times a second; `nil` if an event tells.
+    /// Whether nobody waits any more, asked ten times a second; `nil` if an event ends the run instead.
     var isCancelled: (() -> Bool)?
 
     /// The input becomes the program's descriptor 3. The run ends when `wakeup` becomes readable.

@@ -49,30 +49,17 @@ public struct VideoFrameProvider: DataProvider {
     private let source: VideoSource
     private let ownKey: CacheKey?
 
-    /// Creates a provider for one frame of a video in a file, or on a server for an ``ImageRequest``.
+    /// Creates a provider for one frame of a video in a file, or on a server for an ``ImageRequest``. The frame is
+    /// fitted into the bounds, in pixels; `nil` keeps its size.
     ///
-    /// The initializer does not read the file. With the default key, which is the URL, a changed file is not noticed
-    /// until its pictures are removed or requested with the policy `ignoreCache`. With a key from ``key(of:)`` a
-    /// changed file counts as another video.
-    ///
-    /// ```swift
-    /// for second in stride(from: 0, to: 60, by: 10) {
-    ///     cache.slowGetImage(ImageRequest(VideoFrameProvider(video, at: .seconds(second))))
-    /// }
-    /// ```
-    /// - Parameters:
-    ///   - bounds: the size into which the frame is fitted, in pixels; `nil` keeps its size.
-    ///   - key: identifies the video; time and bounds are added to it.
+    /// The key identifies the video; time and bounds are added to it. The initializer does not read the file. With the
+    /// default key, which is the URL, a changed file is not noticed until its pictures are removed or requested with
+    /// the policy `ignoreCache`. With a key from ``key(of:)`` a changed file counts as another video.
     public init(_ video: URL, at time: Duration, fitting bounds: PixelSize? = nil, key: CacheKey? = nil) {
         self.init(.file(video), key ?? CacheKey(video.standardizedFileURL), time, bounds, ownKey: key)
     }
 
     /// Returns a key made of a file's URL, size and modification time, which are read on a background thread.
-    ///
-    /// ```swift
-    /// let key = await VideoFrameProvider.key(of: video)
-    /// let still = VideoFrameProvider(video, at: .seconds(3), key: key)
-    /// ```
     public static func key(of video: URL) async -> CacheKey {
         await withCheckedContinuation { continuation in
             files.run { continuation.resume(returning: VideoSource.key(of: video)) }
@@ -81,14 +68,8 @@ public struct VideoFrameProvider: DataProvider {
 
     private static let files = SeparateThread()
 
-    /// Creates a provider for one frame of a video in memory.
-    ///
-    /// ```swift
-    /// let still = VideoFrameProvider(try await cache.data.getData(url).value, key: CacheKey(url), at: .seconds(3))
-    /// ```
-    /// - Parameters:
-    ///   - key: identifies the video; time and bounds are added to it.
-    ///   - bounds: the size into which the frame is fitted, in pixels; `nil` keeps its size.
+    /// Creates a provider for one frame of a video in memory. The key identifies the video; time and bounds are added
+    /// to it. The frame is fitted into the bounds, in pixels; `nil` keeps its size.
     public init(_ video: Data, key: CacheKey, at time: Duration, fitting bounds: PixelSize? = nil) {
         self.init(.bytes(video), key, time, bounds)
     }

@@ -1,8 +1,4 @@
 /// The queue of a call, which says how soon its result is needed. The cases are in the order of urgency.
-///
-/// ```swift
-/// if task.queue == .slow { cache.getData(url) }       // urgent now: the same fetch
-/// ```
 public enum FetchQueue: String, Sendable, Hashable, CaseIterable {
     /// `fastQueue`, for calls whose result someone waits for: jobs run at once, many at a time.
     case fast
@@ -46,10 +42,6 @@ public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLitera
 }
 
 /// The limits and the order of one queue. They can be changed while the cache is running.
-///
-/// ```swift
-/// cache.fastQueue.maxConcurrent = 4
-/// ```
 public struct QueueConfiguration: Sendable, Hashable {
     /// The order of jobs of equal priority.
     public enum Order: Sendable, Hashable {

@@ -1,10 +1,4 @@
 /// The progress of a transfer.
-///
-/// ```swift
-/// task.onProgress { progress in
-///     if progress.expected != nil { print("\(Int(progress.fraction * 100)) %") }
-/// }
-/// ```
 public struct TaskProgress: Sendable, Hashable {
     /// Bytes of the body received so far.
     public let received: Int
@@ -25,11 +19,6 @@ public struct TaskProgress: Sendable, Hashable {
 }
 
 /// The source of an answer.
-///
-/// ```swift
-/// let response = try await task.response
-/// if response.source == .stale { print("out of date, \(response.age) old") }
-/// ```
 public enum ResponseSource: String, Sendable, Hashable, CaseIterable {
     /// The memory tier.
     case memory

@@ -35,10 +35,6 @@ public struct Credentials: Sendable {
 
     /// Returns credentials with a bearer token (RFC 6750). The `identity` is the account, as text, so that the
     /// account's entries survive a change of token; with `nil` it is the token.
-    ///
-    /// ```swift
-    /// let credentials = Credentials.bearer(token, identity: "alice")
-    /// ```
     public static func bearer(_ token: String, identity: String? = nil) -> Credentials {
         fixed("Bearer \(token)", identity)
     }

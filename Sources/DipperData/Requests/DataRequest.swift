@@ -8,10 +8,6 @@ import Foundation
 /// ```
 public struct DataRequest: Sendable {
     /// The rule for which tiers may answer a call, and which tiers keep the answer.
-    ///
-    /// ```swift
-    /// let download = DataRequest(url).with(\.cachePolicy, .bypass)       // too large to keep
-    /// ```
     public enum CachePolicy: Sendable, Hashable, CaseIterable {
         /// Reads memory, disk and network; keeps the answer in both tiers. A stored answer must be fresh, or the server
         /// must confirm that it still holds (see ``FreshnessPolicy``).
@@ -98,10 +94,6 @@ public struct DataRequest: Sendable {
     public var headers: HTTPHeaders = [:]
     /// The entry's key; `nil` for the default key, which is made from URL and headers. The identities of
     /// ``credentials``, ``modifier`` and ``bodyTransform`` are added to either key.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.key, "front page")        // whatever the query of the URL
-    /// ```
     public var key: CacheKey? {
         get { boxed?.value.key }
         set { change { $0.key = newValue } }
@@ -223,10 +215,6 @@ public struct DataRequest: Sendable {
     /// Creates a request for the bytes of a provider, under the provider's key. Bytes of a provider that is
     /// ``DataProvider/isLocal`` are kept in memory only, unless ``cachePolicy`` is set to a policy that keeps them on
     /// disk, such as ``CachePolicy/useCache``.
-    ///
-    /// ```swift
-    /// let request = DataRequest(FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json")))
-    /// ```
     public init(_ provider: any DataProvider) {
         url = nil
         unparsed = provider.cacheKey.string

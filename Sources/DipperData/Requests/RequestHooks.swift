@@ -163,7 +163,7 @@ struct RequestHooks: Sendable {
 
     var isAnonymous: Bool { credentials?.identity.isDeclared == false || modifier?.identity.isDeclared == false }
 
-    /// Keeps requests small.
+    /// A reference, which keeps requests small.
     final class Box: Sendable {
         let hooks: RequestHooks
         let mark: String?
@@ -243,10 +243,6 @@ extension DataRequest {
     /// An alternative's answer is kept under this request's key, unless it comes from a provider that is
     /// ``DataProvider/isLocal``. Such a provider stands in for this call, and the next call asks the first source
     /// again.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.alternatives, [mirrorURL])
-    /// ```
     public var alternatives: [Source] {
         get { hooks.alternatives }
         set { hooks.alternatives = newValue.map(\.resolved) }

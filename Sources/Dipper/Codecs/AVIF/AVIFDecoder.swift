@@ -6,12 +6,6 @@
     ///
     /// Colours are converted to sRGB from the file's profile, or from its coded primaries and transfer function (nclx).
     /// In PQ and HLG, light brighter than white is clipped: there is no tone mapping.
-    ///
-    /// ```swift
-    /// var options = DecodeOptions()
-    /// options.limits.pixels = 50_000_000
-    /// let image = try AVIFDecoder().decode(bytes, options)
-    /// ```
     public struct AVIFDecoder: ImageDecoder {
         /// The format ``ImageFormat/avif``.
         public let format = ImageFormat.avif
@@ -147,7 +141,7 @@
             avifDecoderDestroy(decoder)
         }
 
-        /// Whether or not their bytes have arrived.
+        /// Includes frames whose bytes have not arrived.
         var frameCount: Int { Int(decoder.pointee.imageCount) }
 
         /// As the container describes it, without pixels.

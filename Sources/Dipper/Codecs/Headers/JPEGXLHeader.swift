@@ -67,7 +67,7 @@ enum JPEGXLHeader {
     }
 }
 
-/// Lowest bit first, as JPEG XL stores them (ISO/IEC 18181-1, section 6.2).
+/// Reads the lowest bit first, as JPEG XL stores bits (ISO/IEC 18181-1, section 6.2).
 private struct BitReader {
     private let bytes: ByteReader
     private var position: Int

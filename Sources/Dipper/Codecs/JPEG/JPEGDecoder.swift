@@ -223,7 +223,7 @@ private enum CMYKRows {
     }
 }
 
-/// Stored in parts of at most 64 KiB (ICC.1:2022, B.4).
+/// A JPEG file stores its profile in parts of at most 64 KiB (ICC.1:2022, B.4).
 enum JPEGProfile {
     private static let name = Array("ICC_PROFILE\0".utf8)
 

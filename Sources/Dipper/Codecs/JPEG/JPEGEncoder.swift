@@ -4,10 +4,6 @@ import Foundation
 /// An encoder for baseline JPEG in sRGB, by libjpeg-turbo, with Huffman tables optimized for each picture. Below a
 /// quality of 0.9, chroma has half the resolution in each direction (4:2:0). Transparent pictures are drawn over
 /// ``EncodeOptions/background``.
-///
-/// ```swift
-/// let file = try JPEGEncoder().encode(image, EncodeOptions(quality: 0.7))
-/// ```
 public struct JPEGEncoder: ImageEncoder {
     /// The format ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }

@@ -9,12 +9,6 @@ import Foundation
 /// that none of this is needed. A wrong checksum in one of the picture's chunks throws `DipperError.undecodable`. A
 /// file that ends too early does too unless the options allow a partial picture: then the missing part is transparent,
 /// or coarse in an interlaced picture. For APNG only the still picture is decoded.
-///
-/// ```swift
-/// var options = DecodeOptions()
-/// options.allowsPartial = true
-/// let image = try PNGDecoder().decode(bytes, options)
-/// ```
 public struct PNGDecoder: ImageDecoder {
     /// The format ``ImageFormat/png``.
     public var format: ImageFormat { .png }

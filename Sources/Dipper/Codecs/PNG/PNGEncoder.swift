@@ -4,10 +4,6 @@ import Foundation
 
 /// An encoder for PNG, by libpng: RGB for an opaque picture, otherwise RGBA with straight alpha. Alpha is exact, and
 /// colours are as exact as premultiplied pixels allow: decoding the file gives the same pixels again.
-///
-/// ```swift
-/// let file = try PNGEncoder().encode(image, EncodeOptions())
-/// ```
 public struct PNGEncoder: ImageEncoder {
     /// The format ``ImageFormat/png``.
     public var format: ImageFormat { .png }

@@ -4,12 +4,6 @@
     import Foundation
 
     /// A decoder for lossy and lossless WebP, still and animated, by libwebp.
-    ///
-    /// ```swift
-    /// var options = DecodeOptions()
-    /// options.firstFrameOnly = true
-    /// let image = try WebPDecoder().decode(bytes, options)
-    /// ```
     public struct WebPDecoder: ImageDecoder {
         /// The format ``ImageFormat/webp``.
         public let format = ImageFormat.webp

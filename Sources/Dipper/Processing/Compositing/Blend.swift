@@ -191,9 +191,6 @@ extension Image {
 extension ImageProcessors {
     /// A processor that lays a colour over the visible parts of a picture. The picture's alpha stays. An opaque colour
     /// leaves only the picture's shape: this makes icons of one colour.
-    /// ```swift
-    /// let icon = ImageRequest(url).processed(by: .tint(Color(hex: 0x0060df)))
-    /// ```
     public struct Tint: ImageProcessor, Hashable {
         /// The colour that is laid over the picture. The colour's alpha says how much of the picture is hidden.
         public let color: Color
@@ -223,10 +220,6 @@ extension ImageProcessor where Self == ImageProcessors.Tint {
 extension ImageProcessors {
     /// A processor that lays a colour over the visible parts of a picture and lets a fraction of the picture through.
     /// The picture's alpha stays.
-    ///
-    /// ```swift
-    /// let dimmed = ImageRequest(url).processed(by: .overlay(.black, fraction: 0.6))
-    /// ```
     public struct Overlay: ImageProcessor, Hashable {
         /// The colour that is laid over the picture.
         public let color: Color

@@ -9,10 +9,6 @@ extension ImageProcessors {
     /// premultiplied, so the colours of transparent pixels do not show. The result is within 1 of 255 of the exact
     /// filter with weights up to 3.3 standard deviations: wide curves are computed on a picture that similar curves
     /// have made smaller, and then interpolated.
-    ///
-    /// ```swift
-    /// let soft = ImageRequest(url).processed(by: .blur(10))
-    /// ```
     public struct Blur: ImageProcessor, Hashable {
         /// The standard deviation in pixels, which CSS calls the radius of a blur.
         public let sigma: Double

@@ -12,10 +12,6 @@ extension ImageProcessors {
     ///
     /// Saturation, contrast and brightness change encoded colours, as CSS filters do. After exposure, and at the end,
     /// values outside 0…1 become the nearer bound.
-    ///
-    /// ```swift
-    /// let faded = ImageRequest(url).processed(by: .colorControls(brightness: 0.1, saturation: 0.4))
-    /// ```
     public struct ColorControls: ImageProcessor, Hashable {
         /// The amount added to each colour, usually −1…1; 0 changes nothing.
         public let brightness: Double
@@ -84,10 +80,6 @@ extension ImageProcessors {
     /// The chromaticity of a black body is Krystek's approximation (*An algorithm to calculate correlated colour
     /// temperature*, Color Research & Application 10, 1985). The matrix to linear red, green and blue is that of sRGB
     /// (IEC 61966-2-1).
-    ///
-    /// ```swift
-    /// let daylight = ImageRequest(url).processed(by: .whiteBalance(temperature: 3200))
-    /// ```
     public struct WhiteBalance: ImageProcessor, Hashable {
         /// The temperature of the light in kelvin, 2,000…15,000. At 6,500 the temperature changes nothing; a lower
         /// temperature makes the picture cooler, a higher temperature makes the picture warmer.

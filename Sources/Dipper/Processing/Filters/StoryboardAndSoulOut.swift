@@ -2,10 +2,6 @@ extension ImageProcessors {
     /// A processor that repeats a picture in a grid of small copies. All copies have the same size in whole pixels, so
     /// the result may be smaller than the picture by up to `columns − 1` pixels in width and `rows − 1` pixels in
     /// height.
-    ///
-    /// ```swift
-    /// let four = ImageRequest(url).processed(by: .storyboard(columns: 2, rows: 2))
-    /// ```
     public struct Storyboard: ImageProcessor, Hashable {
         /// The number of copies side by side.
         public let columns: Int
@@ -59,10 +55,6 @@ extension ImageProcessor where Self == ImageProcessors.Storyboard {
 extension ImageProcessors {
     /// A processor that lays an enlarged, translucent copy of a picture over it. The middles of both are in the same
     /// place, and the result has the picture's size.
-    ///
-    /// ```swift
-    /// let ghost = ImageRequest(url).processed(by: .soulOut(scale: 1.3, opacity: 0.4))
-    /// ```
     public struct SoulOut: ImageProcessor, Hashable {
         /// The factor by which the copy is larger than the picture, at least 1.
         public let scale: Double

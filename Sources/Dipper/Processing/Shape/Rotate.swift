@@ -4,10 +4,6 @@ import Foundation
 extension ImageProcessors {
     /// A processor that turns a picture clockwise. Multiples of 90° lose nothing. For other angles pixels are
     /// interpolated bilinearly.
-    ///
-    /// ```swift
-    /// let upright = ImageRequest(url).processed(by: .rotate(degrees: 90))
-    /// ```
     public struct Rotate: ImageProcessor, Hashable {
         /// The angle in degrees, clockwise.
         public let degrees: Double
@@ -87,10 +83,6 @@ extension ImageProcessor where Self == ImageProcessors.Rotate {
 
 extension ImageProcessors {
     /// A processor that mirrors a picture without loss.
-    ///
-    /// ```swift
-    /// let mirrored = ImageRequest(url).processed(by: .flip(.horizontal))
-    /// ```
     public enum Flip: String, ImageProcessor, Hashable, CaseIterable {
         /// A flip that exchanges left and right.
         case horizontal

@@ -3,10 +3,6 @@ import CPixels
 extension ImageProcessors {
     /// A processor that makes the corners of a picture round. A pixel on the arc keeps exactly the share of it that is
     /// inside, so the arc has neither steps nor a dark rim.
-    ///
-    /// ```swift
-    /// let card = ImageRequest(url).processed(by: .roundedCorners(radius: .points(8), corners: .top))
-    /// ```
     public struct RoundedCorners: ImageProcessor, Hashable {
         /// The radius of the arcs, limited so that the arcs of one side do not overlap.
         public let radius: Length
@@ -72,10 +68,6 @@ extension ImageProcessor where Self == ImageProcessors.RoundedCorners {
 
 extension ImageProcessors {
     /// A processor that cuts the largest circle out of the middle of a picture. The result is square.
-    ///
-    /// ```swift
-    /// let avatar = ImageRequest(url).processed(by: .circle)
-    /// ```
     public struct Circle: ImageProcessor, Hashable {
         /// The colour behind the circle.
         public let background: Color

@@ -26,10 +26,6 @@ extension ImageProcessors {
         /// Creates a processor that crops pictures to a ratio of width to height, above 0. The result is the largest
         /// part with these proportions, in the picture's own resolution. The anchor is the point of the picture that
         /// stays in place.
-        ///
-        /// ```swift
-        /// let wide = ImageRequest(url).processed(by: .crop(toRatio: 16 / 9))
-        /// ```
         public init(toRatio ratio: Double, anchor: Anchor = .center) {
             area = .ratio(ratio, anchor)
         }

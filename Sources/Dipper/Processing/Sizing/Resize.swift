@@ -1,10 +1,6 @@
 extension ImageProcessors {
     /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours. It
     /// always works on the decoded picture. ``Downsample`` decodes to the size at once where it can.
-    ///
-    /// ```swift
-    /// let banner = ImageRequest(url).processed(by: .resize(width: 1200))
-    /// ```
     public struct Resize: ImageProcessor, Hashable {
         /// The size, how a picture of other proportions is brought to it, and whether smaller pictures are made larger.
         public let target: TargetSize
@@ -116,10 +112,6 @@ extension ImageProcessor where Self == ImageProcessors.Downsample {
 
 extension ImageProcessors {
     /// A processor that changes width and height by a factor, with the filter of ``Resize``.
-    ///
-    /// ```swift
-    /// let half = ImageRequest(url).processed(by: .scale(by: 0.5))
-    /// ```
     public struct Scale: ImageProcessor, Hashable {
         /// The factor, which must be above 0. A factor above 1 makes the picture larger.
         public let factor: Double
