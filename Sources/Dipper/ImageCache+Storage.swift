@@ -22,7 +22,7 @@ extension ImageCache {
     /// ```
     public func image(for url: URL) -> Image? {
         // Building a request takes as long as the rest of a hit.
-        if !completes(defaults), defaults.options.target == nil,
+        if !completes(defaults), !defaults.hasTarget,
             let entry = memory.entry(for: defaults.inMemory(defaults.key(CacheKey(url)))),
             entry.info.mayBeShown(to: [:])
         {

@@ -276,7 +276,9 @@ public final class ImageCache: Sendable {
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
 
-    func home(of options: ResolvedOptions) -> ImageCache { options.options.targetCache ?? self }
+    func home(of options: ResolvedOptions) -> ImageCache {
+        options.hasTarget ? options.options.targetCache ?? self : self
+    }
 
     func files(of options: ResolvedOptions) -> DataCache {
         options.isStored ? options.options.targetCache?.data ?? originals(of: options) : originals(of: options)
@@ -286,7 +288,7 @@ public final class ImageCache: Sendable {
     @inline(__always)
     func entry(for key: CacheKey, _ request: DataRequest, _ options: ResolvedOptions) -> ObjectTier.Entry? {
         let key = options.inMemory(key)
-        if options.options.target == nil, !request.decidesMemoryLifetime { return memory.entry(for: key) }
+        if !options.hasTarget, !request.decidesMemoryLifetime { return memory.entry(for: key) }
         return originals(of: options).object(key, in: home(of: options).memory, for: request)
     }
 

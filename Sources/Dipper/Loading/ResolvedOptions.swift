@@ -11,11 +11,14 @@ final class ResolvedOptions: Sendable {
     let prefix: String
     /// The other data cache; `nil` for the image cache's own.
     let source: ObjectSource?
+    /// Whether another image cache keeps the picture.
+    let hasTarget: Bool
 
     init(_ options: ImageOptions, home: UInt64) {
         self.options = options
         self.home = home
-        let isApart = options.target == nil && options.originals.map { $0.number != home } == true
+        hasTarget = options.target != nil
+        let isApart = !hasTarget && options.originals.map { $0.number != home } == true
         prefix = options.originals.map { isApart ? "\n#originals \($0.number)\n" : "" } ?? ""
         source = options.originals.map { $0.objectSource() }
         chain = ImageProcessors.Chain(options.processors ?? [])

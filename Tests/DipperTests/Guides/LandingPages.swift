@@ -7,7 +7,6 @@ enum LandingPages {
         _ url: URL, _ nextURL: URL, _ feedURL: URL, _ spinner: Stage, _ banner: Stage, _ bar: Stage, _ view: Stage
     ) async throws {
         let cache = ImageCache.shared
-
         let task = cache.getImage(url)  // urgent: memory, disk, network
         task.onRetry { spinner.start() }
         task.onFail { error, isFatal in banner.show(error) }
@@ -21,7 +20,6 @@ enum LandingPages {
 
         let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 200, .fill))
         cache.getImage(thumbnail) { image in view.show(image) }  // the same bytes, decoded to that size
-
         let feed = try await cache.data.getData(feedURL).value  // any bytes: JSON, PDF
         print(feed.count)
     }
