@@ -217,3 +217,150 @@ final class PendingWrite: Sendable {
         if let isOnDisk { tell(isOnDisk) }
     }
 }
+
+/// The verdicts of the validations of calls on an answer. A validation of a call's own is the program's code, which is asked
+/// elsewhere; all others are asked here.
+struct Verdicts: Sendable {
+    /// The errors of the calls with a validation of their own that has been asked; `nil` for an answer that it accepts.
+    fileprivate var own: [ObjectIdentifier: DipperError?] = [:]
+
+    /// Returns whether a call accepts a stored answer. A call that came while others were asked does not yet.
+    func accepts(_ value: StoredData, for call: Call) -> Bool {
+        guard call.hasOwnValidation else { return call.accepts(value) }
+        guard let error = own[ObjectIdentifier(call)] else { return false }
+        return error == nil
+    }
+
+    func use(of value: StoredData, for call: Call, at now: TimeInterval) -> StoredUse {
+        accepts(value, for: call) && call.cachePolicy != .bypass ? call.use(of: value.info, at: now) : .revalidate
+    }
+
+    func isAnswered(_ call: Call, by value: StoredData, at now: TimeInterval) -> Bool {
+        switch use(of: value, for: call, at: now) {
+        case .fresh, .stale, .staleWhileRevalidating: true
+        case .revalidate:
+            call.cachePolicy == .cacheOnly && value.info.isChosen(by: call.request.headers)
+                && accepts(value, for: call)
+                && StoredAnswer(value.info).mayServeDisconnected(for: call.request.headers)
+        }
+    }
+
+    /// Returns whether a stored answer stands in for a call when the network has failed.
+    func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
+        guard !call.insistsOnNetwork, value.info.isChosen(by: call.request.headers), accepts(value, for: call) else {
+            return false
+        }
+        let answer = StoredAnswer(value.info)
+        return isOffline
+            ? answer.mayServeDisconnected(for: call.request.headers)
+            : answer.mayServeOnError(for: call.request.headers, at: now)
+    }
+
+    /// Whether all calls that judge an answer of the network themselves have been asked.
+    func areOfAll(_ calls: some Sequence<Call>) -> Bool {
+        calls.allSatisfy { !$0.judgesAnswers || own[ObjectIdentifier($0)] != nil }
+    }
+
+    /// Returns the reason why a call refuses an answer of the network.
+    func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
+        guard call.judgesAnswers else { return call.request.validation.check(response) }
+        return own[ObjectIdentifier(call)] ?? nil
+    }
+}
+
+extension Engine {
+    /// Asks the validations of calls about a stored answer, and goes on: at once if none is a call's own.
+    func judge(
+        _ value: StoredData, for calls: some Sequence<Call>,
+        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+    ) {
+        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
+        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
+    }
+
+    /// Asks calls about an answer of the network, and goes on: at once if none judges it itself.
+    func judge(
+        _ answer: TransferResponse, for calls: some Sequence<Call>,
+        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+    ) {
+        ask(calls.filter(\.judgesAnswers), { $0.refusal(of: answer) }, then: goOn)
+    }
+
+    private func ask(
+        _ calls: [Call], _ judge: @escaping @Sendable (Call) -> DipperError?,
+        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+    ) {
+        if calls.isEmpty { return goOn(self, Verdicts()) }
+        work {
+            var verdicts = Verdicts()
+            for call in calls { verdicts.own.updateValue(judge(call), forKey: ObjectIdentifier(call)) }
+            return verdicts
+        } then: { engine, verdicts in
+            goOn(engine, verdicts)
+        }
+    }
+}
+
+/// The answer of the program on how to speak TLS with an origin, once for the life of the engine.
+enum TLSQuestion {
+    /// The program has been asked; these go on with its answer.
+    case asked([@Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void])
+    case answered(Result<TLSAnswer?, DipperError>)
+}
+
+/// The questions to the program about credentials and trust. Its code may wait for something, so it does not run on the
+/// loop.
+extension Engine {
+    /// Asks for other credentials, for the server or the proxy, and sends the request again with them.
+    /// - Parameter outcome: what counts if there are none.
+    func answerChallenge(
+        _ fetch: Fetch, _ run: Run, _ demand: String, isOfProxy: Bool,
+        orElse outcome: Result<TransferResponse, DipperError>
+    ) {
+        let proxy = isOfProxy ? run.attempt.proxy : nil
+        let credentials = isOfProxy ? proxy?.credentials : fetch.sources.lead.request.hooks.credentials
+        let challenge = Credentials.Challenge(url: proxy?.url ?? run.attempt.url, demand: demand)
+        run.number = wait(for: fetch)
+        Task.detached { [number = run.number] in
+            let authorization = await credentials?.field(challenge)
+            self.post { engine in
+                guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+                if run.attempt.answerChallenge(authorization, isOfProxy: isOfProxy) { return engine.send(fetch) }
+                switch outcome {
+                case .success(let response): engine.answered(fetch, run, response)
+                case .failure(let error): engine.failed(fetch, error)
+                }
+            }
+        }
+    }
+
+    /// Goes on with the program's answer on an origin: at once if there is one.
+    func answerTLSChallenge(
+        of origin: ServerOrigin, at url: URL,
+        then goOn: @escaping @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void
+    ) {
+        switch tlsAnswers[origin] {
+        case .answered(let answer)?: goOn(self, answer)
+        case .asked(let waiting)?: tlsAnswers[origin] = .asked(waiting + [goOn])
+        case nil:
+            tlsAnswers[origin] = .asked([goOn])
+            Task.detached { [ask = options.answerTLSChallenge] in
+                let answer: Result<TLSAnswer?, DipperError>
+                do {
+                    answer = .success(try await ask?(url.ofOrigin ?? url))
+                } catch {
+                    answer = .failure(DipperError(error, as: .tlsRejected))
+                }
+                self.post { $0.decided(answer, on: origin) }
+            }
+        }
+    }
+
+    private func decided(_ answer: Result<TLSAnswer?, DipperError>, on origin: ServerOrigin) {
+        guard case .asked(let waiting)? = tlsAnswers.removeValue(forKey: origin) else { return }
+        // An error that may pass decides nothing.
+        let isDecided = if case .failure(let error) = answer { !error.mayPass && !error.isCancelled } else { true }
+        if isDecided { tlsAnswers[origin] = .answered(answer) }
+        for goOn in waiting { goOn(self, answer) }
+    }
+}

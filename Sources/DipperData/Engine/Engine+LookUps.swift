@@ -155,3 +155,223 @@ struct RevalidationTasks: Sendable {
         return tasks[name] === task ? tasks.removeValue(forKey: name) : nil
     }
 }
+
+/// The entries and partial bodies that look-ups and attempts of a fetch have left, the right to keep what follows, and
+/// what has been tried. Only the engine uses it.
+final class Findings {
+    /// The answer that the tiers had.
+    private(set) var found: FoundEntry?
+    /// The beginning of the body, which an attempt that was broken off has left.
+    private(set) var partial: PartialBody?
+    /// The right to keep what is fetched, claimed at the first look-up or attempt.
+    private(set) var claim: Claim?
+    /// Whether later fetches can continue it as well: it is on disk, or among the partial bodies in memory.
+    private var isPartialKept = false
+    /// Whether the partial body is kept there only, because there was no room for it here while the fetch was parked.
+    private(set) var isPartialLeft = false
+    /// The bytes of ``partial`` that count towards the budget of parked fetches.
+    private(set) var parked = 0
+    /// The length in bytes of the longest partial body for which there was no room.
+    private(set) var longestDropped = 0
+
+    // What has been tried.
+    var attempts = 0
+    var isRetry = false
+    var failure: DipperError?
+    var budget = TimeBudget()
+    var ways = GivenWays()
+    /// The bytes that count towards the budget of all transfers.
+    var held = 0
+    /// The timer of a back-off.
+    var backOff: Engine.TimerID?
+    /// The place among those that wait for the network; zero if it does not.
+    var offlineNumber: UInt64 = 0
+
+    /// Notes an answer of the tiers, unless there is one.
+    func find(_ found: FoundEntry) {
+        if self.found == nil { self.found = found }
+    }
+
+    /// Takes what a look-up has found.
+    /// - Parameters:
+    ///   - fresh: the right to keep it, claimed before the look-up began.
+    ///   - isAttempting: whether an attempt is under way, which has a beginning of its own.
+    func lookedUp(_ found: FoundEntry?, _ partial: PartialBody?, _ fresh: Claim, isAttempting: Bool) {
+        self.found = found
+        if let partial, self.partial == nil, !isAttempting {
+            self.partial = partial
+            isPartialKept = true
+            isPartialLeft = false
+        }
+        // An attempt has a claim of its own, which may be later than a removal of what has been found.
+        if claim == nil || fresh.isRevoked { claim = fresh }
+    }
+
+    /// Takes the right to keep what a look-up finds, unless an attempt has one.
+    func claim(_ fresh: Claim) { if claim?.isOutdated != false { claim = fresh } }
+
+    /// Forgets what was found, if it has been removed since, so that it answers no later call.
+    func forgetOutdated() {
+        guard claim?.isOutdated == true else { return }
+        (found, partial, claim) = (nil, nil, nil)
+        isPartialLeft = false
+    }
+
+    // MARK: Attempts
+
+    /// Gives an attempt the right to keep what it fetches. If the entry has been removed since the last attempt, what
+    /// was found and the partial body are dropped, because they belong to the removed entry. The first attempt has the
+    /// right of the look-up before it: what was removed or replaced since then is not brought back.
+    func reclaim(_ fresh: @autoclosure () -> Claim, _ history: StoreHistory, isFirst: Bool) {
+        let isRevoked = claim?.isRevoked == true
+        if isRevoked || found.map({ !history.admits($0.value.info) }) == true { found = nil }
+        if isRevoked {
+            partial = nil
+            isPartialLeft = false
+        }
+        // A whole entry has been kept since, so nothing older will be part of what is fetched now.
+        if isRevoked ? !isFirst : claim?.allowsPartial != true { claim = fresh() }
+    }
+
+    /// Takes the beginning that an attempt has left.
+    /// - Parameter isKept: whether later fetches can continue it as well.
+    func interrupted(_ partial: PartialBody?, isKept: Bool) {
+        if isKept { isPartialKept = true }
+        self.partial = partial
+    }
+
+    /// Drops the partial body because the whole has been fetched.
+    /// - Returns: whether it was kept for later fetches as well.
+    func complete() -> Bool {
+        partial = nil
+        return exchange(&isPartialKept, with: false)
+    }
+
+    /// Drops the partial body because it is of another source. What is kept for later fetches stays.
+    func dropPartial() { partial = nil }
+
+    /// Drops what the last answer was about, because the fetch begins anew for another call.
+    func beginAnew() { (found, partial) = (nil, nil) }
+
+    // MARK: Parking
+
+    /// Parks the partial body in memory, if there is room. Otherwise the next attempt reads what is kept for later
+    /// fetches, or begins anew.
+    /// - Parameter held: the bytes that were counted for the transfer.
+    func park(insteadOf held: Int, in bodies: inout BodyBudget) {
+        let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
+        if bodies.park(count, insteadOf: held) { return parked += count }
+        isPartialLeft = isPartialKept
+        longestDropped = max(longestDropped, count)
+        partial = nil
+    }
+
+    /// Counts the parked bytes as the next transfer's.
+    /// - Returns: the number of bytes.
+    func unpark() -> Int { exchange(&parked, with: 0) }
+
+    /// Takes the partial body that is kept for later fetches, unless there is one by now.
+    /// - Parameter partial: the body that has been read; `nil` if there is none.
+    /// - Returns: the number of bytes that the fetch holds from now on.
+    func readBack(_ partial: PartialBody?) -> Int? {
+        isPartialLeft = false
+        guard self.partial == nil, let partial else { return nil }
+        self.partial = partial
+        isPartialKept = true
+        return partial.bytes.count
+    }
+}
+
+/// The sources of a job: the one that is asked, those that are left, and those that have failed.
+struct JobSources: Sendable {
+    /// The call whose URL, header fields and expirations are the job's: the call that made the job, until another
+    /// one takes its place.
+    private(set) var lead: Call
+    private var boxed: Boxed<Failed>?
+
+    /// The properties of a job that has had failures.
+    private struct Failed: Sendable {
+        var number = 0
+        var earlierFailures: [DipperError] = []
+        /// The calls none of whose sources had the bytes.
+        var exhausted: [Call] = []
+        var unreachable: URL?
+    }
+
+    init(_ lead: Call) { self.lead = lead }
+
+    private mutating func change(_ body: (inout Failed) -> Void) {
+        var changed = exchange(&boxed, with: nil) ?? Boxed(Failed())
+        body(&changed.value)
+        boxed = changed
+    }
+
+    /// The number of the source that is asked: 0 for the request's own, then its alternatives.
+    private var number: Int { boxed?.value.number ?? 0 }
+    var earlierFailures: [DipperError] { boxed?.value.earlierFailures ?? [] }
+    /// The URL whose host could not be reached when the last attempt failed.
+    var unreachable: URL? {
+        get { boxed?.value.unreachable }
+        set { if newValue != unreachable { change { $0.unreachable = newValue } } }
+    }
+
+    /// The source that is asked now; `nil` if there is none left.
+    private var asked: DataRequest.Source? {
+        guard number > 0 else { return lead.request.source }
+        let alternatives = lead.request.alternatives
+        return number <= alternatives.count ? alternatives[number - 1] : nil
+    }
+
+    /// The provider that is asked now; `nil` if the source is a URL.
+    var provider: (any DataProvider)? { asked?.provider }
+
+    /// The URL that is asked now; `nil` if there is no source left.
+    var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
+
+    /// The URL that stands for a provider.
+    private static let noURL = URL(string: "provider:")
+
+    /// The sources that have not been asked yet.
+    var remaining: ArraySlice<DataRequest.Source> {
+        lead.request.hasHooks ? lead.request.alternatives.dropFirst(number) : []
+    }
+
+    /// Whether the bytes of the source that is asked now are at hand.
+    var isLocal: Bool { lead.isLocal(number) }
+
+    /// Whether the source stands in for others that have failed. Such a source has its bytes at hand anyway, and they
+    /// are not the bytes that the others would have brought.
+    var isStandIn: Bool { number > 0 && isLocal }
+
+    /// Puts a call in the lead that accepts the answer of the present source.
+    mutating func follow(_ call: Call) { lead = call }
+
+    /// Begins again for a call that the last answer was not for.
+    mutating func begin(anewFor call: Call) {
+        lead = call
+        if boxed != nil { change { ($0.number, $0.earlierFailures) = (0, []) } }
+    }
+
+    /// Turns to the next source, after the present one has failed.
+    /// - Parameter waiting: the calls that wait for the job. Calls that have joined it may have alternatives of their
+    ///   own.
+    /// - Returns: false if there is no source left.
+    mutating func goOn(for waiting: [Call], after failure: DipperError) -> Bool {
+        var other: Call?
+        if remaining.isEmpty {
+            let exhausted = (boxed?.value.exhausted ?? []) + [lead]
+            change { $0.exhausted = exhausted }
+            other = waiting.first { call in call.hasStandIns && !exhausted.contains { $0 === call } }
+            guard other != nil else { return false }
+        }
+        var plain = failure
+        plain.earlier = []
+        change {
+            $0.number = other == nil ? $0.number + 1 : 1
+            $0.earlierFailures.append(plain)
+            $0.unreachable = nil
+        }
+        if let other { lead = other }
+        return true
+    }
+}
