@@ -1,9 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The answers that count, and what is kept of them.
 extension Engine {
-    /// Takes an answer with a body of its own.
     func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         var response = response
         response.metrics.redirects = run.attempt.redirects
@@ -27,7 +25,7 @@ extension Engine {
         let call =
             refusal == nil ? lead : fetch.waiters.first { verdicts.refusal(of: response, by: $0.call) == nil }?.call
         guard let call else { return refused(fetch, run, response, refusal) }
-        // What the tiers have may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
+        // A stored answer may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
         guard response.status >= 500, let found = fetch.findings.found else {
             return accepted(fetch, run, response, call, verdicts)
         }
@@ -68,7 +66,6 @@ extension Engine {
             isComplete: !isStandIn)
     }
 
-    /// Takes the server's confirmation that the stored answer is still valid.
     func confirmed(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         guard let stored = run.attempt.stored else { return }
         let lead = fetch.sources.lead
@@ -149,7 +146,7 @@ extension Engine {
         let (demand, found) = (fetch.demand, fetch.findings.found)
         let isKeepable = demand.keepsInMemory && !value.info.isStandIn
         guard isKeepable, mayStore else {
-            // The answer that was kept before is out of date by now.
+            // The earlier answer is out of date by now.
             if isKeepable, value.info.status < 400, fetch.findings.claim?.isRevoked != true {
                 store.remove(found?.place ?? fetch.key)
             }
@@ -158,7 +155,6 @@ extension Engine {
         // An entry that must be durable now may not have been durable before.
         let keepsOnDisk =
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNewsToDisk || demand.durability == .durable)
-        // What is on disk is out of date.
         if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk { store.disk?.remove(found?.place ?? fetch.key) }
         store.keep(
             value, for: fetch.key, call, mayKeep: mayKeep, beside: found, onDisk: keepsOnDisk, demand.durability,
@@ -177,7 +173,6 @@ extension Engine {
             && verdicts.accepts(value, for: other)
     }
 
-    /// Lets a fetch begin again, for a call that the answer was not for.
     private func beginAnew(_ fetch: Fetch, for call: Call) {
         fetch.findings.beginAnew()
         fetch.sources.begin(anewFor: call)
@@ -192,7 +187,6 @@ extension Engine {
 /// The write of an answer, and the calls that wait for its end.
 final class PendingWrite: Sendable {
     private struct State {
-        /// Whether the answer is on disk; `nil` until the write has ended.
         var isOnDisk: Bool?
         var waiting: [@Sendable (Bool) -> Void] = []
     }
@@ -218,13 +212,12 @@ final class PendingWrite: Sendable {
     }
 }
 
-/// The verdicts of the validations of calls on an answer. A validation of a call's own is the program's code, which is asked
+/// The validations of calls, asked about an answer. A call's own validation is code of the program, which runs
 /// elsewhere; all others are asked here.
 struct Verdicts: Sendable {
-    /// The errors of the calls with a validation of their own that has been asked; `nil` for an answer that it accepts.
     fileprivate var own: [ObjectIdentifier: DipperError?] = [:]
 
-    /// Returns whether a call accepts a stored answer. A call that came while others were asked does not yet.
+    /// A call with a validation of its own that joined after the question accepts nothing yet.
     func accepts(_ value: StoredData, for call: Call) -> Bool {
         guard call.hasOwnValidation else { return call.accepts(value) }
         guard let error = own[ObjectIdentifier(call)] else { return false }
@@ -256,12 +249,11 @@ struct Verdicts: Sendable {
             : answer.mayServeOnError(for: call.request.headers, at: now)
     }
 
-    /// Whether all calls that judge an answer of the network themselves have been asked.
+    /// Whether all calls that judge answers of the network themselves have been asked.
     func areOfAll(_ calls: some Sequence<Call>) -> Bool {
         calls.allSatisfy { !$0.judgesAnswers || own[ObjectIdentifier($0)] != nil }
     }
 
-    /// Returns the reason why a call refuses an answer of the network.
     func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
         guard call.judgesAnswers else { return call.request.validation.check(response) }
         return own[ObjectIdentifier(call)] ?? nil
@@ -301,18 +293,17 @@ extension Engine {
     }
 }
 
-/// The answer of the program on how to speak TLS with an origin, once for the life of the engine.
+/// How the program speaks TLS with an origin: asked once in the life of the engine.
 enum TLSQuestion {
-    /// The program has been asked; these go on with its answer.
+    /// Has been asked; the closures wait for the answer.
     case asked([@Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void])
     case answered(Result<TLSAnswer?, DipperError>)
 }
 
-/// The questions to the program about credentials and trust. Its code may wait for something, so it does not run on the
-/// loop.
+/// The program's code may wait for something, so it does not run on the loop.
 extension Engine {
     /// Asks for other credentials, for the server or the proxy, and sends the request again with them.
-    /// - Parameter outcome: what counts if there are none.
+    /// - Parameter outcome: the result of the attempt if there are none.
     func answerChallenge(
         _ fetch: Fetch, _ run: Run, _ demand: String, isOfProxy: Bool,
         orElse outcome: Result<TransferResponse, DipperError>
@@ -334,7 +325,7 @@ extension Engine {
         }
     }
 
-    /// Goes on with the program's answer on an origin: at once if there is one.
+    /// Goes on with the program's answer on an origin: at once if it is known.
     func answerTLSChallenge(
         of origin: ServerOrigin, at url: URL,
         then goOn: @escaping @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void

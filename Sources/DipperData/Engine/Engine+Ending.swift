@@ -1,14 +1,11 @@
 import Foundation
 
-/// The ends of calls and fetches.
 extension Engine {
-    /// The way in which a call ends.
     enum Ending {
         /// With what the tiers have.
         case cached
-        /// With an answer.
         case fetched(Fetch.Answer)
-        /// With what the tiers have, although it is out of date, because the network has failed.
+        /// With a stored answer that is out of date, because the network has failed.
         case keptAnswer
         case failed, notCached, cancelled, timedOut
     }
@@ -20,7 +17,6 @@ extension Engine {
         settle(fetch)
     }
 
-    /// Ends a call. The caller settles its fetch.
     func leave(_ task: DataTask, _ ending: Ending) {
         guard let fetch = task.wait.fetch else { return }
         fetch.remove(task)
@@ -49,9 +45,8 @@ extension Engine {
         }
     }
 
-    /// Returns the response of a call that is answered with what the tiers have.
     private func response(of found: FoundEntry, for call: Call) -> DataResponse {
-        // The call's validation has accepted the answer at the look-up, and is not asked again.
+        // The look-up has asked the call's validation.
         switch call.use(of: found.value.info, at: now().timeIntervalSince1970) {
         case .fresh: DataResponse(found.value, source: found.source)
         case .staleWhileRevalidating: DataResponse(found.value, source: .stale, revalidation: found.revalidation)
@@ -59,7 +54,7 @@ extension Engine {
         }
     }
 
-    /// Ends a task with an entry of the tiers or an error, once the entry is on disk if the task waits for that.
+    /// Ends a task, once the entry is on disk if the task waits for that.
     nonisolated func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>, kept place: CacheKey) {
         finish(task, result) { [store] finish in
             store.settle(place, task.call, task.call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
@@ -79,7 +74,6 @@ extension Engine {
         }
     }
 
-    /// Ends a task with its result.
     nonisolated func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>) {
         if task.isRevalidation {
             let dropped = revalidations.withLock { $0.forget(task) }
@@ -128,7 +122,7 @@ extension Engine {
         if !isFinishing { fetch.run?.transfer?.cancel() }
         let parked = fetch.knownFindings?.unpark() ?? 0
         if parked > 0 { account { $0.end(held: 0, parked: parked) } }
-        // A transfer that is being cancelled gives its bytes back when it has ended.
+        // A cancelled transfer gives its bytes back when it has ended.
         if fetch.run?.transfer == nil { giveBack(of: fetch) }
         events.note(fetch, .ended)
         if fetches[fetch.key] === fetch {
@@ -142,7 +136,6 @@ extension Engine {
         }
     }
 
-    /// Throttles a fetch or lets it go on.
     func throttle(_ fetch: Fetch, _ isThrottled: Bool) {
         if isThrottled {
             fetch.run?.wasThrottled = true
@@ -158,14 +151,14 @@ extension Engine {
     // MARK: Time limits
 
     /// Starts the time limit of a call, unless it has been started.
-    /// - Parameter spent: the time that has been spent on the fetch so far.
+    /// - Parameter spent: the time that the fetch has taken so far.
     func armTimeout(of waiter: DataTask, spent: Duration) {
         guard let timeout = waiter.call.timeout, waiter.wait.limit == nil else { return }
         waiter.wait.limit = spent + timeout
         watch(waiter)
     }
 
-    /// Goes on with the time of a fetch, which may use the link again.
+    /// Lets the time of a fetch go on: it may use the link again.
     func run(_ fetch: Fetch) {
         fetch.findings.budget.run(at: time.now())
         guard fetch.demand.hasTimeLimits else { return }
@@ -178,15 +171,13 @@ extension Engine {
         guard let fetch = waiter.wait.fetch, let limit = waiter.wait.limit else { return }
         let left = limit - fetch.findings.budget.spent(at: time.now())
         guard left > .zero else { return end(waiter, .timedOut) }
-        // While the time stands still it is not watched; see `run`.
+        // While the time stands still, `run` starts the timer.
         if fetch.findings.budget.isRunning { waiter.wait.timeout = timers.add(at: time.now() + left, .timeout(waiter)) }
     }
 }
 
-/// The progress of transfers and the bytes received so far, for the calls that want them.
 extension Engine {
-    /// Has progress told to a call from now on, beginning with the present progress, because the next bytes may be long
-    /// in coming.
+    /// Tells progress from now on, beginning with the present one: the next bytes may be long in coming.
     func wantProgress(_ task: DataTask) {
         guard let fetch = task.wait.fetch else { return }
         fetch.wantsProgress = true
@@ -194,7 +185,7 @@ extension Engine {
         if let progress = fetch.progress { report(.progress, of: fetch, progress) }
     }
 
-    /// Has the bytes received so far shown to a call from now on.
+    /// Shows the bytes received so far from now on.
     func wantBytes(_ task: DataTask) {
         guard let fetch = task.wait.fetch else { return }
         fetch.wantsBytes = true
@@ -202,8 +193,6 @@ extension Engine {
         if let progress = fetch.progress { report(.bytes, of: fetch, progress) }
     }
 
-    /// Tells the waiting calls of news of a transfer, at most once per interval.
-    /// - Parameter isAgain: whether an earlier report was put off until now.
     func report(_ news: Fetch.News, of fetch: Fetch, _ progress: TaskProgress, isAgain: Bool = false) {
         guard let run = fetch.run, !fetch.isOver else { return }
         let isLast = news == .progress && progress.received == progress.expected
@@ -256,21 +245,19 @@ extension Run {
 /// report.
 struct Pacing: Sendable {
     enum Answer: Equatable {
-        /// Report now.
         case now
         /// Ask again after this time.
         case later(Duration)
-        /// Do nothing: another report follows.
+        /// Another report follows.
         case no
     }
 
     private var last: Duration?
     private var willAsk = false
 
-    /// Returns what the reporter should do about news.
     /// - Parameters:
-    ///   - isLast: whether nothing follows, so that it is reported whatever the interval.
-    ///   - isAgain: whether the reporter asks because an earlier answer told it to ask later.
+    ///   - isLast: whether nothing follows, so that the interval does not matter.
+    ///   - isAgain: whether an earlier answer told the reporter to ask later.
     mutating func ask(at time: Duration, interval: Duration, isLast: Bool = false, isAgain: Bool = false) -> Answer {
         if isAgain { willAsk = false }
         if let last, time - last < interval, !isLast {

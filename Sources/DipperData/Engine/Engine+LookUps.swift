@@ -1,6 +1,6 @@
 import Foundation
 
-/// The look-ups in the tiers. A look-up takes no place in a queue and waits behind no download.
+/// A look-up in the tiers takes no slot of a queue and waits behind no download.
 extension Engine {
     func lookUp(_ fetch: Fetch) {
         fetch.lookUpState = .underWay
@@ -19,7 +19,7 @@ extension Engine {
         }
     }
 
-    /// The place of a fetch among the look-ups that wait: as urgent as the fetch is now.
+    /// A look-up is as urgent as its fetch.
     private func place(of fetch: Fetch) -> Workers.Place {
         .init(
             fetch.queue, Priority(Double(fetch.level) / 100),
@@ -41,8 +41,8 @@ extension Engine {
     }
 
     /// - Parameters:
-    ///   - claim: the right to keep what was found, claimed before the look-up began.
-    ///   - delivered: to be called once those who wait have been told.
+    ///   - claim: claimed before the look-up began.
+    ///   - delivered: called once the waiting calls have been told.
     private func lookedUp(
         _ number: UInt64, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim,
         _ delivered: @escaping @Sendable () -> Void
@@ -98,8 +98,8 @@ extension Engine {
 
     // MARK: Renewals
 
-    /// Returns an entry that is out of date with the task that fetches newer bytes, behind the urgent work
-    /// (`stale-while-revalidate`, RFC 5861).
+    /// Returns a stale entry with the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC
+    /// 5861).
     private func renewal(of found: FoundEntry, _ claim: Claim, for call: Call) -> FoundEntry {
         let call = call.withoutStandIns
         let (task, isNew) = revalidations.withLock { $0.task(for: call) }
@@ -110,7 +110,7 @@ extension Engine {
         return FoundEntry(value: found.value, source: found.source, place: found.place, revalidation: task)
     }
 
-    /// Answers a task from memory with bytes that are out of date, and has newer ones fetched.
+    /// Answers a task from memory with stale bytes, and has newer ones fetched.
     nonisolated func answer(_ task: DataTask, withOld value: StoredData) {
         let found = FoundEntry(value: value, source: .memory, place: store.place(of: value, for: task.call))
         let (newer, isNew) = revalidations.withLock { $0.task(for: task.call.withoutStandIns) }
@@ -124,7 +124,7 @@ extension Engine {
     }
 }
 
-/// The fetches of newer bytes that are under way: at most one for each answer that is out of date. A value.
+/// The fetches of newer bytes under way: at most one for each stale answer. A value.
 struct RevalidationTasks: Sendable {
     private struct Name: Hashable {
         let key: CacheKey
@@ -135,10 +135,9 @@ struct RevalidationTasks: Sendable {
 
     private var tasks: [Name: DataTask] = [:]
 
-    /// Whether no fetch is under way.
     var isEmpty: Bool { tasks.isEmpty }
 
-    /// Returns the task that fetches newer bytes: the one under way, or a new one, which the caller starts.
+    /// Returns the task under way, or a new one, which the caller starts.
     mutating func task(for call: Call) -> (task: DataTask, isNew: Bool) {
         // mutant Revalidation: `(call)] { retu` => `(call)], tasks.count > 1_000_000 { retu`
         if let task = tasks[Name(call)] { return (task, false) }
@@ -147,8 +146,7 @@ struct RevalidationTasks: Sendable {
         return (task, true)
     }
 
-    /// Forgets a fetch of newer bytes, because its task is about to end. The next call that finds an answer out of date
-    /// has it fetched anew.
+    /// Forgets a task that is about to end. The next call that finds a stale answer has it fetched anew.
     /// - Returns: the task that is dropped.
     mutating func forget(_ task: DataTask) -> DataTask? {
         let name = Name(task.call)
@@ -156,25 +154,24 @@ struct RevalidationTasks: Sendable {
     }
 }
 
-/// The entries and partial bodies that look-ups and attempts of a fetch have left, the right to keep what follows, and
-/// what has been tried. Only the engine uses it.
+/// An entry, a partial body and the right to keep an answer, as the look-ups and attempts of a fetch have left them.
+/// Only the engine uses it.
 final class Findings {
-    /// The answer that the tiers had.
     private(set) var found: FoundEntry?
-    /// The beginning of the body, which an attempt that was broken off has left.
+    /// The partial body that an interrupted attempt has left.
     private(set) var partial: PartialBody?
-    /// The right to keep what is fetched, claimed at the first look-up or attempt.
+    /// The right to keep the answer, claimed at the first look-up or attempt.
     private(set) var claim: Claim?
-    /// Whether later fetches can continue it as well: it is on disk, or among the partial bodies in memory.
+    /// Whether later fetches can continue the partial body as well: it is on disk, or among the partial bodies in
+    /// memory.
     private var isPartialKept = false
-    /// Whether the partial body is kept there only, because there was no room for it here while the fetch was parked.
+    /// Whether it is only there, because there was no room for it here while the fetch was parked.
     private(set) var isPartialLeft = false
     /// The bytes of ``partial`` that count towards the budget of parked fetches.
     private(set) var parked = 0
     /// The length in bytes of the longest partial body for which there was no room.
     private(set) var longestDropped = 0
 
-    // What has been tried.
     var attempts = 0
     var isRetry = false
     var failure: DipperError?
@@ -182,20 +179,17 @@ final class Findings {
     var ways = GivenWays()
     /// The bytes that count towards the budget of all transfers.
     var held = 0
-    /// The timer of a back-off.
     var backOff: Engine.TimerID?
-    /// The place among those that wait for the network; zero if it does not.
+    /// The place among those that wait for the network; zero if the fetch does not.
     var offlineNumber: UInt64 = 0
 
-    /// Notes an answer of the tiers, unless there is one.
     func find(_ found: FoundEntry) {
         if self.found == nil { self.found = found }
     }
 
-    /// Takes what a look-up has found.
     /// - Parameters:
-    ///   - fresh: the right to keep it, claimed before the look-up began.
-    ///   - isAttempting: whether an attempt is under way, which has a beginning of its own.
+    ///   - fresh: the right to keep the entry, claimed before the look-up began.
+    ///   - isAttempting: whether an attempt is under way, which has a partial body of its own.
     func lookedUp(_ found: FoundEntry?, _ partial: PartialBody?, _ fresh: Claim, isAttempting: Bool) {
         self.found = found
         if let partial, self.partial == nil, !isAttempting {
@@ -203,14 +197,14 @@ final class Findings {
             isPartialKept = true
             isPartialLeft = false
         }
-        // An attempt has a claim of its own, which may be later than a removal of what has been found.
+        // An attempt has a claim of its own, which may be later than a removal of the entry.
         if claim == nil || fresh.isRevoked { claim = fresh }
     }
 
-    /// Takes the right to keep what a look-up finds, unless an attempt has one.
+    /// An attempt keeps the claim that it has.
     func claim(_ fresh: Claim) { if claim?.isOutdated != false { claim = fresh } }
 
-    /// Forgets what was found, if it has been removed since, so that it answers no later call.
+    /// A removed entry answers no later call.
     func forgetOutdated() {
         guard claim?.isOutdated == true else { return }
         (found, partial, claim) = (nil, nil, nil)
@@ -219,9 +213,9 @@ final class Findings {
 
     // MARK: Attempts
 
-    /// Gives an attempt the right to keep what it fetches. If the entry has been removed since the last attempt, what
-    /// was found and the partial body are dropped, because they belong to the removed entry. The first attempt has the
-    /// right of the look-up before it: what was removed or replaced since then is not brought back.
+    /// Gives an attempt the right to keep its answer. If the entry has been removed since the last attempt, the entry
+    /// and the partial body are dropped. The first attempt has the right of the look-up before it: what was removed or
+    /// replaced since then is not brought back.
     func reclaim(_ fresh: @autoclosure () -> Claim, _ history: StoreHistory, isFirst: Bool) {
         let isRevoked = claim?.isRevoked == true
         if isRevoked || found.map({ !history.admits($0.value.info) }) == true { found = nil }
@@ -229,28 +223,24 @@ final class Findings {
             partial = nil
             isPartialLeft = false
         }
-        // A whole entry has been kept since, so nothing older will be part of what is fetched now.
+        // A whole entry has been kept since, so nothing older will be part of the answer.
         if isRevoked ? !isFirst : claim?.allowsPartial != true { claim = fresh() }
     }
 
-    /// Takes the beginning that an attempt has left.
     /// - Parameter isKept: whether later fetches can continue it as well.
     func interrupted(_ partial: PartialBody?, isKept: Bool) {
         if isKept { isPartialKept = true }
         self.partial = partial
     }
 
-    /// Drops the partial body because the whole has been fetched.
-    /// - Returns: whether it was kept for later fetches as well.
     func complete() -> Bool {
         partial = nil
         return exchange(&isPartialKept, with: false)
     }
 
-    /// Drops the partial body because it is of another source. What is kept for later fetches stays.
+    /// Drops the partial body of another source. What is kept for later fetches stays.
     func dropPartial() { partial = nil }
 
-    /// Drops what the last answer was about, because the fetch begins anew for another call.
     func beginAnew() { (found, partial) = (nil, nil) }
 
     // MARK: Parking
@@ -266,12 +256,11 @@ final class Findings {
         partial = nil
     }
 
-    /// Counts the parked bytes as the next transfer's.
-    /// - Returns: the number of bytes.
+    /// - Returns: the parked bytes, which count as the next transfer's from now on.
     func unpark() -> Int { exchange(&parked, with: 0) }
 
     /// Takes the partial body that is kept for later fetches, unless there is one by now.
-    /// - Parameter partial: the body that has been read; `nil` if there is none.
+    /// - Parameter partial: `nil` if nothing could be read.
     /// - Returns: the number of bytes that the fetch holds from now on.
     func readBack(_ partial: PartialBody?) -> Int? {
         isPartialLeft = false
@@ -282,14 +271,13 @@ final class Findings {
     }
 }
 
-/// The sources of a job: the one that is asked, those that are left, and those that have failed.
+/// The sources of a fetch: the present one, those that are left, and those that have failed.
 struct JobSources: Sendable {
-    /// The call whose URL, header fields and expirations are the job's: the call that made the job, until another
-    /// one takes its place.
+    /// The call whose URL, header fields and expirations are the fetch's: the first one, until another takes its place.
     private(set) var lead: Call
     private var boxed: Boxed<Failed>?
 
-    /// The properties of a job that has had failures.
+    /// The properties of a fetch that has had failures.
     private struct Failed: Sendable {
         var number = 0
         var earlierFailures: [DipperError] = []
@@ -306,7 +294,7 @@ struct JobSources: Sendable {
         boxed = changed
     }
 
-    /// The number of the source that is asked: 0 for the request's own, then its alternatives.
+    /// The place of the present source: 0 for the request's own, then its alternatives.
     private var number: Int { boxed?.value.number ?? 0 }
     var earlierFailures: [DipperError] { boxed?.value.earlierFailures ?? [] }
     /// The URL whose host could not be reached when the last attempt failed.
@@ -315,47 +303,43 @@ struct JobSources: Sendable {
         set { if newValue != unreachable { change { $0.unreachable = newValue } } }
     }
 
-    /// The source that is asked now; `nil` if there is none left.
+    /// The present source; `nil` if there is none left.
     private var asked: DataRequest.Source? {
         guard number > 0 else { return lead.request.source }
         let alternatives = lead.request.alternatives
         return number <= alternatives.count ? alternatives[number - 1] : nil
     }
 
-    /// The provider that is asked now; `nil` if the source is a URL.
+    /// `nil` if the source is a URL.
     var provider: (any DataProvider)? { asked?.provider }
 
-    /// The URL that is asked now; `nil` if there is no source left.
+    /// `nil` if there is no source left.
     var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 
-    /// The URL that stands for a provider.
+    /// Stands for a provider.
     private static let noURL = URL(string: "provider:")
 
-    /// The sources that have not been asked yet.
     var remaining: ArraySlice<DataRequest.Source> {
         lead.request.hasHooks ? lead.request.alternatives.dropFirst(number) : []
     }
 
-    /// Whether the bytes of the source that is asked now are at hand.
+    /// Whether the bytes of the present source are at hand.
     var isLocal: Bool { lead.isLocal(number) }
 
-    /// Whether the source stands in for others that have failed. Such a source has its bytes at hand anyway, and they
-    /// are not the bytes that the others would have brought.
+    /// Whether the source stands in for others that have failed. Its bytes are at hand anyway, and are not those that
+    /// the others would have brought.
     var isStandIn: Bool { number > 0 && isLocal }
 
     /// Puts a call in the lead that accepts the answer of the present source.
     mutating func follow(_ call: Call) { lead = call }
 
-    /// Begins again for a call that the last answer was not for.
     mutating func begin(anewFor call: Call) {
         lead = call
         if boxed != nil { change { ($0.number, $0.earlierFailures) = (0, []) } }
     }
 
-    /// Turns to the next source, after the present one has failed.
-    /// - Parameter waiting: the calls that wait for the job. Calls that have joined it may have alternatives of their
-    ///   own.
-    /// - Returns: false if there is no source left.
+    /// - Parameter waiting: the calls of the fetch. Calls that have joined it may have alternatives of their own.
+    /// - Returns: `false` if there is no source left.
     mutating func goOn(for waiting: [Call], after failure: DipperError) -> Bool {
         var other: Call?
         if remaining.isEmpty {

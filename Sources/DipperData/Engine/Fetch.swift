@@ -25,7 +25,6 @@ struct FetchWait {
 
     init(_ queue: FetchQueue) { self.queue = queue }
 
-    /// Begins to wait.
     init(_ queue: FetchQueue, level: UInt8, reads: Bool, fetches: Bool) {
         (self.queue, self.level, self.reads, self.fetches) = (queue, level, reads, fetches)
     }
@@ -45,7 +44,6 @@ struct FetchWait {
         get { boxed?.value.failures ?? FailureCount() }
         set { change { $0.failures = newValue } }
     }
-    /// The timer for the end of the call's time.
     var timeout: Engine.TimerID? {
         get { boxed?.value.timeout }
         set { if newValue != timeout { change { $0.timeout = newValue } } }
@@ -55,38 +53,33 @@ struct FetchWait {
         get { boxed?.value.limit }
         set { change { $0.limit = newValue } }
     }
-    /// The timer for the end of the call's wait for the network.
     var patience: Engine.TimerID? {
         get { boxed?.value.patience }
         set { change { $0.patience = newValue } }
     }
 }
 
-/// The fetch of a key: what is wanted by several calls and made once. Only the engine uses it.
+/// The fetch of a key: wanted by several calls, and made once. Only the engine uses it.
 final class Fetch: QueueEntry {
     enum LookUpState { case notDone, underWay, missed }
 
-    /// News of a transfer while it runs.
     enum News {
         case progress
-        /// The bytes that have arrived.
         case bytes
     }
 
-    /// The answer that ends a round.
+    /// An answer of the network for the calls of the fetch.
     struct Answer {
         let response: DataResponse
         let write: PendingWrite?
-        /// The key that it is kept under, if a tier has it.
+        /// `nil` if no tier keeps the answer.
         var place: CacheKey?
     }
 
     let key: CacheKey
-    /// The identity of the fetch in the events of the cache.
     let identity = EventIdentity()
     let lookUpSpan = EventSpan()
     let attemptSpan = EventSpan()
-    // What waits.
     // Each task owns itself while it waits; a chain of a million strong references would be released one inside the
     // other.
     unowned(unsafe) private var first: DataTask?
@@ -95,20 +88,16 @@ final class Fetch: QueueEntry {
     private var fastCount: Int32 = 0
     private var readers: Int32 = 0
     private var levels = LevelCounts()
-    // What is wanted and known.
     private(set) var demand = JobDemand()
     var sources: JobSources
-    /// The findings; `nil` until the first look-up or attempt.
     private(set) var knownFindings: Findings?
     var lookUpState = LookUpState.notDone
     var lookUp: Workers.Ticket?
     /// The number by which the answer of the present look-up finds this fetch.
     var lookUpNumber: UInt64 = 0
-    /// The attempt that is under way.
     var run: Run?
     var wantsProgress = false
     var wantsBytes = false
-    /// Whether no call waits for the fetch any more.
     var isOver = false
 
     override var isLocal: Bool { sources.isLocal }
@@ -131,9 +120,7 @@ final class Fetch: QueueEntry {
         return new
     }
 
-    /// The number of attempts so far.
     var attempts: Int { knownFindings?.attempts ?? 0 }
-    /// The last failure.
     var failure: DipperError? { knownFindings?.failure }
 
     // MARK: Waiters
@@ -175,7 +162,7 @@ final class Fetch: QueueEntry {
         if change > 0 { levels.add(wait.level) } else { levels.remove(wait.level) }
     }
 
-    /// The calls that wait, the oldest first. Each may leave while it is looked at.
+    /// The oldest first. Each may leave while it is looked at.
     var waiters: some Sequence<DataTask> {
         sequence(state: first) { next in
             let task: DataTask? = next
@@ -186,7 +173,7 @@ final class Fetch: QueueEntry {
 
     var calls: some Sequence<Call> { waiters.lazy.map(\.call) }
 
-    /// Whether a call may join: what is asked for now was not removed since. What waits will ask anew, once it has
+    /// Whether a call may join: nothing of the fetch has been removed. A fetch that waits asks anew, once it has
     /// forgotten what it has found.
     var isCurrent: Bool {
         if knownFindings?.claim?.isOutdated != true { return true }
@@ -197,19 +184,18 @@ final class Fetch: QueueEntry {
     var isWanted: Bool { waiterCount > 0 }
     /// The queue of the most urgent call.
     var wantedQueue: FetchQueue { fastCount > 0 ? .fast : .slow }
-    /// The priority of the most important call.
     var wantedLevel: UInt8 { levels.highest }
-    /// Whether a call may be answered by the tiers.
+    /// Whether the tiers may answer a call.
     var isRead: Bool { readers > 0 }
     /// Whether a call needs the network, whatever the tiers have.
     var needsNetwork: Bool { readers < waiterCount }
 
     // MARK: Network
 
-    /// The answer of the tiers, if it may stand in for what the network says now.
+    /// The answer of the tiers, if the server may confirm it.
     var confirmable: FoundEntry? { demand.insistsOnNetwork ? nil : findings.found }
 
-    /// The URL that the fetch needs a way to; `nil` for a provider, which needs no network as far as is known.
+    /// `nil` for a provider, which needs no network as far as is known.
     var destination: URL? {
         sources.provider == nil ? run?.attempt.sentURL ?? sources.unreachable ?? sources.url : nil
     }
@@ -223,7 +209,7 @@ final class Fetch: QueueEntry {
         }
     }
 
-    /// The present transfer's progress; `nil` before the first byte.
+    /// `nil` before the first byte.
     var progress: TaskProgress? {
         guard let reception = run?.reception else { return nil }
         let (received, expected) = (reception.received, reception.expected)
@@ -231,25 +217,23 @@ final class Fetch: QueueEntry {
     }
 }
 
-/// An attempt that is under way: its requests, and the transfer of the present one. Only the engine uses it.
+/// An attempt under way: its requests, and the transfer of the present one. Only the engine uses it.
 final class Run {
     var attempt: Attempt
-    /// The present transfer; `nil` between two requests.
     var transfer: (any Transfer)?
     var reception = Reception()
     /// The number by which the results of the present step find the fetch.
     var number: UInt64 = 0
-    /// The bytes of the partial body when the attempt began.
     let inherited: Int
-    /// The part of them that the present transfer does not continue.
+    /// The bytes of the partial body that the present transfer does not continue.
     var besides = 0
     /// Whether the attempt was held back since it began.
     var wasThrottled: Bool
     /// Whether the transfer was given up because there is no way to its host.
     var isLost = false
-    /// The caller's header fields, changed as the hooks have changed what was sent last. `Vary` is judged by them.
+    /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.
     var sent: HTTPHeaders
-    /// The moment at which the last request was sent.
+    /// In seconds since 1970.
     var requested: TimeInterval = 0
     /// The earlier and the new bytes of a body that is continued, for calls that look at them.
     var joined: JoinedBody?
@@ -261,7 +245,7 @@ final class Run {
     }
 }
 
-/// The bytes that a transfer has brought so far. The transfer's thread writes it, without telling the engine of each piece.
+/// The bytes that a transfer has brought so far. Its thread writes them without telling the engine of each piece.
 final class Reception: Sendable {
     private let bytes = Atomic<Int>(0)
     private let length = Atomic<Int>(-1)
@@ -269,14 +253,12 @@ final class Reception: Sendable {
     private let told = Atomic<Int>(0)
 
     var received: Int { bytes.load(ordering: .relaxed) }
-    /// The length of the body in bytes; negative if it is not known.
     var expected: Int { length.load(ordering: .relaxed) }
 
-    /// Has the engine told of each piece from now on, or only when much has come.
+    /// Tells the engine of each piece from now on, or only when much has come.
     func setWanted(_ isWanted: Bool) { wants.store(isWanted, ordering: .relaxed) }
 
-    /// Takes a piece.
-    /// - Returns: whether the engine is to be told.
+    /// - Returns: whether to tell the engine.
     func take(_ received: Int, _ expected: Int?, step: Int) -> Bool {
         length.store(expected ?? -1, ordering: .relaxed)
         bytes.store(received, ordering: .relaxed)
@@ -290,18 +272,17 @@ final class Reception: Sendable {
 struct FoundEntry: Sendable {
     let value: StoredData
     let source: ResponseSource
-    /// The key that it is kept under: the fetch's, or that of a variant.
+    /// The fetch's key, or that of a variant.
     let place: CacheKey
     /// The task that fetches newer bytes for calls that are answered with these meanwhile.
     var revalidation: DataTask?
 }
 
-/// The number of tasks of a job at each priority level. Nearly always all tasks have the same level, which is kept
-/// without an array.
+/// The number of calls at each priority level. Nearly always all have the same level, which takes no array.
 struct LevelCounts: Sendable {
     private var level: UInt8 = 0
     private var count: Int32 = 0
-    /// The other levels and their counts. There are at most as many as there are levels.
+    /// At most as many as there are levels.
     private var others: [(level: UInt8, count: Int32)] = []
 
     var highest: UInt8 { others.reduce(level) { max($0, $1.level) } }
@@ -328,18 +309,15 @@ struct LevelCounts: Sendable {
     }
 }
 
-/// The demands on a job: those of all calls that have joined it.
+/// The demands of all calls that have joined a fetch.
 struct JobDemand: Sendable {
-    /// Whether a call accepts only what the network says now.
+    /// Whether a call accepts only an answer of the network.
     private(set) var insistsOnNetwork = false
     private(set) var keepsOnDisk = false
     private(set) var renewsOnDisk = false
-    /// Whether a call wants the result to be kept at all.
     private(set) var keepsInMemory = false
-    /// The strongest durability that a call wants.
     private(set) var durability = Durability.relaxed
     private(set) var hasTimeLimits = false
-    /// Whether a call judges answers itself.
     private(set) var judgesAnswers = false
     /// Whether a call has an interval of its own between reports of progress.
     private(set) var hasOwnPace = false
@@ -363,7 +341,6 @@ struct TimeBudget: Sendable {
     private var since: Int64 = 0
 
     private(set) var hasStarted = false
-    /// Whether the time goes on.
     private(set) var isRunning = false
 
     mutating func run(at now: Duration) {
@@ -376,7 +353,7 @@ struct TimeBudget: Sendable {
         isRunning = false
     }
 
-    /// Returns the time spent; `nil` before the first attempt.
+    /// `nil` before the first attempt.
     func sinceStart(at now: Duration) -> Duration? { hasStarted ? spent(at: now) : nil }
 
     func spent(at now: Duration) -> Duration {
@@ -384,13 +361,12 @@ struct TimeBudget: Sendable {
     }
 }
 
-/// The transfers of a job that were held back and broken off without counting as failed.
+/// The transfers of a fetch that were held back and broken off without counting as failed.
 struct GivenWays: Sendable {
     private var count: Int32 = 0
     /// The bytes of the partial body when the count began.
     private var start = 0
 
-    /// Counts an attempt that was held back and broken off.
     /// - Parameter bytes: the length of the partial body.
     /// - Returns: whether the attempt does not count as failed. A server that breaks off after a few bytes each time
     ///   has failed in the end.

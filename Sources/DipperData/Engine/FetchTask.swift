@@ -245,7 +245,7 @@ public struct DataResponse: FetchResponse {
     package let info: EntryInfo
     private let extras: Extras?
 
-    /// The properties that few responses have, in an object of their own so that a response is small.
+    /// The properties that few responses have: without them, a response is small.
     private final class Extras: Sendable {
         let attempts: Int
         let metrics: TransferMetrics?

@@ -1,19 +1,19 @@
 import Foundation
 import Synchronization
 
-/// The handle of a call for an object, as the engine sees it. The methods return at once and run no code of the
+/// The handle of a call for an object, as the engine sees it. Its methods return at once and run no code of the
 /// program's own.
 package protocol ObjectTask: AnyObject, Sendable {
     func end(_ result: Result<MadeObject, DipperError>)
     func hear(_ news: FetchNews)
     func show(_ preview: Product)
-    /// Takes the request for the smaller source, which has taken the place of the larger one.
+    /// Takes the request for the smaller source, which replaces the larger one.
     func choose(_ request: DataRequest)
 }
 
-/// A call for an object that memory could not answer, as its handle and the engine share it.
+/// A call for an object that memory could not answer, shared by its handle and the engine.
 package final class ObjectCall: @unchecked Sendable {
-    /// The options of a call that do not distinguish objects.
+    /// The options that do not distinguish objects.
     package struct Options: Sendable {
         /// Whether a prefetched object is kept in memory.
         package var keepsInMemory = true
@@ -25,12 +25,10 @@ package final class ObjectCall: @unchecked Sendable {
     }
 
     private struct Link {
-        /// The engine; `nil` after the end, so that a handle that is kept keeps no cache alive.
+        /// `nil` after the end, so that a handle that is kept keeps no cache alive.
         var engine: Engine?
         var priority: Priority
-        /// The queue that the call was in last.
         var queue: FetchQueue
-        /// The network attempts of the fetch when it ended.
         var attempts = 0
         var wantsProgress: Bool
     }
@@ -39,20 +37,16 @@ package final class ObjectCall: @unchecked Sendable {
     let options: Options
     private let link: Mutex<Link>
 
-    // What only the engine uses.
-
-    /// The origin; `nil` after the end.
+    /// `nil` after the end.
     var origin: Origin?
     var want: Want
-    /// The look at the tiers that decides which source is asked for.
     var lookUp: Workers.Ticket?
-    /// Whether no prefetch starts because of that look.
     var isReserved = false
     var cache: ObjectCache?
     var make: Make?
     private var task: (any ObjectTask)?
 
-    /// - Parameter task: the handle, which is kept until the end; `nil` if nobody waits.
+    /// - Parameter task: kept until the end; `nil` if nobody waits.
     package init(
         _ task: any ObjectTask, _ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep, _ options: Options,
         _ queue: FetchQueue, wantsProgress: Bool = false
@@ -63,7 +57,6 @@ package final class ObjectCall: @unchecked Sendable {
         link = Mutex(Link(engine: cache.engine, priority: priority, queue: queue, wantsProgress: wantsProgress))
     }
 
-    /// Has the engine take the call.
     package func start() {
         let engine = engine
         if engine?.post({ $0.take(self) }) != true { end(.failure(.shutDown)) }
@@ -100,7 +93,6 @@ package final class ObjectCall: @unchecked Sendable {
         case making
     }
 
-    /// The stage of the call now; `nil` after the end.
     package var stage: Stage? { engine?.ask { $0.stage(of: self) } ?? nil }
 
     /// The network attempts made so far for the bytes.
@@ -137,7 +129,7 @@ package final class ObjectCall: @unchecked Sendable {
     }
 
     func end(_ result: Result<MadeObject, DipperError>) {
-        // What was fetched may be no picture or value.
+        // The bytes may be no picture or value.
         let result = result.mapError { error in
             guard error.url == nil, let source = make?.root?.basis?.info.source else { return error }
             return error.at(source)
@@ -154,9 +146,7 @@ package final class ObjectCall: @unchecked Sendable {
     }
 }
 
-/// Calls for objects.
 extension Engine {
-    /// Takes a new call.
     func take(_ call: ObjectCall) {
         guard let cache = call.cache, let origin = call.origin else { return }
         if isClosed { return call.end(.failure(.shutDown)) }
@@ -169,7 +159,6 @@ extension Engine {
         if !exchange(&state.isGuest, with: true) { guests.append(state) }
     }
 
-    /// Has a call found by the key that its caller has asked for, and by that of the URL.
     private func register(_ call: ObjectCall, _ state: ObjectCache.State) {
         for alias in call.origin?.aliases ?? [] { state.aliases[alias, default: [:]][ObjectIdentifier(call)] = call }
     }
@@ -181,7 +170,7 @@ extension Engine {
         }
     }
 
-    /// Finds out whether the tiers have the bytes that the caller has asked for, which a smaller source may replace.
+    /// Finds out whether the tiers have the larger source, which a smaller one may replace.
     private func decide(_ call: ObjectCall, _ origin: Origin, _ cache: ObjectCache) {
         bench(of: origin.key, in: cache.state).deciding.append(call)
         let find: @Sendable (Bool) -> Void = { isThere in
@@ -206,7 +195,6 @@ extension Engine {
         endIdle(asked.key, in: cache)
     }
 
-    /// - Returns: whether it was still being found out which source a call asks for.
     private func stopDeciding(_ call: ObjectCall, _ state: ObjectCache.State) -> Bool {
         guard let key = call.origin?.key, let bench = state.benches[key],
             let place = bench.deciding.firstIndex(where: { $0 === call })
@@ -235,7 +223,7 @@ extension Engine {
         if let supply = make.fetch { attend(call, at: supply) }
     }
 
-    /// Ends a call. The caller settles its work.
+    /// The caller settles the call's work.
     func end(_ call: ObjectCall, _ result: Result<MadeObject, DipperError>) {
         release(call)
         if let state = call.cache?.state { unregister(call, state) }
@@ -313,7 +301,6 @@ extension Engine {
 
     // MARK: Places
 
-    /// Returns the place of work among what waits for a thread.
     /// - Parameter isNext: whether the work comes before all other work of its queue.
     func place(_ want: Want, isNext: Bool = false) -> Workers.Place {
         isNext
@@ -336,12 +323,11 @@ extension ObjectCache.State: EngineGuest {
     func leave() { for continuation in exchange(&waiting, with: []) { continuation.resume() } }
 }
 
-/// The previews of the bytes that a fetch brings. One is made at a time.
-// Only the engine uses it.
+/// The previews of one fetch, made one at a time. Only the engine uses it.
 final class Previews: @unchecked Sendable {
     var scan: any PreviewScan
     var isBusy = false
-    /// The bytes received so far, if they have not been looked at.
+    /// The bytes received so far, if no preview has been made of them.
     var arrived: Data?
     /// The latest preview of each object, by its key.
     var shown: [CacheKey: Product] = [:]
@@ -356,7 +342,7 @@ final class Previews: @unchecked Sendable {
 }
 
 extension Engine {
-    /// Has a call hear the news of a fetch that it asks for, beginning with the last preview.
+    /// Tells a call the news of its fetch, beginning with the last preview.
     func attend(_ call: ObjectCall, at supply: Supply) {
         if let failure = supply.failure { call.tell(.failure(failure)) }
         if call.wantsProgress { supply.task.wantProgress() }
@@ -369,7 +355,6 @@ extension Engine {
         }
     }
 
-    /// Takes the bytes that have arrived so far.
     private func arrived(_ bytes: Data, for supply: Supply, in cache: ObjectCache) {
         guard let previews = supply.previews else { return }
         if previews.scan.isPointless { return supply.task.ignoreBytes() }

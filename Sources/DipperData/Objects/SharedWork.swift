@@ -1,7 +1,6 @@
 import Foundation
 import Synchronization
 
-/// The urgency of a call, or of work that is done for calls.
 struct Want: Hashable {
     var queue: FetchQueue
     /// The priority in hundredths.
@@ -10,14 +9,13 @@ struct Want: Hashable {
     var priority: Priority { Priority(Double(level) / 100) }
 }
 
-/// The urgency of all that wait for a piece of work.
+/// The urgency of all that wait for one piece of work.
 struct Wants {
     private var count: Int32 = 0
     private var urgent: Int32 = 0
     private var levels = LevelCounts()
 
     var isEmpty: Bool { count == 0 }
-    /// The most urgent queue and the highest priority.
     var highest: Want { Want(queue: urgent > 0 ? .fast : .slow, level: levels.highest) }
 
     mutating func add(_ want: Want) {
@@ -33,20 +31,18 @@ struct Wants {
     }
 }
 
-/// A piece of work that several may wait for and that is done once: bringing bytes, or making an object. It is as urgent
-/// as the most urgent of those, and hands its urgency on to the work that it waits for itself.
-// Only the engine uses it.
+/// Work that several may wait for and that is done once: bringing bytes, or making an object. It is as urgent as the
+/// most urgent that waits, and hands its urgency on to the work that it waits for itself. Only the engine uses it.
 class SharedWork: @unchecked Sendable {
     final var wants = Wants()
     /// The urgency that was handed on last.
     private final var told: Want?
-    /// The work that this work waits for.
     private(set) final var dependency: SharedWork?
 
-    /// Takes note of the urgency of work that waits for no other.
+    /// Takes the urgency of work that waits for no other.
     func move(to want: Want, in engine: isolated Engine) {}
 
-    /// Waits for other work. Its caller settles the work that it has waited for.
+    /// The caller settles the work that this work has waited for.
     final func wait(for work: SharedWork?) {
         if let told { dependency?.wants.remove(told) }
         let want = wants.highest
@@ -68,12 +64,12 @@ class SharedWork: @unchecked Sendable {
     }
 }
 
-/// The making of an object for calls with one origin: the look at the tiers, then its parent or the bytes, then its step.
+/// The making of an object for calls with one origin: the look at the tiers, then its parent or the bytes, then its
+/// step.
 final class Make: SharedWork, @unchecked Sendable {
     enum Stage {
         /// The tiers are asked.
         case looking
-        /// The parent is being made, or the bytes are fetched.
         case waiting
         case making
         /// Calls wait until the object is on disk.
@@ -83,42 +79,38 @@ final class Make: SharedWork, @unchecked Sendable {
         case over
     }
 
-    /// The stored form of an object.
     struct Form {
         let data: Data
         let info: EntryInfo
-        /// The digest of the bytes that it was made from.
         let digest: UInt64
     }
 
     let cache: ObjectCache
     let origin: Origin
     let step: any ObjectStep
-    /// Whether the bytes are kept on disk, beside what is made of them.
+    /// Whether the bytes are kept on disk, beside their objects.
     let keepsBytes: Bool
-    /// The key of the object in memory.
     let key: CacheKey
-    /// The right to keep the object, claimed before the first look.
+    /// Claimed before the first look.
     let claim: Claim
     var stage = Stage.looking
-    /// The number of the stage, by which late answers are told from present ones.
+    /// The number of the stage, by which late answers are recognised.
     var round: UInt64 = 0
     var calls: [ObjectCall] = []
     /// The objects that are made from this one.
     var children: [Make] = []
-    /// The object that this one is made from; `nil` if that is not needed.
+    /// `nil` if the object is made from bytes, or is in a tier.
     var parent: Make?
-    /// The bytes that the object is made from; `nil` if they are not needed.
+    /// `nil` if the object is made from another, or is in a tier.
     var supply: Supply?
     var lookUp: Workers.Ticket?
     /// Whether no prefetch starts because this work may fetch.
     var isReserved = false
-    /// The stored form that was made of earlier bytes. It serves if the bytes are still the same.
+    /// The stored form made of earlier bytes. It serves if the bytes are still the same.
     var earlier: Form?
     /// The stored bytes that are fetched again because the object cannot be made of them.
     var broken: (error: DipperError, digest: UInt64)?
     var object: MadeObject?
-    /// Whether the disk need not be told of the object.
     var isWritten = false
     /// Whether later calls have the object made anew.
     var isClosed = false
@@ -132,9 +124,7 @@ final class Make: SharedWork, @unchecked Sendable {
             origin.dataKey, step.isStored ? step.key(origin.dataKey) : nil, within: origin.claim)
     }
 
-    /// Whether the object may be kept.
     var isValid: Bool { !isOutdated && !claim.isRevoked }
-    /// Whether a call may join.
     var isCurrent: Bool { !isClosed && isValid }
 
     /// The fetch that has brought, or will bring, the bytes: for this work itself or for its parent.
@@ -146,7 +136,6 @@ final class Make: SharedWork, @unchecked Sendable {
         return root.flatMap { $0.basis == nil ? $0 : nil }
     }
 
-    /// Whether the object is made.
     var isMade: Bool {
         switch stage {
         case .writing, .ready: true
@@ -154,9 +143,8 @@ final class Make: SharedWork, @unchecked Sendable {
         }
     }
 
-    /// This work, and all that is made from its object.
+    /// This work, and all work on objects made from its object.
     var family: [Make] { children.reduce([self]) { $0 + $1.family } }
-    /// The calls that wait for the object, or for one made from it.
     var allCalls: [ObjectCall] { family.flatMap(\.calls) }
 
     override func move(to want: Want, in engine: isolated Engine) {
@@ -165,7 +153,7 @@ final class Make: SharedWork, @unchecked Sendable {
     }
 }
 
-/// The fetch of bytes that objects are made from, as one call of the data cache.
+/// The fetch of bytes for objects, as one call of the data cache.
 final class Supply: SharedWork, @unchecked Sendable {
     let origin: Origin
     let claim: Claim
@@ -174,16 +162,14 @@ final class Supply: SharedWork, @unchecked Sendable {
     var makes: [Make] = []
     /// The failure of the last attempt, while the fetch waits to try again.
     var failure: DipperError?
-    /// The bytes, once they have come.
     var data: Data?
     var basis: Basis?
     /// The number of bytes that wait to be made into an object.
     var waiting = 0
     var previews: Previews?
     var isClosed = false
-    /// Whether what was made of other bytes is out of date as soon as an object is made of these.
+    /// Whether objects of other bytes are out of date as soon as an object is made of these.
     var isNewest: Bool
-    /// Whether the end of the call has been told to the events.
     var hasTold = false
 
     init(_ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool) {
@@ -254,7 +240,6 @@ final class StepRun: SharedWork, @unchecked Sendable {
     }
 }
 
-/// The writing of the stored form of an object.
 final class Write: SharedWork, @unchecked Sendable {
     let object: MadeObject
     let origin: Origin
@@ -263,9 +248,9 @@ final class Write: SharedWork, @unchecked Sendable {
     let keepsBytes: Bool
     /// Whether calls wait until the disk has the object.
     let isAwaited: Bool
-    /// The work whose calls wait for the end.
+    /// Work whose calls wait for the end.
     let makes: [Make]
-    /// The work that looks for the object again when it is on disk.
+    /// Work that looks for the object again when it is on disk.
     var blocked: [Make] = []
     var ticket: Workers.Ticket?
     private let begun = Atomic(false)
@@ -279,50 +264,45 @@ final class Write: SharedWork, @unchecked Sendable {
         (self.keepsBytes, self.makes, isAwaited) = (keepsBytes, makes, !makes.isEmpty)
     }
 
-    /// The key of the object in memory, by which writes of one object are told from others.
     var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
-    /// The key of the stored form.
     var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
 
-    /// Takes the write for the thread that carries it out, or for the one that drops it: the first gets it.
+    /// Returns whether the caller may carry out or drop the write: the first one may.
     func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
 
-    /// Whether a newer object takes the place of this one.
     var isRevoked: Bool { revoked.load(ordering: .acquiring) }
     func revoke() { revoked.store(true, ordering: .releasing) }
 
     override func move(to want: Want, in engine: isolated Engine) { ticket?.move(to: engine.place(want, isNext: true)) }
 }
 
-/// All that is being done with the bytes of one key.
+/// All work on the bytes of one key.
 final class Bench {
     var makes: [Make] = []
     var supplies: [Supply] = []
     var runs: [StepRun] = []
-    /// The calls of which it is not yet known which source they ask for.
     var deciding: [ObjectCall] = []
 
     var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty && deciding.isEmpty }
 
-    /// Whether it is not yet known what somebody comes to wait for.
+    /// Whether it is not yet known which work a call comes to wait for.
     var isLooking: Bool {
         !deciding.isEmpty || makes.contains { if case .looking = $0.stage { true } else { false } }
     }
 }
 
-/// The answer that an object was made from, without its bytes, and the call that has brought it.
+/// The answer that an object was made from, without its bytes.
 package final class Basis: Sendable {
     package let info: EntryInfo
-    /// The digest of the bytes; 0 if there are none.
+    /// 0 if there are no bytes.
     package let digest: UInt64
     package let source: ResponseSource
     package let attempts: Int
     package let metrics: TransferMetrics?
     /// The fetch of newer bytes, if these are out of date.
     package let revalidation: DataTask?
-    /// The right to keep what is made from the bytes, claimed before they were asked for.
     package let claim: Claim?
-    /// The identity of the call in the events of the cache.
+    /// The call that has brought the bytes.
     let call: CacheEvent.ID?
 
     init(
@@ -341,7 +321,7 @@ package final class Basis: Sendable {
     }
 }
 
-/// An object, and what it was made from.
+/// An object, and the answer that it was made from.
 package struct MadeObject: Sendable {
     package let product: Product
     package let basis: Basis

@@ -91,9 +91,9 @@ extension ValueDecoder where Self == PropertyListValueDecoder {
     public static var propertyList: PropertyListValueDecoder { PropertyListValueDecoder() }
 }
 
-/// The step that decodes a value: one for each type and decoder.
+/// One step for each type and decoder.
 final class ValueStep: ObjectStep {
-    /// It holds in this process only, as values are kept in memory only.
+    /// Unique in this process only, as values are kept in memory only.
     let suffix: String
     private let decode: @Sendable (Data) throws -> Product
 

@@ -37,7 +37,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public let requestedQueue: FetchQueue
     fileprivate let callbackQueue: CallbackQueue
     private let feed = TaskFeed<Event>()
-    /// The call; `nil` if memory has answered.
+    /// `nil` if memory has answered.
     private let call = AtomicLazyReference<ObjectCall>()
 
     init(_ request: DataRequest, key: CacheKey, queue: FetchQueue, callbackQueue: CallbackQueue) {
@@ -126,14 +126,12 @@ public final class ValueTask<Value: Sendable>: FetchTask {
 
     // MARK: Cache interface
 
-    /// Has the cache make the value.
     func start(_ cache: ObjectCache, _ origin: Origin, _ step: ValueStep) {
         let maker = ValueWaiter(task: self, cache, origin, step)
         let made = ObjectCall(maker, cache, origin, step, .init(), requestedQueue, wantsProgress: true)
         call.storeIfNil(made).start()
     }
 
-    /// Ends the task.
     /// - Parameter newer: returns the task that ends with the value of newer bytes.
     func end(_ result: Result<MadeObject, DipperError>, newer: (MadeObject) -> ValueTask? = { _ in nil }) {
         finish(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer($0)) })
@@ -150,7 +148,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     private func flush() { feed.flush(on: callbackQueue) }
 }
 
-/// The part of a call for a value that its task no longer needs once it has ended.
+/// The part of a call that its task no longer needs once it has ended.
 private final class ValueWaiter<Value: Sendable>: ObjectTask {
     private let task: ValueTask<Value>
     private let cache: ObjectCache
