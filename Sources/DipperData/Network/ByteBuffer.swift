@@ -2,10 +2,8 @@ import Foundation
 import ProcessShims
 import Synchronization
 
-/// A byte buffer that grows at its end and becomes a `Data` without a copy.
-///
-/// A snapshot shares the buffer's bytes. Appending never changes these bytes, and moves them only while there is no
-/// snapshot.
+/// A byte buffer that grows at its end and becomes a `Data` without a copy. A snapshot shares the buffer's bytes:
+/// appending never changes them, and moves them only while there is no snapshot.
 struct ByteBuffer: ~Copyable {
     // Bytes below the count of a snapshot never change, and the memory is freed with its last owner.
     private final class Storage: @unchecked Sendable {
@@ -30,7 +28,7 @@ struct ByteBuffer: ~Copyable {
 
     init() {}
 
-    /// Makes room for `wanted` bytes in all. Returns `false` if there is no memory for them.
+    /// Makes room for `wanted` bytes in all; `false` if there is no memory.
     mutating func reserve(_ wanted: Int) -> Bool {
         let isAlone = isKnownUniquelyReferenced(&storage)
         guard let current = storage else {
@@ -46,7 +44,7 @@ struct ByteBuffer: ~Copyable {
         return true
     }
 
-    /// Appends bytes. Returns `false`, and nothing has changed, if there is no memory for them.
+    /// `false`, and nothing has changed, if there is no memory.
     mutating func append(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let source = bytes.baseAddress, bytes.count > 0 else { return true }
         let (needed, overflows) = count.addingReportingOverflow(bytes.count)
@@ -61,7 +59,7 @@ struct ByteBuffer: ~Copyable {
         return true
     }
 
-    /// Returns the bytes so far without a copy. They must not be changed in place.
+    /// Without a copy: the bytes must not be changed in place.
     func snapshot() -> Data { storage.map { $0.data(count: count) } ?? Data() }
 
     /// Returns the bytes and empties the buffer. Copies them only if a snapshot shares them; `nil` if there is no
@@ -85,12 +83,10 @@ struct ByteBuffer: ~Copyable {
     }
 }
 
-/// One block of memory for ``ByteBuffer``.
-///
-/// Small blocks come from `malloc`, most bodies from shared chunks of pages (``PageChunks``). A large block is a mapping
-/// of its own, so that freeing it returns its memory to the system: `malloc` would keep it in the process, because after
-/// the first large block is freed, glibc serves blocks of that size from its heap (the dynamic `M_MMAP_THRESHOLD` of
-/// mallopt(3)), where any small block behind them keeps them from being returned.
+/// One block of memory. Small blocks come from `malloc`, most bodies from ``PageChunks``. A large block is a mapping of
+/// its own, so that freeing it returns its memory to the system: after the first large block is freed, glibc serves
+/// blocks of that size from its heap (the dynamic `M_MMAP_THRESHOLD` of mallopt(3)), where any small block behind them
+/// keeps them in the process.
 struct BufferMemory: ~Copyable {
     private enum Home: Equatable {
         case heap, pages, mapping
@@ -101,11 +97,11 @@ struct BufferMemory: ~Copyable {
     }
 
     private(set) var start: UnsafeMutableRawPointer
-    /// The size of the block in bytes. What is not from `malloc` has whole pages.
+    /// In bytes; in whole pages unless from `malloc`.
     private(set) var capacity: Int
     private var home: Home
 
-    /// Allocates a block of at least the wanted number of bytes; `nil` if there is no memory.
+    /// `nil` if there is no memory.
     init?(_ wanted: Int) {
         let wanted = max(1, wanted)
         home = Home(wanted)
@@ -129,7 +125,7 @@ struct BufferMemory: ~Copyable {
         }
     }
 
-    /// Changes the size of the block, which may move it. The first `count` bytes are kept, as far as they fit.
+    /// May move the block. The first `count` bytes are kept, as far as they fit.
     /// - Returns: `false`, and nothing has changed, if there is no memory.
     mutating func resize(_ wanted: Int, keeping count: Int) -> Bool {
         let wanted = max(1, wanted)
@@ -155,7 +151,7 @@ struct BufferMemory: ~Copyable {
         return true
     }
 
-    /// Returns the size rounded up to whole pages; `nil` if the sum overflows.
+    /// `nil` if the sum overflows.
     private static func wholePages(_ count: Int) -> Int? {
         let (sum, overflows) = count.addingReportingOverflow(PageChunks.page - 1)
         return overflows ? nil : sum / PageChunks.page * PageChunks.page
@@ -182,7 +178,6 @@ final class PageChunks: Sendable {
     /// The number of chunks that may be empty, or in part, without giving memory back.
     private static let mostSpare = 4
 
-    /// Which pages of a chunk are in use.
     private final class Chunk {
         var used: [Bool] = Array(repeating: false, count: PageChunks.pages)
         var count = 0
@@ -190,10 +185,8 @@ final class PageChunks: Sendable {
         var next = 0
         /// Whether pages that are not in use may hold memory of the system.
         var isWarm = false
-        /// Whether the chunk waits to be filled.
         var isListed = false
 
-        /// Finds a run of unused pages from the place of the last one on.
         func take(_ wanted: Int) -> Int? {
             guard count + wanted <= PageChunks.pages else { return nil }
             for range in [next..<PageChunks.pages, 0..<min(PageChunks.pages, next + wanted)] {
@@ -235,16 +228,13 @@ final class PageChunks: Sendable {
     }
 
     private struct State {
-        /// The chunks by their address.
         var chunks: [UInt: Chunk] = [:]
-        /// The chunk from which runs are cut.
         var current: UInt?
         /// Chunks that are half empty, or were so; the last one is filled next.
         var roomy: [UInt] = []
         /// The number of empty chunks among them.
         var spare = 0
 
-        /// Returns the chunk to fill next: one that has room, or a new one; `nil` if there is no memory.
         mutating func next() -> UInt? {
             while let address = roomy.popLast() {
                 // It may have been released since.
@@ -281,10 +271,9 @@ final class PageChunks: Sendable {
 
     private let state = Mutex(State())
 
-    /// The memory of the chunks in bytes.
     var size: Int { state.withLock { $0.chunks.count * Self.chunk } }
 
-    /// Takes a run of whole pages; `nil` if there is no memory.
+    /// `nil` if there is no memory.
     func take(_ length: Int) -> UnsafeMutableRawPointer? {
         let wanted = length / Self.page
         let address: UInt? = state.withLock { state in
@@ -299,7 +288,6 @@ final class PageChunks: Sendable {
         return address.flatMap { UnsafeMutableRawPointer(bitPattern: $0) }
     }
 
-    /// Gives pages back that ``take(_:)`` has returned.
     func give(_ start: UnsafeMutableRawPointer, _ length: Int) {
         let address = UInt(bitPattern: start)
         let base = address & ~UInt(Self.chunk - 1)

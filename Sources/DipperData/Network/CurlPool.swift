@@ -10,24 +10,22 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     let proxies: ProxySettings
     let resolver: HostResolver
     let sockets = CurlSockets()
-    /// The measured properties of the paths to hosts, by host.
     var paths: [String: NetworkPath] = [:]
-    /// The routes on which there has been a connection, which may have been kept.
+    /// Routes on which there has been a connection, which may have been kept.
     private var connected: Set<[NetworkRoute.Name]> = []
     let multi: UnsafeMutableRawPointer
     var active: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     /// Throttled transfers that have not begun.
     private var held: [ObjectIdentifier: CurlTransfer] = [:]
-    /// Transfers that wait for the addresses of a name.
     var looking: [ObjectIdentifier: CurlTransfer] = [:]
     var idleHandles: [UnsafeMutableRawPointer] = []
     private let loop: EventLoop
     private var client: UInt32 = 0
-    /// The time at which libcurl wants to be called.
+    /// When libcurl wants to be called.
     private var curlDue: ContinuousClock.Instant?
-    /// The time of the next check for connections on which nothing can arrive.
+    /// When to look for connections on which nothing can arrive.
     private var nextLook: ContinuousClock.Instant?
-    /// The time of the next check for transfers that are too slow or take too long.
+    /// When to look for transfers that are too slow or take too long.
     private var nextCheck = ContinuousClock.now
     private let start = ContinuousClock.now
     private var isClosed = false
@@ -55,8 +53,8 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// Lets the pool do something on the loop's thread.
-    /// - Returns: `false`, and nothing is done, if the loop has ended.
+    /// Runs a closure on the loop's thread.
+    /// - Returns: `false`, and nothing runs, if the loop has ended.
     @discardableResult
     func post(_ body: @escaping @Sendable (CurlPool) -> Void) -> Bool { loop.post { body(self) } }
 
@@ -112,10 +110,9 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     private var isCurlDue: Bool { curlDue.map { $0 <= .now } ?? false }
 
-    /// The time since the pool was created.
     var time: Duration { ContinuousClock.now - start }
 
-    /// Ends transfers that are too slow or take too long, and look-ups that take too long.
+    /// Also ends look-ups that take too long.
     private func checkTimes() {
         let now = ContinuousClock.now
         guard now >= nextCheck else { return }
@@ -162,8 +159,8 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         transfer.throttle(isThrottled)
         if let handle = transfer.handle {
             if isThrottled, queue == .fast, transfer.isMultiplexed, transfer.canBeContinued {
-                // On a shared connection its bytes would keep arriving beside the urgent ones. A later request asks for
-                // the rest.
+                // On a shared connection, its bytes would keep arriving beside the urgent ones. A later request asks
+                // for the rest.
                 stop(transfer, .connectionLost.with(detail: "gave way to urgent work"))
             } else {
                 pause(transfer, handle, isThrottled)
@@ -191,12 +188,11 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     }
 }
 
-/// The beginning and the end of transfers.
 extension CurlPool {
     func send(_ transfer: CurlTransfer) {
         guard !transfer.isOver else { return }
         let request = transfer.request
-        // Refuses names and values that would break out of their line in the request.
+        // These names and values would break out of their line in the request.
         guard request.method.isHeaderName, request.headers.isWellFormed,
             request.proxyAuthorization?.isHeaderValue != false
         else {
@@ -220,7 +216,7 @@ extension CurlPool {
         else { return stop(transfer, .transport.with(detail: "libcurl refuses the transfer")) }
     }
 
-    /// Sets the options of one transfer. Returns `false` if libcurl refuses one.
+    /// Returns `false` if libcurl refuses an option.
     private func setUp(
         _ handle: UnsafeMutableRawPointer, for transfer: CurlTransfer, connectTimeout: Duration
     ) -> Bool {
@@ -261,7 +257,7 @@ extension CurlPool {
         }
     }
 
-    /// Gives libcurl the addresses that are known. libcurl asks for missing ones: see ``CurlTransfer/mayResolve()``.
+    /// libcurl asks for missing addresses: see ``CurlTransfer/mayResolve()``.
     private func addAddresses(to transfer: CurlTransfer) {
         for name in transfer.route.names {
             guard let addresses = transfer.addresses[name.host] ?? resolver.addresses(of: name.host) else { continue }
@@ -299,7 +295,7 @@ extension CurlPool {
 
     // MARK: Name look-ups
 
-    /// Starts to look up the names that libcurl needs; the transfer begins again when their addresses are known.
+    /// The transfer begins again when the addresses are known.
     private func lookUp(_ transfer: CurlTransfer) {
         guard transfer.beginLookup() else {
             return transfer.end(.failure(.hostNotFound.with(detail: "libcurl does not take the addresses")))
@@ -316,7 +312,7 @@ extension CurlPool {
         }
     }
 
-    /// Takes the result of a look-up. Returns `true` if all names are known and the transfer may begin.
+    /// Returns `true` if all names are known and the transfer may begin.
     private func lookedUp(_ transfer: CurlTransfer, _ name: String, _ answer: HostLookups.Answer) -> Bool {
         guard looking[ObjectIdentifier(transfer)] != nil, transfer.missingNames.first?.host == name else {
             return false
@@ -384,7 +380,6 @@ extension CurlPool {
         }
     }
 
-    /// Ends a transfer with an error, whether it runs, waits for a look-up or has not begun.
     func stop(_ transfer: CurlTransfer, _ error: DipperError) {
         let metrics = metrics(of: transfer)
         looking[ObjectIdentifier(transfer)] = nil

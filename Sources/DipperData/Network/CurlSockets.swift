@@ -1,21 +1,19 @@
 import CCurl
 import Foundation
 
-/// The open sockets of a pool. Only the loop's thread uses this object.
+/// The open sockets of a pool, for the loop's thread only.
 // libcurl's callbacks hold its address; the pool keeps it alive until libcurl has closed every socket.
 final class CurlSockets: @unchecked Sendable {
     private final class Socket {
-        /// The events of epoll(7) that libcurl waits for.
         var wanted: UInt32 = 0
-        /// The events that the loop waits for.
+        /// The events of epoll(7) that the loop waits for.
         var watched: UInt32 = 0
-        /// The ports of the connection; `nil` until a transfer has asked for its socket.
+        /// `nil` until a transfer has asked for its socket.
         var ports: Ports?
-        /// Whether the last answer was in HTTP/1.
         var speaksHTTP1 = false
         /// Whether the size of the receive buffer is fixed.
         var isLimited = false
-        /// The time at which a check first found its link down; `nil` while the link is up.
+        /// When a check first found its link down; `nil` while the link is up.
         var standsStillSince: ContinuousClock.Instant?
     }
 
@@ -23,7 +21,6 @@ final class CurlSockets: @unchecked Sendable {
     /// The events that the loop waits for on descriptors that libcurl has opened by itself.
     private var foreign: [Int32: UInt32] = [:]
     private var byPorts: [Ports: Int32] = [:]
-    /// The open sockets whose ports are not known yet.
     private var nameless: Set<Int32> = []
     /// The time that a link may be down before its connections are shut down.
     private static let patience = Duration.milliseconds(1_500)
@@ -44,7 +41,7 @@ final class CurlSockets: @unchecked Sendable {
 
     /// Notes the events that libcurl waits for. An idle connection continues to be watched, because the next transfer
     /// waits for the same events: that saves two calls of the kernel for each transfer.
-    /// - Returns: the events that the loop waits for now; `nil` if it can go on with them.
+    /// - Returns: the events that the loop waits for now; `nil` for no change.
     func wait(for events: UInt32, on socket: Int32) -> UInt32? {
         guard let state = open[socket] else {
             let old = foreign[socket] ?? 0
@@ -55,8 +52,8 @@ final class CurlSockets: @unchecked Sendable {
         return events == 0 || events == state.watched ? nil : exchange(&state.watched, with: events)
     }
 
-    /// Returns the events that the loop waits for on a connection that libcurl does not use now, and forgets them: the
-    /// server has closed it, or sends what is not read now. `nil` if libcurl uses it.
+    /// Returns the events that the loop waits for on a connection that libcurl does not use, and forgets them: the
+    /// server has closed it, or sends bytes that nobody reads now. `nil` if libcurl uses it.
     func idleEvents(of socket: Int32) -> UInt32? {
         guard let state = open[socket], state.wanted == 0 else { return nil }
         return exchange(&state.watched, with: 0)
@@ -68,11 +65,9 @@ final class CurlSockets: @unchecked Sendable {
     struct Ports: Hashable {
         let local: Int32
         let peer: Int32
-        /// The address of the peer as text.
         let address: String
     }
 
-    /// Returns the open socket of a connection.
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
@@ -88,18 +83,16 @@ final class CurlSockets: @unchecked Sendable {
         return socket
     }
 
-    /// Returns whether the last answer on the connection was in HTTP/1. On such a connection the server sends nothing
-    /// before the next request.
+    /// On such a connection the server sends nothing before the next request.
     func speaksHTTP1(_ socket: Int32) -> Bool { open[socket]?.speaksHTTP1 ?? false }
 
     func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
 
-    /// Returns whether bytes have arrived that have not been read.
     static func hasInput(_ socket: Int32) -> Bool {
         dipper_curl_has_input(socket) != 0
     }
 
-    /// Fixes the size of the receive buffer, so that the kernel does not enlarge it.
+    /// The kernel no longer enlarges a fixed buffer.
     func limit(_ socket: Int32, to size: Int) {
         guard open[socket] != nil else { return }
         var size = Int32(clamping: size)
@@ -119,18 +112,17 @@ final class CurlSockets: @unchecked Sendable {
         var nothing: Int32 = 0
         let length = socklen_t(MemoryLayout<Int32>.size)
         if setsockopt(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, &nothing, length) == 0 { return }
-        // Kernels before Linux 5.14 do not know SO_BUF_LOCK. There the buffer gets the largest size that the kernel
-        // allows.
+        // Kernels before Linux 5.14 do not know SO_BUF_LOCK: the buffer gets the largest size that the kernel allows.
         var size = Int32(ReceiveWindow.largest)
         setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, length)
     }
 
-    /// Returns the round trip that the kernel has measured, in seconds; `nil` before the first measurement.
+    /// In seconds; `nil` before the first measurement.
     static func roundTrip(_ socket: Int32) -> Double? {
         info(socket).flatMap { $0.tcpi_rtt > 0 ? Double($0.tcpi_rtt) * 1e-6 : nil }
     }
 
-    /// Returns about how many bytes the kernel lets the sender have in flight.
+    /// About how many bytes the kernel lets the sender have in flight.
     static func window(_ socket: Int32) -> Int? { info(socket).map { Int($0.tcpi_rcv_ssthresh) } }
 
     private static func info(_ socket: Int32) -> tcp_info? {
@@ -217,9 +209,9 @@ final class CurlSockets: @unchecked Sendable {
 /// link is free for urgent work. The size begins near what a usual path holds, and grows only while growth makes the
 /// transfer faster: where the window, not the link, is the limit. A value; the owner of the socket applies it.
 struct ReceiveWindow: Sendable {
-    /// The smallest size in bytes, as requested from the kernel, which adds about as many for its own bookkeeping.
+    /// In bytes, as requested from the kernel, which adds about as many for its own bookkeeping.
     static let smallest = 128 << 10
-    /// The largest size in bytes, as requested from the kernel.
+    /// In bytes, as requested from the kernel.
     static let largest = 16 << 20
 
     private(set) var size: Int
@@ -227,7 +219,6 @@ struct ReceiveWindow: Sendable {
     private var isProbing = false
     private var rateBefore = 0.0
     private var mark: (time: Double, bytes: Int)?
-    /// The time before which no growth is tried.
     private var restsUntil = 0.0
 
     /// The size that has proved useful, without a growth that is only being tried.
@@ -242,11 +233,11 @@ struct ReceiveWindow: Sendable {
         mark = nil
     }
 
-    /// Takes a measurement. Returns the new size if it changes.
+    /// Returns the new size if it changes.
     /// - Parameters:
     ///   - time: seconds since any fixed moment.
     ///   - bytes: the bytes received so far.
-    ///   - roundTrip: the round trip of the path without a queue, in seconds.
+    ///   - roundTrip: of the path without a queue, in seconds.
     ///   - window: the number of bytes that the kernel lets the sender have in flight.
     mutating func measure(
         time: Double, bytes: Int, roundTrip: Double, window: @autoclosure () -> Int
@@ -280,7 +271,7 @@ struct ReceiveWindow: Sendable {
         return size
     }
 
-    /// The share of the window that must be in use for the window to count as the limit.
+    /// The share of the window in use from which the window counts as the limit.
     private static let full = 0.9
     /// The factor in speed from which a larger window is kept.
     private static let worthwhile = 1.25
@@ -288,7 +279,7 @@ struct ReceiveWindow: Sendable {
     private static let rest = 5.0
 }
 
-/// The receive window of one slow transfer: small enough to free the link soon, large enough to fill it.
+/// Small enough to free the link soon, large enough to fill it.
 struct SlowFlow {
     private let socket: Int32
     private let host: String
@@ -333,10 +324,10 @@ struct SlowFlow {
     }
 }
 
-/// The properties of the path to a host that a pool has measured.
+/// A pool's measurements of the path to a host.
 struct NetworkPath: Sendable {
     /// The size of the receive buffer that proved useful, in bytes.
     var window: Int
-    /// The round trip without a queue, in seconds; `nil` if it has not been measured.
+    /// Without a queue, in seconds; `nil` if it has not been measured.
     var roundTrip: Double?
 }

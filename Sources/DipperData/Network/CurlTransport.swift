@@ -87,7 +87,7 @@ public final class CurlTransport: Transport {
 }
 
 enum CurlLibrary {
-    /// Sets up libcurl, once. libcurl requires this before any thread uses it.
+    /// libcurl requires this before any thread uses it.
     static let prepare: Void = {
         let result = curl_global_init(Int(CURL_GLOBAL_ALL))
         precondition(result == CURLE_OK, "libcurl cannot be set up")
@@ -165,15 +165,14 @@ public struct CurlConfiguration: Sendable {
     /// Creates a configuration with limits for the open web.
     public init() {}
 
-    /// Returns whether the client certificate is offered to the server of a request.
     func offersIdentity(to request: TransferRequest) -> Bool {
         if request.tls?.clientCertificate != nil { return false }
         guard let clientCertificateOrigins else { return request.isForOwnOrigin }
         return clientCertificateOrigins.contains { Redirect.isSameOrigin($0, request.url) }
     }
 
-    /// The proxy setting for libcurl. With an address policy, the proxies of the environment are not used: a proxy
-    /// could connect to addresses that the policy forbids.
+    /// With an address policy, the proxies of the environment are not used: they could connect to addresses that the
+    /// policy forbids.
     var proxySetting: String? { proxy ?? (addressPolicy.isAny ? nil : "") }
 }
 
@@ -182,10 +181,9 @@ extension CurlConfiguration: RedactedStringConvertible {
     public var description: String { "CurlConfiguration" }
 }
 
-/// The options that all transfers of a pool share, and libcurl's callbacks.
 enum CurlOptions {
-    /// Sets the options that all transfers share. Returns `false` if this libcurl does not know a required option: an
-    /// option that the caller asks for, such as a pinned key, must not be dropped silently.
+    /// Returns `false` if this libcurl does not know a required option: an option that the caller asks for, such as a
+    /// pinned key, must not be dropped silently.
     static func set(
         _ configuration: CurlConfiguration, sockets: CurlSockets, on handle: UnsafeMutableRawPointer
     ) -> Bool {
@@ -203,7 +201,7 @@ enum CurlOptions {
         set(CURLOPT_FOLLOWLOCATION, 0)
         set(CURLOPT_LOW_SPEED_LIMIT, max(0, configuration.lowSpeedLimit))
         set(CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.milliseconds / 1_000))
-        // HostResolver keeps the addresses; libcurl's own cache needs to hold them only while it connects.
+        // HostResolver keeps the addresses; libcurl needs them only while it connects.
         set(CURLOPT_DNS_CACHE_TIMEOUT, 5)
         // The empty list means every coding that this libcurl can decode.
         set(CURLOPT_ACCEPT_ENCODING, configuration.decodesContent ? "" : nil)
@@ -234,7 +232,7 @@ enum CurlOptions {
         return isSet
     }
 
-    /// Sets the client certificate and its key, or removes them from the handle if they are not to be offered.
+    /// Removes the certificate from the handle if it is not to be offered.
     static func setIdentity(
         _ configuration: CurlConfiguration, isOffered: Bool, on handle: UnsafeMutableRawPointer
     ) -> Bool {
@@ -248,8 +246,7 @@ enum CurlOptions {
         }
     }
 
-    /// Sets what holds for the origin of one transfer. Options that are not set here would keep these values, so the
-    /// handle must not be used for another transfer.
+    /// A handle keeps options that are not set again, so it must not be used for another origin.
     static func setTLS(_ tls: TLSAnswer, on handle: UnsafeMutableRawPointer) -> Bool {
         let blobs = [
             (CURLOPT_CAINFO_BLOB, tls.authorities), (CURLOPT_SSLCERT_BLOB, tls.clientCertificate),
@@ -269,12 +266,11 @@ enum CurlOptions {
         return isSet
     }
 
-    /// Returns public keys in libcurl's form; `nil` for none.
+    /// `nil` for none.
     private static func pins(_ keys: [String]) -> String? {
         keys.isEmpty ? nil : keys.map { "sha256//" + $0 }.joined(separator: ";")
     }
 
-    /// Sets the transfer that libcurl passes to the callbacks.
     static func setContext(_ context: UnsafeMutableRawPointer?, on handle: UnsafeMutableRawPointer) {
         let options = [
             CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA,
@@ -300,8 +296,7 @@ enum CurlOptions {
         return transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
     }
 
-    /// Refuses name resolution by libcurl, whose resolver thread it would wait for; the pool looks up the names
-    /// instead.
+    /// libcurl's resolver thread would be waited for, so the pool looks up the names instead.
     private static let mayResolve: curl_resolver_start_callback = { _, _, context in
         guard let transfer = CurlOptions.transfer(context) else { return 1 }
         return transfer.mayResolve() ? 0 : 1
@@ -322,7 +317,7 @@ enum CurlOptions {
         return close(socket)
     }
 
-    /// Tells the transfer that the connection is established, just before libcurl sends the request.
+    /// Called just before libcurl sends the request.
     private static let connected: curl_prereq_callback = { context, peer, _, peerPort, localPort in
         guard let transfer = CurlOptions.transfer(context), let peer,
             transfer.connected(from: .init(local: localPort, peer: peerPort, address: String(cString: peer)))

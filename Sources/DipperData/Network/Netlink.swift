@@ -4,7 +4,6 @@ import Foundation
 /// A failure to hear from the kernel about its network.
 struct NetlinkError: Error, CustomStringConvertible {
     let operation: String
-    /// A value of `errno`.
     let code: Int32
 
     init(_ operation: String, code: Int32 = errno) {
@@ -17,20 +16,19 @@ struct NetlinkError: Error, CustomStringConvertible {
 
 /// A socket that asks the kernel about links, addresses and routes (`rtnetlink(7)`). Needs no privilege.
 final class Netlink {
-    /// The groups that tell of changes of links, and of addresses, routes and rules of both families.
+    /// Changes of links, and of addresses, routes and rules of both families.
     static let changes = [
         RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
         RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,
     ].reduce(UInt32(0)) { $0 | 1 << ($1.rawValue - 1) }
 
-    /// The size of the buffer in bytes: the kernel answers in pieces of at most this size.
+    /// In bytes: the kernel answers in pieces of at most this size.
     private static let pieceSize = 32 << 10
 
     private let handle: OpaquePointer
     private let buffer: UnsafeMutableRawBufferPointer
     private var sequence: UInt32 = 0
 
-    /// Opens a socket.
     /// - Parameter groups: the multicast groups to receive changes from, as in `netlink(7)`; 0 for none.
     init(groups: UInt32 = 0) throws(NetlinkError) {
         guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue)) else {
@@ -55,7 +53,7 @@ final class Netlink {
 
     var descriptor: Int32 { mnl_socket_get_fd(handle) }
 
-    /// Takes the messages that have been received. Throws if no more will come.
+    /// Throws if no more messages will come.
     /// - Parameter take: called with each message's type and payload; with type 0 if messages were lost.
     func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) throws(NetlinkError) {
         var isLossy = false
@@ -71,7 +69,7 @@ final class Netlink {
             }
             switch errno {
             case EAGAIN:
-                // What was lost came after what has been taken.
+                // The lost messages came after those that have been taken.
                 if isLossy { loss() }
                 return
             case EINTR: continue
@@ -84,11 +82,11 @@ final class Netlink {
 
     /// Asks the kernel.
     /// - Parameters:
-    ///   - header: what follows the header of netlink, such as `rtmsg`.
+    ///   - header: follows the header of netlink, such as `rtmsg`.
     ///   - flags: 0 to ask for one thing, `NLM_F_DUMP` to ask for all.
-    ///   - attributes: what is asked for, by the attributes' types.
+    ///   - attributes: by their types.
     ///   - take: called with the payload of each message of the answer, which is valid only during the call.
-    /// - Returns: 0, or the error with which the kernel answers, a value of `errno`.
+    /// - Returns: 0, or the `errno` with which the kernel answers.
     func ask<Header: BitwiseCopyable>(
         _ type: Int, _ header: Header, flags: Int32 = 0, _ attributes: [(type: Int, value: [UInt8])] = [],
         take: (UnsafeRawBufferPointer) -> Void
@@ -114,7 +112,6 @@ final class Netlink {
         }
     }
 
-    /// Reads a piece of an answer.
     /// - Returns: the result, if the answer ends in this piece.
     private static func read(
         _ piece: UnsafeRawBufferPointer, _ sequence: UInt32, isDump: Bool, _ take: (UnsafeRawBufferPointer) -> Void
@@ -134,7 +131,7 @@ final class Netlink {
         return result
     }
 
-    /// Calls a closure with the header and the payload of each message, until it returns `false`.
+    /// Calls a closure with each message, until it returns `false`.
     private static func forEach(
         in piece: UnsafeRawBufferPointer, _ body: (nlmsghdr, UnsafeRawBufferPointer) -> Bool
     ) {
@@ -180,20 +177,20 @@ struct NetlinkAttributes: Sequence, IteratorProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Returns the value at the start; `nil` if there are too few bytes.
+    /// `nil` if there are too few bytes.
     func structure<Value: BitwiseCopyable>(_ type: Value.Type) -> Value? {
         count >= MemoryLayout<Value>.size ? loadUnaligned(as: type) : nil
     }
 
-    /// The text up to a zero byte, or to the end.
+    /// Up to a zero byte, or to the end.
     var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
 }
 
-/// The decision whether a host can be reached: the kernel's, for an address.
+/// Whether a host can be reached, which the kernel decides for an address.
 extension Netlink {
     private enum Way {
         case open
-        /// There is no route, or none over a link that is up.
+        /// No route, or none over a link that is up.
         case none
         /// A route says that packets are to be refused.
         case refused
@@ -249,7 +246,7 @@ extension Netlink {
         guard let route else { return .none }
         // This machine; or an address that no host has, for which the network is not to blame.
         if route.type != RTN_UNICAST { return .open }
-        // Packets need an address of this machine, which to other machines is not one of the link alone.
+        // Other machines cannot answer to an address that is valid on the link alone.
         guard let link = route.link, let source = route.source,
             address.family == .v4 || address.isLinkLocal || !source.isLinkLocal
         else { return .none }
@@ -267,7 +264,7 @@ extension Netlink {
         return isUp
     }
 
-    /// Whether a link is switched on, has a carrier, and may be used already, for example after 802.1X.
+    /// Switched on, with a carrier, and free to be used, for example after 802.1X.
     private static func isUp(_ flags: UInt32) -> Bool {
         let needed = UInt32(IFF_UP.rawValue | IFF_LOWER_UP.rawValue)
         return flags & needed == needed && flags & UInt32(IFF_DORMANT.rawValue) == 0
@@ -302,8 +299,8 @@ extension Netlink {
         return isFound
     }
 
-    /// Returns the links that are up and lead to other machines: not this one's loopback, and no bridge to which only
-    /// its containers and virtual machines are connected.
+    /// Links that are up and lead to other machines: not the loopback, and no bridge to which only this machine's
+    /// containers and virtual machines are connected.
     private func linksToOthers() throws(NetlinkError) -> Set<UInt32> {
         var bridges: Set<UInt32> = []
         var links: Set<UInt32> = []

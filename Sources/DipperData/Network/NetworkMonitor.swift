@@ -80,17 +80,16 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     private struct State {
         var observers = Observers()
-        /// The number of watches that hear of changes.
+        /// Watches that hear of changes.
         var watches = 0
-        /// The number of watches that have heard of a change and wait for more.
+        /// Watches that have heard of a change and wait for more.
         var unsettled = 0
-        /// The answers since the last change and their times, because the same hosts are asked about again and again.
+        /// The answers since the last change, because the same hosts are asked about again and again.
         var answers: [HostTarget: (canReach: Bool, time: ContinuousClock.Instant)] = [:]
         /// The meaning of hosts, and when it was looked up.
         var targets: [String: (target: HostTarget, time: ContinuousClock.Instant)] = [:]
-        /// The number of observations that hear of no change. Nobody may then wait for one.
+        /// Observations that hear of no change, so that nobody may wait for one.
         var deaf = 0
-        /// The number of changes.
         var round = 0
         var conditions = NetworkConditions()
         var hasWarned = false
@@ -99,7 +98,7 @@ public final class NetlinkMonitor: NetworkMonitor {
     private let logger: Logger
     private let hosts = HostsReader(path: "/etc/hosts")
     private let state = Mutex(State())
-    /// The socket for questions; `nil` until the first.
+    /// `nil` until the first question.
     private let netlink = Mutex<Netlink?>(nil)
 
     /// Creates a monitor.
@@ -122,7 +121,7 @@ public final class NetlinkMonitor: NetworkMonitor {
         if isDeaf { return true }
         if let known { return known }
         let answer = ask { netlink throws(NetlinkError) in try netlink.canReach(target) }
-        // A question that the kernel does not answer takes its time, and is not asked again soon.
+        // A question that the kernel does not answer takes long, and is not asked again soon.
         let moment = answer == nil ? ContinuousClock.now + .seconds(60) : now
         state.withLock { state in
             guard state.round == round else { return }
@@ -143,12 +142,12 @@ public final class NetlinkMonitor: NetworkMonitor {
         return target
     }
 
-    /// The time after which the hosts file, and the kernel, are asked again.
+    /// How long an answer of the kernel or of the hosts file holds.
     private static let life = Duration.seconds(1)
-    /// The time for which an answer of the kernel holds while a change may have come that has not been heard.
+    /// How long an answer of the kernel holds while a change may have come that has not been heard.
     private static let shortLife = Duration.milliseconds(10)
 
-    /// Returns what the kernel answers; `nil` if it reports nothing.
+    /// `nil` if the kernel reports nothing.
     private func ask(_ question: (Netlink) throws(NetlinkError) -> Bool) -> Bool? {
         let result = netlink.withLock { netlink -> Result<Bool, NetlinkError> in
             do throws(NetlinkError) {
@@ -192,7 +191,7 @@ public final class NetlinkMonitor: NetworkMonitor {
     // MARK: Observation
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        // The program's closure may take its time.
+        // The program's closure may be slow.
         let queue = DispatchQueue(label: "dipper.observe")
         let loop = EventLoop.forObservers
         return observe(on: loop, onChange) { queue.async(execute: onChange) }
@@ -215,8 +214,7 @@ public final class NetlinkMonitor: NetworkMonitor {
         }
     }
 
-    /// Begins to watch.
-    /// - Returns: a closure that ends it.
+    /// - Returns: a closure that ends the watch.
     private func watch(on loop: EventLoop?, _ onNews: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         do throws(NetlinkError) {
             guard let loop else { throw NetlinkError("epoll") }
@@ -246,11 +244,10 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 }
 
-/// A socket on a loop that hears of changes of the kernel's links, addresses, routes and rules.
+/// Hears of changes of the kernel's links, addresses, routes and rules, on a loop.
 // Used on the thread of the loop only, and after the loop has ended by its last owner.
 private final class NetlinkWatch: LoopClient, @unchecked Sendable {
-    /// The time from the first change to the call that tells of it. Changes come in bursts: plugging in a cable causes
-    /// a dozen.
+    /// From the first change to the call that tells of it. Changes come in bursts: plugging in a cable causes a dozen.
     private static let settling = Duration.milliseconds(20)
     /// The shortest time from one call to the next.
     private static let spacing = Duration.milliseconds(100)
@@ -260,10 +257,9 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     private let onNews: @Sendable () -> Void
     private var socket: Netlink?
     private var news = NetlinkNews()
-    /// Whether the socket has failed.
     private var isBroken = false
     private var client: UInt32 = 0
-    /// The time of the next call; `nil` if nothing has changed.
+    /// When to call next; `nil` if nothing has changed.
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
 
@@ -319,22 +315,22 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     }
 }
 
-/// The news among what the kernel tells. It repeats itself: each advertisement of a router renews addresses and routes.
+/// The news among the kernel's messages. The kernel repeats itself: each advertisement of a router renews addresses and
+/// routes.
 struct NetlinkNews {
     /// The contents of the last message about each link, address and route.
     private var said: [Int: Int] = [:]
 
-    /// Takes a message.
-    /// - Returns: whether it says something new that decides what can be reached.
+    /// - Returns: whether the message says something new that decides what can be reached.
     mutating func take(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
         guard let (about, content) = Self.read(type, payload) else {
-            // Something is gone, or unknown.
+            // A link, address or route is gone, or the message is of an unknown type.
             said = [:]
             return true
         }
         if said.count > 4_096 { said = [:] }
         let isNews = said.updateValue(content, forKey: about) != content
-        // With a link the kernel drops routes without a word, so what was said of them no longer counts.
+        // With a link the kernel drops routes without a word, so earlier messages about them no longer count.
         if isNews, type == RTM_NEWLINK { said = [about: content] }
         return isNews
     }
@@ -352,7 +348,7 @@ struct NetlinkNews {
             let content = attributes(payload, after: ifaddrmsg.self) { $0 != Int(IFA_CACHEINFO) }
             return (hash([type, Int(header.ifa_index), about]), hash([Int(header.ifa_flags), content]))
         case RTM_NEWROUTE:
-            // Only routes of IPv6 are repeated. A route that takes the place of another is told without the end of that.
+            // Only routes of IPv6 are repeated. A route that replaces another is told without the end of that one.
             guard let header = payload.structure(rtmsg.self), Int32(header.rtm_family) == AF_INET6 else { return nil }
             let names = [RTA_DST, RTA_SRC, RTA_TABLE, RTA_PRIORITY].map { Int($0.rawValue) }
             let volatile = [Int(RTA_CACHEINFO.rawValue), Int(RTA_EXPIRES.rawValue)]
