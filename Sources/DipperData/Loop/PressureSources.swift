@@ -5,9 +5,8 @@ import ProcessShims
 /// The kernel's sources on memory pressure: descriptors to wait for, and files to read regularly where there is no
 /// descriptor.
 ///
-/// - Pressure files of the process's group and of the machine (Documentation/accounting/psi.rst). They wake one who has
-///   written a trigger into them. Where a trigger is not allowed, the times in them are read every few
-///   seconds.
+/// - Pressure files of the process's group and of the machine (Documentation/accounting/psi.rst). They wake a thread
+///   that has written a trigger into them. Where a trigger is not allowed, their times are read every few seconds.
 /// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst), of the process's group and the groups
 ///   around it. It changes when a limit is reached.
 /// - `memory.pressure_level` of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst, section 11). It requires
@@ -34,16 +33,15 @@ final class PressureSources {
 
     let groups: ControlGroups
     private var sources: [Source] = []
-    /// The descriptors of sources that report nothing more. Closing one may take its time.
+    /// Descriptors of sources that report nothing more. Closing one may be slow.
     private var spent: [Int32] = []
     private var times: [Times] = []
     private let timing: PressureTiming
     private var looked: Duration
 
-    /// Opens the sources.
     /// - Parameters:
     ///   - root: the folder of `/proc` and `/sys`, for tests.
-    ///   - now: the current time, on the clock of the times given later.
+    ///   - now: on the clock of the times given later.
     init(root: String, _ timing: PressureTiming, now: Duration) {
         self.timing = timing
         looked = now
@@ -64,7 +62,6 @@ final class PressureSources {
     /// because the kernel reports only that the limit is reached, which is late.
     var period: Duration? { times.isEmpty && groups.limit == nil ? nil : timing.period }
 
-    /// A descriptor to wait for.
     struct Watched {
         let descriptor: Int32
         /// The events of epoll(7).
@@ -73,7 +70,6 @@ final class PressureSources {
         let rests: Bool
     }
 
-    /// The descriptors to wait for.
     var watched: [Watched] {
         sources.map { source in
             switch source.kind {
@@ -124,7 +120,7 @@ final class PressureSources {
         for (level, sign) in [("medium", PressureSign.pressed), ("critical", .critical)] where !groups.isEmpty {
             let counter = eventfd(0, Int32(EFD_CLOEXEC) | Int32(EFD_NONBLOCK))
             guard counter >= 0 else { continue }
-            // With "local" a group reports its own pressure only: that of other groups within it does not concern this
+            // With "local" a group reports its own pressure only: that of groups within it does not concern this
             // process.
             if groups.filter({ Self.register(counter, "\(level),local", $0) }).isEmpty {
                 close(counter)
@@ -145,7 +141,7 @@ final class PressureSources {
         return isOfKernel(control) && text.withUnsafeBytes { write(control, $0.baseAddress, $0.count) } == text.count
     }
 
-    /// Returns whether a file belongs to the kernel: files that it makes as they are read have no size.
+    /// Files that the kernel makes as they are read have no size.
     private static func isOfKernel(_ descriptor: Int32) -> Bool {
         var status = stat()
         return fstat(descriptor, &status) == 0 && status.st_size == 0
@@ -157,7 +153,7 @@ final class PressureSources {
 
     // MARK: Signs
 
-    /// Returns the sign of a descriptor that is ready; `nil` if it will report nothing more.
+    /// `nil` if the descriptor will report nothing more.
     func sign(of descriptor: Int32, _ events: UInt32) -> PressureSign? {
         guard let index = sources.firstIndex(where: { $0.descriptor == descriptor }) else { return nil }
         let sign = hear(index, events)
@@ -165,7 +161,7 @@ final class PressureSources {
         return sign
     }
 
-    /// Returns the sign of a source; `nil` if the source will report nothing more.
+    /// `nil` if the source will report nothing more.
     private func hear(_ index: Int, _ found: UInt32) -> PressureSign? {
         let source = sources[index]
         switch source.kind {
@@ -184,7 +180,6 @@ final class PressureSources {
         }
     }
 
-    /// Returns the signs in the times that are read regularly, if that is due.
     func signsOfTimes(at now: Duration) -> [PressureSign] {
         guard !times.isEmpty, now - looked >= timing.period / 2 else { return [] }
         defer { looked = now }
@@ -201,23 +196,22 @@ final class PressureSources {
     }
 }
 
-/// The control groups that limit this process's memory: its own group and those around it.
+/// The control groups that limit this process's memory: its own group and those around it, whose limits apply to all
+/// groups within them.
 ///
-/// The type supports both versions, also side by side: version 2 (Linux, Documentation/admin-guide/cgroup-v2.rst) and
-/// the memory controller of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst). A group's limit applies to all
-/// groups within it.
+/// Both versions are supported, also side by side: version 2 (Linux, Documentation/admin-guide/cgroup-v2.rst) and the
+/// memory controller of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst).
 struct ControlGroups: Sendable, Equatable {
     enum Version: Sendable {
         case one, two
     }
 
-    /// A control group and its folder.
     struct Group: Sendable, Equatable {
         let version: Version
         let folder: String
 
-        /// The most memory the group may use, in bytes; `nil` for no limit. `memory.high` counts as a limit, because
-        /// from there on the kernel reclaims memory, so that a program does not stay above it for long.
+        /// In bytes; `nil` for no limit. `memory.high` counts as a limit, because from there on the kernel reclaims
+        /// memory, so that a program does not stay above it for long.
         var limit: Int? {
             switch version {
             case .two: [bytes("memory.max"), bytes("memory.high")].compactMap { $0 }.min()
@@ -239,22 +233,20 @@ struct ControlGroups: Sendable, Equatable {
             }
         }
 
-        /// Returns the number of bytes in a file; `nil` for the largest numbers, which mean that there is no limit.
+        /// The largest numbers mean that there is no limit.
         private func bytes(_ name: String) -> Int? {
             KernelText.number(KernelText.read("\(folder)/\(name)")).flatMap { $0 < 1 << 60 ? $0 : nil }
         }
     }
 
-    /// The groups of version 2, from the innermost to the outermost.
+    // The groups of each version, from the innermost to the outermost.
     var two: [Group] = []
-    /// The groups of version 1, from the innermost to the outermost.
     var one: [Group] = []
 
     var all: [Group] { two + one }
 
     init() {}
 
-    /// Finds the groups of this process.
     /// - Parameter root: the folder of `/proc` and `/sys`, for tests.
     init(root: String) {
         let unified =
@@ -287,10 +279,10 @@ struct ControlGroups: Sendable, Equatable {
 
     private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    /// The lowest limit of all groups, in bytes.
+    /// In bytes.
     var limit: Int? { all.compactMap(\.limit).min() }
 
-    /// Returns the largest share of a group's limit that is in use, from 0 to 1 and beyond; `nil` if there is no limit.
+    /// The largest share of a group's limit that is in use, from 0 to 1 and beyond; `nil` if there is no limit.
     /// - Parameter machine: the machine's memory in bytes; limits that are not below it are ignored.
     func use(limitsBelow machine: Int) -> Double? {
         all.compactMap { group in
@@ -308,7 +300,6 @@ struct ControlGroups: Sendable, Equatable {
     }
 }
 
-/// The memory that this process may use.
 enum MemoryLimit {
     /// The machine's memory in bytes, or the lowest limit of a control group if that is less.
     static var available: Int { available(root: "") }
@@ -321,7 +312,7 @@ enum MemoryLimit {
 
 /// The small files of `/proc` and `/sys`. Contents that do not have the expected form count as missing.
 enum KernelText {
-    /// The most bytes that are read: more than any of these files has.
+    /// More bytes than any of these files has.
     private static let limit = 64 << 10
 
     static func read(_ path: String) -> String? {
@@ -331,7 +322,7 @@ enum KernelText {
         return read(descriptor)
     }
 
-    /// Reads a file from its beginning. Reading it also makes `poll` wait for the next change.
+    /// Reading from the beginning also makes `poll` wait for the next change.
     static func read(_ descriptor: Int32) -> String? {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 4096)
@@ -345,12 +336,12 @@ enum KernelText {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Returns the number that a text holds; `nil` for `max` and for anything else that is not a number.
+    /// `nil` for `max` and for anything else that is not a number.
     static func number(_ text: String?) -> Int? {
         text.flatMap { Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) }.flatMap { $0 >= 0 ? $0 : nil }
     }
 
-    /// Returns the number after a name that begins a line: `name 12` or `Name:  12 kB`.
+    /// The number after a name that begins a line: `name 12` or `Name:  12 kB`.
     static func number(_ name: String, in text: String) -> Int? {
         for line in text.split(separator: "\n") {
             let parts = line.split(whereSeparator: { $0 == " " || $0 == "\t" || $0 == ":" })

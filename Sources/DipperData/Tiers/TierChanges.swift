@@ -10,7 +10,7 @@ struct TierChanges: Sendable {
         case store(Data, until: Date?)
         case remove
 
-        /// The size of the record, in bytes; for an empty record 1, so that it counts as a record.
+        /// In bytes; for an empty record 1, so that it counts as a record.
         fileprivate var size: Int { if case .store(let record, _) = self { max(1, record.count) } else { 0 } }
     }
 
@@ -32,16 +32,14 @@ struct TierChanges: Sendable {
     var isEmpty: Bool { waiting.isEmpty && running.isEmpty }
     var isRunning: Bool { !running.isEmpty }
 
-    /// The change that a name will have seen in the end; `nil` if there is none.
+    /// The last change that a name will have seen; `nil` if there is none.
     subscript(name: String) -> Change? { waiting[name] ?? running[name] }
 
-    /// Whether ``next()`` may have a change to begin.
     var mayBegin: Bool { running.count < Self.mostRunning && !waiting.isEmpty }
 
-    /// The number of names whose changes wait.
     var count: Int { waiting.count }
 
-    /// Adds a change. A record for which there is no room is not stored.
+    /// A record for which there is no room is not stored.
     /// - Returns: the changes that are dropped, to be released without a lock.
     mutating func add(_ change: Change, to name: String) -> [Change] {
         let replaced = waiting.removeValue(forKey: name)
@@ -54,7 +52,7 @@ struct TierChanges: Sendable {
         return dropped
     }
 
-    /// Begins the next change; `nil` if none may begin now.
+    /// `nil` if no change may begin now.
     mutating func next() -> (name: String, change: Change)? {
         guard running.count < Self.mostRunning else { return nil }
         while let index = order.firstIndex(where: { running[$0] == nil }) {
@@ -67,7 +65,6 @@ struct TierChanges: Sendable {
         return nil
     }
 
-    /// Ends a change that has begun.
     /// - Parameter isLost: whether the tier has not carried it out. A removal is then tried again, unless another
     ///   change of the name waits; a record is given up.
     /// - Returns: the change, to be released without a lock.
@@ -81,7 +78,6 @@ struct TierChanges: Sendable {
         return change
     }
 
-    /// Drops the records that wait.
     /// - Returns: the changes that are dropped, to be released without a lock.
     mutating func dropRecords() -> [Change] {
         let dropped = waiting.filter { $0.value.size > 0 }
@@ -93,7 +89,6 @@ struct TierChanges: Sendable {
         return Array(dropped.values)
     }
 
-    /// Drops everything that waits.
     /// - Returns: the changes that are dropped, to be released without a lock.
     mutating func dropAll() -> [Change] {
         let dropped = Array(waiting.values)

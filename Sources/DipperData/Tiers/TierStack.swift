@@ -18,9 +18,8 @@ final class TierStack: Sendable {
         var waitingLimit = 16 << 20
         /// The largest number of names that wait to be removed from one tier.
         var removalLimit = 65_536
-        /// The number of look-ups that are under way at a time.
+        /// The number of look-ups under way at a time.
         var mostLookUps = 32
-        /// The form of the records.
         var format = RecordFormat()
     }
 
@@ -29,12 +28,11 @@ final class TierStack: Sendable {
     private struct Member {
         var health = TierHealth()
         var changes: TierChanges
-        /// The time before which records count as absent, in seconds since 1970.
+        /// In seconds since 1970: records from before that time count as absent.
         var hiddenBefore: TimeInterval
-        /// The wait for the end of its rest.
         var rest: Task<Void, any Error>?
 
-        /// Whether nothing is left to do for now. What waits while the tier rests has to wait.
+        /// Whether nothing is left to do for now: changes wait while the tier rests.
         var isSettled: Bool { changes.isEmpty || (!changes.isRunning && health.restsUntil != nil) }
     }
 
@@ -76,7 +74,7 @@ final class TierStack: Sendable {
 
     // MARK: Looking up
 
-    /// Runs work that looks up records. A limited number is under way at a time; urgent work begins first.
+    /// Runs a limited number of look-ups at a time; urgent ones begin first.
     func run(isUrgent: Bool, _ work: @escaping @Sendable () async -> Void) {
         let begins = state.withLock { state in
             if state.lookUps < options.mostLookUps {
@@ -103,7 +101,6 @@ final class TierStack: Sendable {
         }
     }
 
-    /// Returns the record of a key from the first tier that has one.
     func record(of key: CacheKey) async -> EntryRecord? {
         let name = KeyDigest.sha256(key)
         let begun = StoreHistory.now
@@ -151,7 +148,7 @@ final class TierStack: Sendable {
 
     // MARK: Changing
 
-    /// Stores a record in every tier, in the background.
+    /// In every tier, in the background.
     /// - Parameter claim: the right of work that began earlier to keep its result.
     func store(_ record: EntryRecord, claim: Claim?) {
         guard record.value.data.count <= options.recordLimit else { return }
@@ -165,8 +162,7 @@ final class TierStack: Sendable {
             permit: Permit(record.value.info, claim))
     }
 
-    /// Removes the record of a key from every tier, in the background. This process no longer finds it when this
-    /// method returns.
+    /// In every tier, in the background. This process no longer finds the record when this method returns.
     func remove(_ key: CacheKey) { change(.remove, KeyDigest.sha256(key)) }
 
     /// Makes this process ignore the records that were stored so far. Other processes go on using them.
@@ -199,7 +195,6 @@ final class TierStack: Sendable {
         }
     }
 
-    /// Begins the changes that may begin.
     private func carryOut(_ number: Int) {
         let moment = time.now()
         while let (name, change) = state.withLock({ state -> (String, TierChanges.Change)? in
@@ -295,13 +290,12 @@ struct TierHealth: Sendable {
 
     private var failures = 0
     private var rest = Duration.zero
-    /// The end of the rest; `nil` while the tier works.
+    /// `nil` while the tier works.
     private(set) var restsUntil: Duration?
-    /// Whether the one operation is under way that finds out whether the tier works again.
+    /// Whether an operation is under way that finds out whether the tier works again.
     private var isTrying = false
 
-    /// Returns whether an operation may begin. After a rest one operation tries the tier, and the others wait for its
-    /// outcome.
+    /// After a rest one operation tries the tier, and the others wait for its outcome.
     mutating func admits(at now: Duration) -> Bool {
         guard let restsUntil else { return true }
         guard now >= restsUntil, !isTrying else { return false }
@@ -330,15 +324,13 @@ struct TierHealth: Sendable {
     }
 }
 
-/// The outcome of an operation that has a time limit: its result, or the end of the time.
-///
-/// Unlike a task group, it does not wait for an operation that ignores its cancellation.
+/// The result of an operation with a time limit. Unlike a task group, it does not wait for an operation that ignores
+/// its cancellation.
 struct TimeLimit: Sendable {
     let duration: Duration
     let time: TimeSource
 
-    /// Runs an operation in a task of its own, and returns its result. When the time has passed, cancels the task and
-    /// returns ``DipperError/timedOut``.
+    /// When the time has passed, cancels the operation's task and returns ``DipperError/timedOut``.
     func run<Value: Sendable>(
         _ operation: @escaping @Sendable () async throws -> Value
     ) async -> Result<Value, any Error> {
@@ -362,7 +354,6 @@ struct TimeLimit: Sendable {
         return result
     }
 
-    /// The first of several results.
     private final class Outcome<Value: Sendable>: Sendable {
         private enum State {
             case open
@@ -386,7 +377,7 @@ struct TimeLimit: Sendable {
             continuation?.resume(returning: result)
         }
 
-        /// The first result. May be awaited once.
+        /// May be awaited once.
         var value: Result<Value, any Error> {
             get async {
                 await withCheckedContinuation { continuation in
