@@ -3,14 +3,13 @@ import Foundation
 /// The marker file that identifies a folder of Dipper's: `dipper-cache`, one line with its name and the number of the
 /// folder's format.
 ///
-/// The marker is the first file that the cache creates in a folder, and the cache creates it only in an empty folder.
-/// The cache refuses a folder without a marker, with a marker of another format, or of another user, and changes
-/// nothing there.
+/// The marker is the first file that the cache creates in a folder, and the cache creates it only in an empty folder. A
+/// folder without a marker, with a marker of another format, or of another user is refused and not changed.
 enum CacheFolder {
     static let format = 4
     static let markerName = "dipper-cache"
 
-    /// Opens the folder. Creates the folder if it is missing, and marks it if it is empty.
+    /// Creates the folder if it is missing, and marks it if it is empty.
     /// - Throws: `FolderRefusal` or `FileError`.
     static func open(_ path: String) throws -> Folder {
         try make(path)
@@ -51,7 +50,6 @@ enum CacheFolder {
         return markerText.starts(with: bytes[..<size]) || bytes.allSatisfy { $0 == 0 }
     }
 
-    /// Returns whether the folder has the marker of this format.
     /// - Throws: `FolderRefusal` if the marker is not Dipper's or names another format, or `FileError`.
     private static func isMarked(_ folder: Folder) throws -> Bool {
         // mutant FolderSafety: `return false }` => `return true }`
@@ -69,7 +67,7 @@ enum CacheFolder {
         return true
     }
 
-    /// Creates the folder and its missing parents so that they survive a power cut.
+    /// The folder and its missing parents survive a power cut.
     private static func make(_ path: String) throws(FileError) {
         if mkdir(path, 0o700) != 0 {
             if errno == EEXIST { return }
@@ -84,7 +82,6 @@ enum CacheFolder {
     }
 }
 
-/// The error thrown if the cache refuses a folder, with the reason.
 struct FolderRefusal: Error, Hashable, CustomStringConvertible {
     enum Reason: Hashable {
         case notEmpty

@@ -48,23 +48,21 @@ public protocol RecordCodec: Sendable {
 }
 
 /// The form in which entries are written to disk: the built-in format, a compression of bodies, and a codec around it.
-///
 /// Records that no codec has encoded are read whatever the format is.
 struct RecordFormat: Sendable {
     var compression = StorageCompression.off
     var codec: (any RecordCodec)?
 
-    /// The result of reading a whole record.
     enum Reading {
         case record(EntryRecord)
-        /// A sound record with its key, which needs another codec, or which the codec does not decode. The error is
-        /// that of the codec; `nil` if it has not been asked.
+        /// A sound record with its key, which needs another codec, or which the codec does not decode. The error is the
+        /// codec's; `nil` if it has not been asked.
         case unreadable(CacheKey, DipperError?)
         case damaged
 
         var record: EntryRecord? { if case .record(let record) = self { record } else { nil } }
 
-        /// The key of the record; `nil` if it is damaged.
+        /// `nil` if the record is damaged.
         var key: CacheKey? {
             switch self {
             case .record(let record): record.key
@@ -74,7 +72,7 @@ struct RecordFormat: Sendable {
         }
     }
 
-    /// Returns a record in two parts, which are stored one after the other.
+    /// Returns two parts, which are stored one after the other.
     /// - Throws: the error of the codec.
     func encode(_ record: EntryRecord) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
         let (body, trailer) = record.encoded(compression)
@@ -131,7 +129,7 @@ struct RecordFormat: Sendable {
         return .record(record)
     }
 
-    /// Returns the number that stands for a codec in the label of a record: XXH3-64 of its identifier.
+    /// XXH3-64 of the codec's identifier, which stands for the codec in the label of a record.
     private static func number(of codec: any RecordCodec) -> UInt64 {
         Array(codec.identifier.utf8).withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
     }

@@ -10,15 +10,15 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// Returns the memory that the entry takes, in bytes: data, key and header fields, and an estimate for the storage
-    /// around them.
+    /// An estimate of the memory that the entry takes, in bytes: data, key and header fields, and the storage around
+    /// them.
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
 /// The metadata of an entry. A reference type, so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
-    /// The URL from which the bytes were fetched, after all redirects, without user and fragment; `provider:` for the
-    /// bytes of a provider. Empty for entries that the caller added under a key.
+    /// After all redirects, without user and fragment; `provider:` for the bytes of a provider. Empty for entries that
+    /// the caller added under a key.
     let url: String
     package let status: Int
     package let headers: HTTPHeaders
@@ -73,24 +73,23 @@ package final class EntryInfo: Sendable {
     /// The estimated storage of two texts in an array, with the blocks that contain them, in bytes.
     private static let fieldCost = 96
 
-    /// Returns an estimate of the memory that the metadata and the key take, in bytes.
+    /// An estimate, in bytes.
     func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
 
-    /// Returns a copy of the metadata with other header fields and another family.
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
         EntryInfo(
             url: url, status: status, headers: headers, stored: stored, freshness: freshness, variant: variant,
             family: family, isStandIn: isStandIn, begun: begun)
     }
 
-    /// Returns whether freshness limit, variant and header fields are the same, apart from `Date` and `Age`.
+    /// Whether freshness limit, variant and header fields are the same, apart from `Date` and `Age`.
     func saysTheSame(as other: EntryInfo) -> Bool {
         let isMoment: (HTTPHeaders.Field) -> Bool = { ["date", "age"].contains($0.name.lowercased()) }
         return freshness.until == other.freshness.until && variant == other.variant
             && headers.fields.filter { !isMoment($0) } == other.headers.fields.filter { !isMoment($0) }
     }
 
-    /// Returns whether this is an answer to a request with these header fields.
+    /// Whether this is an answer to a request with these header fields.
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 
     /// The URL that the answer came from; `nil` for what came from elsewhere.
