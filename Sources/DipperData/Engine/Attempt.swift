@@ -4,12 +4,9 @@ import Synchronization
 /// The requests that one source takes, from the first one to the answer that counts. A value that sends nothing.
 struct Attempt: Sendable {
     enum Step: Sendable {
-        /// This answer counts.
         case answer(TransferResponse)
-        /// The stored answer is still valid.
         case notModified(TransferResponse)
         case again
-        /// Follow the redirect, unless the caller's handler objects.
         case redirect(to: URL, TransferResponse)
         /// The server demands other credentials, or the proxy if the status is 407.
         case challenge(String, TransferResponse)
@@ -35,12 +32,9 @@ struct Attempt: Sendable {
     private let maximumRedirects: Int
     private(set) var chain = RedirectChain()
     var redirects: Int { chain.hops.count }
-    /// The stored answer that the request asks to confirm.
     private(set) var stored: StoredData?
-    /// The partial body that the request continues.
     private(set) var partial: PartialBody?
     private var continuations = 0
-    /// An attempt answers one challenge of the server.
     private var hasAnsweredChallenge = false
     private var isAnonymous = false
     var authorization: String?
@@ -103,7 +97,6 @@ struct Attempt: Sendable {
     /// `nil` after a redirect to another URL, where a validator means nothing (RFC 9110, section 8.8.1).
     private var asked: StoredData? { stored.flatMap { $0.info.url == url.withoutFragment ? $0 : nil } }
 
-    /// `nil` after a redirect to another URL.
     private var continued: PartialBody? { partial.flatMap { $0.url == url.withoutFragment ? $0 : nil } }
 
     /// Credentials are not sent to another origin.
@@ -181,7 +174,6 @@ struct Attempt: Sendable {
         return PartialBody(response, of: url.withoutFragment) ?? partial
     }
 
-    /// Returns the request that follows a redirect.
     func redirected(to target: URL) -> TransferRequest {
         var next = request
         next.headers = Redirect.headers(next.headers, from: sentURL, to: target, sensitive: hooks.sensitiveNames)
@@ -191,8 +183,7 @@ struct Attempt: Sendable {
     }
 
     /// - Parameter proposed: the result of ``redirected(to:)``. Fields in which `next` differs from it are the
-    ///   handler's own; all others are dropped if the redirect leads to another origin, even if the handler alone has
-    ///   led there.
+    ///   handler's own; all others are dropped if the redirect leads to another origin.
     mutating func follow(_ next: TransferRequest, proposed: TransferRequest, after hop: RedirectChain.Hop) {
         chain.append(hop, from: sentURL, to: next.url)
         headers = Redirect.headers(headers, from: sentURL, to: next.url, sensitive: hooks.sensitiveNames)
@@ -203,7 +194,6 @@ struct Attempt: Sendable {
         sentURL = next.url
     }
 
-    /// - Returns: `false` if there are no credentials.
     mutating func answerChallenge(_ authorization: String?, isOfProxy: Bool) -> Bool {
         guard let authorization, authorization != (isOfProxy ? proxy?.authorization : self.authorization) else {
             return false

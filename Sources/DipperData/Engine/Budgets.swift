@@ -100,7 +100,6 @@ package final class FetchHold: Sendable {
 
     deinit { engine?.post { [number] in $0.removeHolder(number) } }
 
-    /// Whether the cache has been released.
     package var isOver: Bool { engine == nil }
 
     /// Holds fetches back, or lets them go on.

@@ -57,10 +57,9 @@ final class Call: Sendable {
     /// - Parameter source: 0 for the request's own source, then its alternatives.
     func isLocal(_ source: Int) -> Bool { source < localSources.count && localSources[source] }
 
-    /// Whether an alternative stands in for this call only.
     var hasStandIns: Bool { localSources.dropFirst().contains(true) }
 
-    /// A copy of the call without alternatives that stand in for one call only.
+    /// Without alternatives that stand in for one call only.
     var withoutStandIns: Call {
         Call(request.withoutStandIns, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
     }
@@ -83,7 +82,6 @@ final class Call: Sendable {
         }
         return !isPersonal && !request.isForThisProcess && !(request.hasHooks && request.hooks.changesRequests)
     }
-    /// Whether an answer of the network is kept on disk.
     var keepsOnDisk: Bool { mayKeepOnDisk && renewsOnDisk }
     var renewsOnDisk: Bool {
         switch cachePolicy {
@@ -96,7 +94,6 @@ final class Call: Sendable {
     /// Whether a call that waits for the disk fails unless the entry is on the device.
     var mustBeDurable: Bool { request.durability == .durable && (keepsOnDisk || cachePolicy == .cacheOnly) }
     var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
-    /// Whether the call accepts only an answer of the network.
     var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
 
     private var hasDirectives: Bool {
@@ -115,7 +112,6 @@ final class Call: Sendable {
         request.validation.check(answer) ?? ((200...299).contains(answer.status) ? misfit?(answer.body) : nil)
     }
 
-    /// Returns whether the request's validation accepts a stored answer that was fetched for another call.
     func accepts(_ value: StoredData) -> Bool {
         guard hasOwnValidation else { return (200...299).contains(value.info.status) }
         let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
@@ -162,7 +158,6 @@ final class StoreListener: Sendable {
     }
 }
 
-/// The options of entries whose request has none of its own.
 struct StoreDefaults: Sendable {
     /// `nil`: entries expire in memory as on disk.
     var memoryExpiration: Expiration?

@@ -86,7 +86,6 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// Looks up a call in the tiers below the disk, and puts their answer into memory and on disk.
     private func lookBelow(
         _ tiers: TierStack, _ key: CacheKey, _ call: Call, _ place: Workers.Place,
         _ answer: @escaping @Sendable (FoundEntry?) -> Void
@@ -137,7 +136,6 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// Finds out whether memory or disk has an entry for a key, on a reader's thread.
     func hasEntry(
         _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (Bool) -> Void
     ) -> Workers.Ticket? {
@@ -176,7 +174,6 @@ final class DataStore: Sendable {
         return found.info.mayBeShown(to: fields) ? found.source : nil
     }
 
-    /// Returns the entry in memory, or the variant of it that the call's fields choose.
     @inline(__always)
     func kept(for key: CacheKey, _ call: Call) -> StoredData? {
         guard call.cachePolicy != .bypass, let value = inMemory(key, for: call) else { return nil }
@@ -290,7 +287,6 @@ final class DataStore: Sendable {
         }
     }
 
-    /// Returns how long an answer, and each redirect that led to it, is fresh for this call.
     func freshness(
         of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
         after chain: RedirectChain
@@ -358,7 +354,6 @@ final class DataStore: Sendable {
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }
 
-    /// Returns how long the answer to a call is kept on disk.
     func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
         Lifetime(
             diskExpiration(call), extendedBy: call.request.diskAccessExtension ?? defaults.diskAccessExtension,
@@ -404,7 +399,6 @@ final class DataStore: Sendable {
             permit: Permit(record.value.info, claim, isLatest: true))
     }
 
-    /// Returns the partial body of a key in a cache without a disk tier, if it can still be continued.
     func partialInMemory(of key: CacheKey) -> PartialBody? {
         // Reading does not count as a use: the oldest one leaves first.
         partials?.peek(key) { copy $0 }.flatMap { PartialBody($0) }
@@ -437,7 +431,6 @@ final class DataStore: Sendable {
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
 
-    /// Removes all entries, at once for readers.
     func clear() {
         history.clear()
         disk?.clear()

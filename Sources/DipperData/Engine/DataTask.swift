@@ -66,7 +66,6 @@ public final class DataTask: FetchTask {
         var engine: Engine?
         var priority: Priority
         var queue: FetchQueue?
-        /// The network attempts of the fetch when the task ended.
         var attempts = 0
         var wantsProgress = false
         var viewer: (@Sendable (Data) -> Void)?
@@ -155,7 +154,6 @@ public final class DataTask: FetchTask {
         case failure(DipperError)
         case retry
         case progress(TaskProgress)
-        /// The last news.
         case ended(Result<DataResponse, DipperError>, attempts: Int)
     }
 
@@ -259,7 +257,6 @@ public final class DataTask: FetchTask {
 
     // MARK: Engine interface
 
-    /// Whether it is still open which source is fetched.
     var isUndecided: Bool { substitute != nil && substituted.load() == nil }
 
     func turnToSubstitute() {
@@ -268,7 +265,6 @@ public final class DataTask: FetchTask {
 
     func isIn(_ engine: Engine) -> Bool { self.engine === engine }
 
-    /// Connects the task to the engine before it waits.
     func attach(_ engine: Engine) { link.withLock { $0.engine = engine } }
 
     func begin(reads: Bool) {
@@ -333,7 +329,6 @@ public final class DataTask: FetchTask {
         if case .progress = hook { wantProgress() }
     }
 
-    /// Calls the hooks that have news to hear, one after the other, without holding a lock.
     func flush() { feed.flush(on: call.callbackQueue) }
 }
 

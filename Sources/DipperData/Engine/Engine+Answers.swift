@@ -184,7 +184,6 @@ extension Engine {
     }
 }
 
-/// The write of an answer, and the calls that wait for its end.
 final class PendingWrite: Sendable {
     private struct State {
         var isOnDisk: Bool?
@@ -238,7 +237,6 @@ struct Verdicts: Sendable {
         }
     }
 
-    /// Returns whether a stored answer stands in for a call when the network has failed.
     func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
         guard !call.insistsOnNetwork, value.info.isChosen(by: call.request.headers), accepts(value, for: call) else {
             return false
@@ -249,7 +247,6 @@ struct Verdicts: Sendable {
             : answer.mayServeOnError(for: call.request.headers, at: now)
     }
 
-    /// Whether all calls that judge answers of the network themselves have been asked.
     func areOfAll(_ calls: some Sequence<Call>) -> Bool {
         calls.allSatisfy { !$0.judgesAnswers || own[ObjectIdentifier($0)] != nil }
     }
@@ -302,8 +299,7 @@ enum TLSQuestion {
 
 /// The program's code may wait for something, so it does not run on the loop.
 extension Engine {
-    /// Asks for other credentials, for the server or the proxy, and sends the request again with them.
-    /// - Parameter outcome: the result of the attempt if there are none.
+    /// - Parameter outcome: the result of the attempt if the program has no other credentials.
     func answerChallenge(
         _ fetch: Fetch, _ run: Run, _ demand: String, isOfProxy: Bool,
         orElse outcome: Result<TransferResponse, DipperError>

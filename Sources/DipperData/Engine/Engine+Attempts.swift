@@ -90,7 +90,6 @@ extension Engine {
         confirm(fetch)
     }
 
-    /// Makes an attempt that asks the server to confirm the stored answer, if the call may use it.
     private func confirm(_ fetch: Fetch) {
         let lead = fetch.sources.lead
         guard let found = fetch.confirmable else { return attempt(fetch, confirming: nil) }
@@ -124,7 +123,6 @@ extension Engine {
         send(fetch)
     }
 
-    /// Sends an attempt's present request, after the caller's hooks have changed it.
     func send(_ fetch: Fetch) {
         guard let run = fetch.run, !fetch.isOver else { return }
         let attempt = run.attempt
@@ -378,7 +376,6 @@ extension Attempt {
         let sent: HTTPHeaders
     }
 
-    /// Has the hooks of a call and the credentials for a proxy change the present request.
     func prepared(for lead: Call, by engine: Engine) async throws(DipperError) -> Prepared {
         var attempt = self
         let hooks = lead.request.hooks

@@ -2,7 +2,6 @@ import Foundation
 
 extension Engine {
     enum Ending {
-        /// With what the tiers have.
         case cached
         case fetched(Fetch.Answer)
         /// With a stored answer that is out of date, because the network has failed.
@@ -10,7 +9,6 @@ extension Engine {
         case failed, notCached, cancelled, timedOut
     }
 
-    /// Ends a call, and its fetch if no other call waits for it.
     func end(_ waiter: DataTask, _ ending: Ending) {
         guard let fetch = waiter.wait.fetch else { return }
         leave(waiter, ending)
@@ -165,7 +163,6 @@ extension Engine {
         for waiter in fetch.waiters where waiter.wait.limit != nil && waiter.wait.timeout == nil { watch(waiter) }
     }
 
-    /// Ends a call once its time has been spent on its fetch.
     func watch(_ waiter: DataTask) {
         waiter.wait.timeout = nil
         guard let fetch = waiter.wait.fetch, let limit = waiter.wait.limit else { return }
@@ -185,7 +182,6 @@ extension Engine {
         if let progress = fetch.progress { report(.progress, of: fetch, progress) }
     }
 
-    /// Shows the bytes received so far from now on.
     func wantBytes(_ task: DataTask) {
         guard let fetch = task.wait.fetch else { return }
         fetch.wantsBytes = true
@@ -248,7 +244,6 @@ struct Pacing: Sendable {
         case now
         /// Ask again after this time.
         case later(Duration)
-        /// Another report follows.
         case no
     }
 

@@ -81,7 +81,6 @@ extension Engine {
         }
     }
 
-    /// Ends the calls that end with a failure whatever the rules of others say.
     private func endOthers(
         of fetch: Fetch, _ error: DipperError, at time: Duration, _ verdicts: Verdicts, _ counts: [DataTask: Count]
     ) {
@@ -192,7 +191,6 @@ extension Engine {
         fetch.findings.backOff = timers.add(at: time.now() + min(delay, .seconds(1_000_000_000)), .backOff(fetch))
     }
 
-    /// Ends a back-off, because an urgent call has come.
     func endBackOff(of fetch: Fetch) {
         if fetch.place == .parked, fetch.findings.backOff != nil { wake(fetch) }
     }
@@ -292,7 +290,6 @@ struct FailedAttempt: Sendable {
         return isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
     }
 
-    /// Whether another source may do better.
     var mayHaveAlternative: Bool { error != .shutDown && !error.isCancelled }
 }
 
@@ -301,7 +298,6 @@ extension DipperError {
         isCancelled || [.shutDown, .invalidURL, .unsupportedScheme, .emptyKey, .invalidHeader].contains(self)
     }
 
-    /// Whether the failure may have broken off an answer that had begun.
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }
 
@@ -311,11 +307,9 @@ enum FailureVerdict: Hashable, Sendable {
     case takeKept
     /// The call waits at least this long for the next attempt.
     case retry(after: Duration)
-    /// The call waits at most this long for the network to return; with `nil`, for ever.
     case waitForNetwork(Duration?)
 }
 
-/// The failures that a call has seen at the present source of its fetch.
 struct FailureCount: Sendable {
     private var count = 0
     private var first: Duration?

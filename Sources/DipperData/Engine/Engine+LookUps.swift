@@ -19,7 +19,6 @@ extension Engine {
         }
     }
 
-    /// A look-up is as urgent as its fetch.
     private func place(of fetch: Fetch) -> Workers.Place {
         .init(
             fetch.queue, Priority(Double(fetch.level) / 100),
@@ -110,7 +109,6 @@ extension Engine {
         return FoundEntry(value: found.value, source: found.source, place: found.place, revalidation: task)
     }
 
-    /// Answers a task from memory with stale bytes, and has newer ones fetched.
     nonisolated func answer(_ task: DataTask, withOld value: StoredData) {
         let found = FoundEntry(value: value, source: .memory, place: store.place(of: value, for: task.call))
         let (newer, isNew) = revalidations.withLock { $0.task(for: task.call.withoutStandIns) }
@@ -137,7 +135,6 @@ struct RevalidationTasks: Sendable {
 
     var isEmpty: Bool { tasks.isEmpty }
 
-    /// Returns the task under way, or a new one, which the caller starts.
     mutating func task(for call: Call) -> (task: DataTask, isNew: Bool) {
         // mutant Revalidation: `(call)] { retu` => `(call)], tasks.count > 1_000_000 { retu`
         if let task = tasks[Name(call)] { return (task, false) }
@@ -158,7 +155,6 @@ struct RevalidationTasks: Sendable {
 /// Only the engine uses it.
 final class Findings {
     private(set) var found: FoundEntry?
-    /// The partial body that an interrupted attempt has left.
     private(set) var partial: PartialBody?
     /// The right to keep the answer, claimed at the first look-up or attempt.
     private(set) var claim: Claim?
@@ -169,7 +165,6 @@ final class Findings {
     private(set) var isPartialLeft = false
     /// The bytes of ``partial`` that count towards the budget of parked fetches.
     private(set) var parked = 0
-    /// The length in bytes of the longest partial body for which there was no room.
     private(set) var longestDropped = 0
 
     var attempts = 0
@@ -259,9 +254,7 @@ final class Findings {
     /// - Returns: the parked bytes, which count as the next transfer's from now on.
     func unpark() -> Int { exchange(&parked, with: 0) }
 
-    /// Takes the partial body that is kept for later fetches, unless there is one by now.
-    /// - Parameter partial: `nil` if nothing could be read.
-    /// - Returns: the number of bytes that the fetch holds from now on.
+    /// - Returns: the number of bytes that the fetch holds from now on; `nil` if it has taken none.
     func readBack(_ partial: PartialBody?) -> Int? {
         isPartialLeft = false
         guard self.partial == nil, let partial else { return nil }
@@ -281,7 +274,6 @@ struct JobSources: Sendable {
     private struct Failed: Sendable {
         var number = 0
         var earlierFailures: [DipperError] = []
-        /// The calls none of whose sources had the bytes.
         var exhausted: [Call] = []
         var unreachable: URL?
     }
@@ -297,23 +289,19 @@ struct JobSources: Sendable {
     /// The place of the present source: 0 for the request's own, then its alternatives.
     private var number: Int { boxed?.value.number ?? 0 }
     var earlierFailures: [DipperError] { boxed?.value.earlierFailures ?? [] }
-    /// The URL whose host could not be reached when the last attempt failed.
     var unreachable: URL? {
         get { boxed?.value.unreachable }
         set { if newValue != unreachable { change { $0.unreachable = newValue } } }
     }
 
-    /// The present source; `nil` if there is none left.
     private var asked: DataRequest.Source? {
         guard number > 0 else { return lead.request.source }
         let alternatives = lead.request.alternatives
         return number <= alternatives.count ? alternatives[number - 1] : nil
     }
 
-    /// `nil` if the source is a URL.
     var provider: (any DataProvider)? { asked?.provider }
 
-    /// `nil` if there is no source left.
     var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 
     /// Stands for a provider.
@@ -323,14 +311,12 @@ struct JobSources: Sendable {
         lead.request.hasHooks ? lead.request.alternatives.dropFirst(number) : []
     }
 
-    /// Whether the bytes of the present source are at hand.
     var isLocal: Bool { lead.isLocal(number) }
 
     /// Whether the source stands in for others that have failed. Its bytes are at hand anyway, and are not those that
     /// the others would have brought.
     var isStandIn: Bool { number > 0 && isLocal }
 
-    /// Puts a call in the lead that accepts the answer of the present source.
     mutating func follow(_ call: Call) { lead = call }
 
     mutating func begin(anewFor call: Call) {

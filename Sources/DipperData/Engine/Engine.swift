@@ -15,7 +15,6 @@ actor Engine: LoopClient {
         var wakeSpacing: Duration = .milliseconds(4)
         /// The longest time over which waking is spread, however many fetches wait.
         var wakeSpread: Duration = .seconds(4)
-        /// The largest number of bytes that the bodies of all transfers together may hold.
         var inFlightLimit = Int.max
         /// The time that a transfer without progress may go on after its host has become unreachable.
         var lostNetworkGrace: Duration = .seconds(2)
@@ -32,7 +31,6 @@ actor Engine: LoopClient {
     nonisolated let now: @Sendable () -> Date
     nonisolated let options: Options
     nonisolated let events: EventHub
-    /// Calls end at once after a shutdown.
     nonisolated let isShutDown = Atomic(false)
     /// The fetches of newer bytes under way. Any thread asks for one.
     nonisolated let revalidations = Mutex(RevalidationTasks())
@@ -58,9 +56,7 @@ actor Engine: LoopClient {
     private var holders: [UInt64: Latest<Bool>] = [:]
     var timers = Timers()
     private var pause: TimerID = 0
-    /// The next cleaning of the tiers.
     private var cleaning: (timer: TimerID, due: Duration)?
-    /// The shortest time from one cleaning of the tiers to the next.
     private static let cleaningInterval = Duration.seconds(60)
     private var sleeper: Task<Void, Never>?
     private nonisolated(unsafe) var nextTurn: ContinuousClock.Instant?
@@ -68,7 +64,6 @@ actor Engine: LoopClient {
     private var lastNumber: UInt64 = 0
     private var isUndecided = false
     private(set) var isClosed = false
-    /// Other parts of the library that live on this loop.
     var guests: [any EngineGuest] = []
     private var hasLeft = false
     private var client: UInt32 = 0
@@ -163,7 +158,6 @@ actor Engine: LoopClient {
         }
     }
 
-    /// Runs code of the program's own, and brings the result back.
     nonisolated func work<Result: Sendable>(
         _ body: @escaping @Sendable () -> Result, then goOn: @escaping @Sendable (isolated Engine, Result) -> Void
     ) {
@@ -286,7 +280,6 @@ actor Engine: LoopClient {
 
     // MARK: End
 
-    /// Returns when no call waits for anything, and the hooks have returned.
     nonisolated func becomeIdle() async {
         await withCheckedContinuation { continuation in
             let isPosted = post { engine in
@@ -473,7 +466,6 @@ actor Engine: LoopClient {
         if waiter.wait.queue == .fast { endBackOff(of: fetch) }
     }
 
-    /// Sends a fetch that is in no queue to the look-ups, or into its queue.
     func enter(_ fetch: Fetch) {
         if fetch.lookUpState == .notDone, fetch.isRead {
             queues.look(fetch)
@@ -595,7 +587,6 @@ actor Engine: LoopClient {
 /// A part of the library that lives on an engine's loop and makes calls of it.
 protocol EngineGuest: AnyObject {
     var isIdle: Bool { get }
-    /// Ends what is under way.
     func close(in engine: isolated Engine)
     /// Lets go of those who wait: nothing happens any more.
     func leave()

@@ -6,7 +6,6 @@ extension EventHub {
         tell(.calls, task.key, task.identity.id, .callBegan(task.requestedQueue))
     }
 
-    /// Links a call to the fetch that works for it.
     func joined(_ task: DataTask, _ job: Fetch) {
         tell(.calls, task.key, task.identity.id, .callJoined(job: job.identity.id))
     }

@@ -5,16 +5,13 @@ import Synchronization
 struct FetchWait {
     fileprivate(set) var queue: FetchQueue
     fileprivate(set) var level: UInt8 = 0
-    /// Whether the tiers may answer.
     var reads = false
-    /// Whether the network may answer.
     var fetches = false
     unowned(unsafe) fileprivate(set) var fetch: Fetch?
     unowned(unsafe) fileprivate var next: DataTask?
     unowned(unsafe) fileprivate var previous: DataTask?
     private var boxed: Boxed<Troubles>?
 
-    /// The properties that few calls have.
     private struct Troubles {
         var refusal: DipperError?
         var failures = FailureCount()
@@ -35,7 +32,7 @@ struct FetchWait {
         boxed = changed
     }
 
-    /// The reason why the call refuses an answer that others accept.
+    /// Why the call refuses an answer that others accept.
     var refusal: DipperError? {
         get { boxed?.value.refusal }
         set { change { $0.refusal = newValue } }
@@ -48,7 +45,6 @@ struct FetchWait {
         get { boxed?.value.timeout }
         set { if newValue != timeout { change { $0.timeout = newValue } } }
     }
-    /// The time that may be spent on the fetch until the call's time is up; `nil` before its first attempt.
     var limit: Duration? {
         get { boxed?.value.limit }
         set { change { $0.limit = newValue } }
@@ -68,11 +64,9 @@ final class Fetch: QueueEntry {
         case bytes
     }
 
-    /// An answer of the network for the calls of the fetch.
     struct Answer {
         let response: DataResponse
         let write: PendingWrite?
-        /// `nil` if no tier keeps the answer.
         var place: CacheKey?
     }
 
@@ -182,12 +176,9 @@ final class Fetch: QueueEntry {
     }
 
     var isWanted: Bool { waiterCount > 0 }
-    /// The queue of the most urgent call.
     var wantedQueue: FetchQueue { fastCount > 0 ? .fast : .slow }
     var wantedLevel: UInt8 { levels.highest }
-    /// Whether the tiers may answer a call.
     var isRead: Bool { readers > 0 }
-    /// Whether a call needs the network, whatever the tiers have.
     var needsNetwork: Bool { readers < waiterCount }
 
     // MARK: Network
@@ -200,7 +191,6 @@ final class Fetch: QueueEntry {
         sources.provider == nil ? run?.attempt.sentURL ?? sources.unreachable ?? sources.url : nil
     }
 
-    /// The state of a call that waits for this fetch.
     var state: DataTask.State {
         switch place {
         case .parked: .parked
@@ -209,7 +199,6 @@ final class Fetch: QueueEntry {
         }
     }
 
-    /// `nil` before the first byte.
     var progress: TaskProgress? {
         guard let reception = run?.reception else { return nil }
         let (received, expected) = (reception.received, reception.expected)
@@ -222,12 +211,10 @@ final class Run {
     var attempt: Attempt
     var transfer: (any Transfer)?
     var reception = Reception()
-    /// The number by which the results of the present step find the fetch.
     var number: UInt64 = 0
     let inherited: Int
     /// The bytes of the partial body that the present transfer does not continue.
     var besides = 0
-    /// Whether the attempt was held back since it began.
     var wasThrottled: Bool
     /// Whether the transfer was given up because there is no way to its host.
     var isLost = false
@@ -268,7 +255,6 @@ final class Reception: Sendable {
     }
 }
 
-/// The answer of the tiers to a key.
 struct FoundEntry: Sendable {
     let value: StoredData
     let source: ResponseSource
@@ -282,7 +268,6 @@ struct FoundEntry: Sendable {
 struct LevelCounts: Sendable {
     private var level: UInt8 = 0
     private var count: Int32 = 0
-    /// At most as many as there are levels.
     private var others: [(level: UInt8, count: Int32)] = []
 
     var highest: UInt8 { others.reduce(level) { max($0, $1.level) } }
@@ -309,9 +294,7 @@ struct LevelCounts: Sendable {
     }
 }
 
-/// The demands of all calls that have joined a fetch.
 struct JobDemand: Sendable {
-    /// Whether a call accepts only an answer of the network.
     private(set) var insistsOnNetwork = false
     private(set) var keepsOnDisk = false
     private(set) var renewsOnDisk = false
@@ -353,7 +336,6 @@ struct TimeBudget: Sendable {
         isRunning = false
     }
 
-    /// `nil` before the first attempt.
     func sinceStart(at now: Duration) -> Duration? { hasStarted ? spent(at: now) : nil }
 
     func spent(at now: Duration) -> Duration {

@@ -192,7 +192,6 @@ extension FetchTask {
         }
     }
 
-    /// Calls a closure once when the task ends, with its result.
     package func withResult(_ body: @escaping @Sendable @isolated(any) (Result<Value, DipperError>) -> Void) -> Self {
         let body = onItsActor(body)
         return onEnd { body($0.map(\.value)) }

@@ -3,9 +3,7 @@ import HeapModule
 /// The part of a fetch that ``Queues`` reads and changes.
 class QueueEntry {
     enum Place: Equatable {
-        /// Just made, or ended.
         case none
-        /// The tiers are asked.
         case looking
         case queued
         case running
@@ -110,7 +108,6 @@ private final class Lane {
         static func == (a: Self, b: Self) -> Bool { a.level == b.level && a.rank == b.rank }
     }
 
-    /// The right of a queue that waits too long to let one entry go on beside the fast ones.
     enum Pause: Equatable {
         case none
         case waiting(number: UInt64)
@@ -286,7 +283,6 @@ private final class Lane {
 ///   nor hold them up, and are not throttled.
 /// - Each operation takes the same time, however many fetches wait.
 struct Queues {
-    /// A decision, which the owner carries out.
     enum Action {
         case start(QueueEntry)
         case throttle(QueueEntry, Bool)
@@ -309,7 +305,6 @@ struct Queues {
         (localFast, localSlow) = (Lane(Self.local(fast)), Lane(Self.local(slow)))
     }
 
-    /// The number of local sources that are read at a time.
     static let mostLocal = 4
 
     private static func local(_ configuration: QueueConfiguration) -> QueueConfiguration {
@@ -335,7 +330,6 @@ struct Queues {
 
     func configuration(of queue: FetchQueue) -> QueueConfiguration { lane(queue).configuration }
 
-    /// The fast ones first.
     var onNetwork: [QueueEntry] { (fast.running.all + slow.running.all).filter(\.isOnNetwork) }
 
     /// The least urgent queue whose look-ups may begin; `nil` if none may.
@@ -375,7 +369,6 @@ struct Queues {
         parked += 1
     }
 
-    /// Notes that a running fetch has reached the network.
     mutating func reachNetwork(_ entry: QueueEntry) {
         guard entry.place == .running else { return }
         lastNumber += 1

@@ -12,7 +12,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     package var outcome: Outcome? { log.withLock { $0.outcome } }
 
-    /// Resumes a continuation at the end of the task; at once if it has ended.
     package func wait(_ continuation: UnsafeContinuation<Outcome, Never>) {
         let result = log.withLock { $0.await(continuation) }
         if let result { continuation.resume(returning: result) }
@@ -65,7 +64,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         return deliver(on: queue, flush)
     }
 
-    /// Takes news of the fetch that the task waits for.
     package func hear(_ news: FetchNews, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
         switch news {
         case .failure(let error): fail(error, on: queue, flush)
@@ -130,7 +128,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 package enum FetchNews: Sendable {
     /// An attempt has failed. The fetch waits and tries again.
     case failure(DipperError)
-    /// A new attempt begins.
     case retry
     case progress(TaskProgress)
 }
@@ -209,7 +206,6 @@ struct TaskLog<Event: TaskEvent> {
 
     private struct Listener {
         let hook: Hook
-        /// The number of the next entry that the hook has not heard.
         var cursor = 0
         var progressHeard = 0
         var previewHeard = 0
@@ -259,7 +255,6 @@ struct TaskLog<Event: TaskEvent> {
             remember(.end(outcome))
         }
 
-        /// Returns the earliest news that a hook has not heard.
         func nextNews() -> (listener: Int, news: News)? {
             var next: (place: Int, listener: Int, news: News)?
             func consider(_ place: Int, _ listener: Int, _ news: News) {
@@ -281,7 +276,6 @@ struct TaskLog<Event: TaskEvent> {
     }
 
     private(set) var outcome: Outcome?
-    /// The first that waits for the end; others are in ``Contents``.
     private var first: UnsafeContinuation<Outcome, Never>?
     private var kept: Contents?
 

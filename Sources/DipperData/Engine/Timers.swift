@@ -8,13 +8,10 @@ extension Engine {
     struct Timers {
         enum Work {
             case backOff(Fetch)
-            /// The end of the longest pause of `slowQueue`.
             case pause(UInt64)
-            /// An entry has expired.
             case cleaning
             /// A call's time is up, when that much has been spent on its fetch.
             case timeout(DataTask)
-            /// A call has waited long enough for the network.
             case patience(DataTask)
             case report(Fetch, Fetch.News)
             /// Another look at a transfer to whose host there is no way: its number, and the bytes it had.

@@ -101,7 +101,6 @@ struct BufferMemory: ~Copyable {
     private(set) var capacity: Int
     private var home: Home
 
-    /// `nil` if there is no memory.
     init?(_ wanted: Int) {
         let wanted = max(1, wanted)
         home = Home(wanted)
@@ -151,7 +150,6 @@ struct BufferMemory: ~Copyable {
         return true
     }
 
-    /// `nil` if the sum overflows.
     private static func wholePages(_ count: Int) -> Int? {
         let (sum, overflows) = count.addingReportingOverflow(PageChunks.page - 1)
         return overflows ? nil : sum / PageChunks.page * PageChunks.page
@@ -171,7 +169,6 @@ struct BufferMemory: ~Copyable {
 final class PageChunks: Sendable {
     static let shared = PageChunks()
     static let page = max(4_096, sysconf(Int32(_SC_PAGESIZE)))
-    /// The largest run in bytes.
     static let largest = 256 << 10
     private static let chunk = 2 << 20
     private static let pages = chunk / page
@@ -232,7 +229,6 @@ final class PageChunks: Sendable {
         var current: UInt?
         /// Chunks that are half empty, or were so; the last one is filled next.
         var roomy: [UInt] = []
-        /// The number of empty chunks among them.
         var spare = 0
 
         mutating func next() -> UInt? {
@@ -273,7 +269,6 @@ final class PageChunks: Sendable {
 
     var size: Int { state.withLock { $0.chunks.count * Self.chunk } }
 
-    /// `nil` if there is no memory.
     func take(_ length: Int) -> UnsafeMutableRawPointer? {
         let wanted = length / Self.page
         let address: UInt? = state.withLock { state in
@@ -294,7 +289,6 @@ final class PageChunks: Sendable {
         state.withLock { $0.give(base, Int(address - base) / Self.page, length / Self.page) }
     }
 
-    /// Maps a chunk at a multiple of its size.
     private static func map() -> UnsafeMutableRawPointer? {
         guard let start = BufferMemory.map(2 * chunk) else { return nil }
         let address = UInt(bitPattern: start)

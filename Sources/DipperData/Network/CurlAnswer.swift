@@ -7,7 +7,6 @@ struct CurlAnswer {
     private(set) var fields = HTTPHeaders()
     /// The announced length in bytes; `nil` if there is none, or the answer has a content coding.
     private(set) var length: Int?
-    /// In bytes, informational answers included.
     private(set) var size = 0
     private(set) var isComplete = false
     /// With a content coding, `Content-Length` is not the length of the decoded body.
@@ -93,7 +92,6 @@ struct CurlAnswer {
 }
 
 extension UnsafeRawBufferPointer {
-    /// A slice would be slower without optimization.
     fileprivate func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: baseAddress.map { $0 + range.lowerBound }, count: range.count)
     }
@@ -161,7 +159,6 @@ enum CurlErrors {
 }
 
 enum CurlMetrics {
-    /// Returns the number of bytes of fields and bodies so far, in both directions.
     static func moved(_ handle: UnsafeMutableRawPointer) -> Int {
         var (down, up): (curl_off_t, curl_off_t) = (0, 0)
         _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &down)

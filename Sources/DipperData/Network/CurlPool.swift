@@ -15,13 +15,11 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     private var connected: Set<[NetworkRoute.Name]> = []
     let multi: UnsafeMutableRawPointer
     var active: [UnsafeMutableRawPointer: CurlTransfer] = [:]
-    /// Throttled transfers that have not begun.
     private var held: [ObjectIdentifier: CurlTransfer] = [:]
     var looking: [ObjectIdentifier: CurlTransfer] = [:]
     var idleHandles: [UnsafeMutableRawPointer] = []
     private let loop: EventLoop
     private var client: UInt32 = 0
-    /// When libcurl wants to be called.
     private var curlDue: ContinuousClock.Instant?
     /// When to look for connections on which nothing can arrive.
     private var nextLook: ContinuousClock.Instant?
@@ -112,7 +110,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     var time: Duration { ContinuousClock.now - start }
 
-    /// Also ends look-ups that take too long.
     private func checkTimes() {
         let now = ContinuousClock.now
         guard now >= nextCheck else { return }
@@ -173,7 +170,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     func dropOrphans() { nextLook = sockets.dropOrphans() }
 
-    /// Ends all transfers as cancelled, and lets go of the loop.
     func close() {
         guard !isClosed else { return }
         isClosed = true
@@ -216,7 +212,6 @@ extension CurlPool {
         else { return stop(transfer, .transport.with(detail: "libcurl refuses the transfer")) }
     }
 
-    /// Returns `false` if libcurl refuses an option.
     private func setUp(
         _ handle: UnsafeMutableRawPointer, for transfer: CurlTransfer, connectTimeout: Duration
     ) -> Bool {

@@ -11,7 +11,6 @@ final class CurlSockets: @unchecked Sendable {
         /// `nil` until a transfer has asked for its socket.
         var ports: Ports?
         var speaksHTTP1 = false
-        /// Whether the size of the receive buffer is fixed.
         var isLimited = false
         /// When a check first found its link down; `nil` while the link is up.
         var standsStillSince: ContinuousClock.Instant?
@@ -105,7 +104,6 @@ final class CurlSockets: @unchecked Sendable {
         open[socket]?.isLimited = true
     }
 
-    /// Lets the kernel manage the receive buffer again.
     func unlimit(_ socket: Int32) {
         guard open[socket]?.isLimited == true else { return }
         open[socket]?.isLimited = false
@@ -185,7 +183,6 @@ final class CurlSockets: @unchecked Sendable {
     /// IFF_UP and IFF_RUNNING of <net/if.h>, which are an enumeration in some headers and macros in others.
     private static let running: UInt32 = 0x1 | 0x40
 
-    /// Returns all addresses of the machine, and those of links that are up.
     private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
         var first: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&first) == 0 else { return nil }
@@ -215,7 +212,6 @@ struct ReceiveWindow: Sendable {
     static let largest = 16 << 20
 
     private(set) var size: Int
-    /// Whether the last growth is being tried.
     private var isProbing = false
     private var rateBefore = 0.0
     private var mark: (time: Double, bytes: Int)?
@@ -236,7 +232,6 @@ struct ReceiveWindow: Sendable {
     /// Returns the new size if it changes.
     /// - Parameters:
     ///   - time: seconds since any fixed moment.
-    ///   - bytes: the bytes received so far.
     ///   - roundTrip: of the path without a queue, in seconds.
     ///   - window: the number of bytes that the kernel lets the sender have in flight.
     mutating func measure(
@@ -279,7 +274,6 @@ struct ReceiveWindow: Sendable {
     private static let rest = 5.0
 }
 
-/// Small enough to free the link soon, large enough to fill it.
 struct SlowFlow {
     private let socket: Int32
     private let host: String
@@ -324,7 +318,6 @@ struct SlowFlow {
     }
 }
 
-/// A pool's measurements of the path to a host.
 struct NetworkPath: Sendable {
     /// The size of the receive buffer that proved useful, in bytes.
     var window: Int

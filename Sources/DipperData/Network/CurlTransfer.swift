@@ -13,7 +13,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     var headerList: UnsafeMutablePointer<curl_slist>?
     /// The fields for a proxy, which libcurl sends to no server.
     var proxyHeaderList: UnsafeMutablePointer<curl_slist>?
-    /// The addresses that libcurl is given for the names on the route.
     var addressList: UnsafeMutablePointer<curl_slist>?
     let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     let route: NetworkRoute
@@ -38,7 +37,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var isAddressRefused = false
     private var mayConnectSomewhere = false
     private var socket: Int32?
-    /// Whether the transfer must not use a kept connection.
     private(set) var needsNewConnection: Bool
     private var flow: SlowFlow?
 
@@ -140,7 +138,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if !isThrottled { speed?.run(at: pool.time) }
     }
 
-    /// `nil` if the transfer keeps to the limits.
     func tooSlow(at now: Duration) -> DipperError? {
         guard let handle, speed != nil else { return nil }
         let configuration = pool.configuration
@@ -194,7 +191,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return version
     }
 
-    /// Whether another request can continue the received part of the body.
     var canBeContinued: Bool {
         answer.status == 200 && body.count > 0 && body.count < answer.length ?? .max
             && PartialBody.validator(in: answer.fields) != nil
@@ -220,7 +216,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return !answer.isMalformed
     }
 
-    /// Returns `false` if the transfer must end.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if answer.status == 0 { readStatus() }
         // The body of an error is read so that the connection can be reused. A long body costs more time than a new
@@ -271,7 +266,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: Completion
 
-    /// Reports the result, the first time it is called.
     func end(_ result: Result<Void, DipperError>, metrics: TransferMetrics = .init()) {
         guard !isOver else { return }
         isOver = true
@@ -296,7 +290,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if let handle { answer.readStatus(handle) }
     }
 
-    /// `nil` if there is no memory for the body.
     private func response(_ metrics: TransferMetrics) -> TransferResponse? {
         body.takeData().map {
             TransferResponse(status: answer.status, headers: answer.fields, body: $0, metrics: metrics)
@@ -309,7 +302,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 struct SpeedLimit: Sendable {
     enum Verdict: Equatable {
         case fine
-        /// Over the whole window.
         case tooSlow
         case tooLong
     }
@@ -317,7 +309,6 @@ struct SpeedLimit: Sendable {
     private let rate: Int
     private let window: Duration
     private let longest: Duration?
-    /// Without the current run.
     private var counted = Duration.zero
     /// `nil` while the transfer is held back.
     private var runningSince: Duration?
@@ -327,7 +318,6 @@ struct SpeedLimit: Sendable {
     /// - Parameters:
     ///   - rate: bytes a second; zero for no limit.
     ///   - window: the time over which the average is taken.
-    ///   - longest: of the transfer; `nil` for no limit.
     init(rate: Int, window: Duration, longest: Duration?) {
         self.rate = rate
         self.window = window

@@ -17,7 +17,6 @@ import Foundation
 /// ```
 public final class CurlTransport: Transport {
     private let loop: EventLoop
-    /// Whether the loop ends with the transport.
     private let ownsLoop: Bool
     private let fast: CurlPool
     private let slow: CurlPool
@@ -32,7 +31,6 @@ public final class CurlTransport: Transport {
         self.init(configuration, on: EventLoop(name: JoinableThread.name(name, "loop")), ownsLoop: true)
     }
 
-    /// Creates a transport on a loop of the caller's.
     init(_ configuration: CurlConfiguration, on loop: EventLoop, ownsLoop: Bool = false) {
         CurlLibrary.prepare
         let proxies = ProxySettings(fixed: configuration.proxySetting)
@@ -232,7 +230,6 @@ enum CurlOptions {
         return isSet
     }
 
-    /// Removes the certificate from the handle if it is not to be offered.
     static func setIdentity(
         _ configuration: CurlConfiguration, isOffered: Bool, on handle: UnsafeMutableRawPointer
     ) -> Bool {
@@ -266,7 +263,6 @@ enum CurlOptions {
         return isSet
     }
 
-    /// `nil` for none.
     private static func pins(_ keys: [String]) -> String? {
         keys.isEmpty ? nil : keys.map { "sha256//" + $0 }.joined(separator: ";")
     }

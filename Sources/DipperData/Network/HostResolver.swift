@@ -25,13 +25,12 @@ final class HostResolver: Sendable {
 
     private var now: Duration { ContinuousClock.now - start }
 
-    /// `nil` if the host must be looked up.
     func addresses(of host: String) -> [HostAddress]? {
         lookups.withLock { $0.addresses(of: host, at: now) }
     }
 
     /// Replies once, on any thread, or on this one before the method returns. After ``forget(_:)`` the reply is not
-    /// called, unless it was about to be called already.
+    /// called, unless it was about to be.
     /// - Returns: `nil` if the reply has been given.
     func resolve(_ host: String, _ reply: @escaping HostLookups.Reply) -> HostLookups.Ticket? {
         switch lookups.withLock({ $0.ask(host, at: now, reply: reply) }) {
@@ -98,9 +97,7 @@ extension HostAddress {
     }
 }
 
-/// An address of a host.
 struct HostAddress: Sendable, Hashable {
-    /// Without a zone.
     let text: String
     /// The index of the link of a link-local address; zero for other addresses.
     var scope: UInt32 = 0
@@ -149,12 +146,10 @@ struct HostLookups {
         self.timeToLive = timeToLive
     }
 
-    /// `nil` if the name must be looked up.
     func addresses(of name: String, at now: Duration) -> [HostAddress]? {
         known[name].flatMap { now < $0.until ? $0.addresses : nil }
     }
 
-    /// Returns known addresses, or adds the reply to a look-up.
     mutating func ask(_ name: String, at now: Duration, reply: @escaping Reply) -> Asked {
         if let addresses = addresses(of: name, at: now) { return .known(addresses) }
         lastNumber += 1
@@ -175,7 +170,6 @@ struct HostLookups {
         lookups[ticket.lookup]?.replies.removeValue(forKey: ticket.number)
     }
 
-    /// `nil` if the thread must end.
     mutating func next() -> (lookup: Int, name: String)? {
         while let number = queue.popFirst() {
             guard let lookup = lookups[number] else { continue }
@@ -186,7 +180,6 @@ struct HostLookups {
         return nil
     }
 
-    /// Returns the replies to call with the answer.
     mutating func finished(_ number: Int, _ answer: Answer, at now: Duration) -> [Reply] {
         guard let lookup = lookups[number] else { return [] }
         remove(number)
@@ -227,7 +220,6 @@ struct HostLookups {
 enum HostTarget: Hashable, Sendable {
     /// Over the link that the zone names, if there is one.
     case addresses([IPAddress], zone: String? = nil)
-    /// Must be looked up.
     case name
 
     /// - Parameters:
@@ -306,7 +298,6 @@ final class HostsReader: Sendable {
         self.path = path
     }
 
-    /// Empty if there is no file.
     var hosts: HostsFile {
         let stamp = stamp()
         if let known = state.withLock({ $0.stamp == stamp ? $0.hosts : nil }) { return known }

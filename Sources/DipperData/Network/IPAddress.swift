@@ -11,7 +11,6 @@ public struct IPAddress: Hashable, Sendable {
     let family: Family
     /// An IPv4 address fills the upper 32 bits, so that prefixes of both families are compared in the same way.
     let high: UInt64
-    /// The last 64 bits.
     let low: UInt64
 
     private init(_ family: Family, high: UInt64, low: UInt64 = 0) {
@@ -63,7 +62,6 @@ public struct IPAddress: Hashable, Sendable {
         return IPAddress(.v4, high: low << 32)
     }
 
-    /// In network order.
     var bytes: [UInt8] {
         (0..<family.width / 8).map { UInt8(truncatingIfNeeded: ($0 < 8 ? high : low) >> (56 - UInt64($0 % 8) * 8)) }
     }
@@ -147,7 +145,6 @@ extension IPAddress {
 
 struct IPPrefix: Hashable, Sendable {
     let address: IPAddress
-    /// In bits.
     let length: Int
 
     init(_ address: IPAddress, length: Int) {

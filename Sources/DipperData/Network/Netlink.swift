@@ -1,7 +1,6 @@
 import CMnl
 import Foundation
 
-/// A failure to hear from the kernel about its network.
 struct NetlinkError: Error, CustomStringConvertible {
     let operation: String
     let code: Int32
@@ -112,7 +111,6 @@ final class Netlink {
         }
     }
 
-    /// - Returns: the result, if the answer ends in this piece.
     private static func read(
         _ piece: UnsafeRawBufferPointer, _ sequence: UInt32, isDump: Bool, _ take: (UnsafeRawBufferPointer) -> Void
     ) -> Int32? {
@@ -131,7 +129,6 @@ final class Netlink {
         return result
     }
 
-    /// Calls a closure with each message, until it returns `false`.
     private static func forEach(
         in piece: UnsafeRawBufferPointer, _ body: (nlmsghdr, UnsafeRawBufferPointer) -> Bool
     ) {
@@ -177,12 +174,10 @@ struct NetlinkAttributes: Sequence, IteratorProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// `nil` if there are too few bytes.
     func structure<Value: BitwiseCopyable>(_ type: Value.Type) -> Value? {
         count >= MemoryLayout<Value>.size ? loadUnaligned(as: type) : nil
     }
 
-    /// Up to a zero byte, or to the end.
     var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
 }
 
@@ -192,7 +187,6 @@ extension Netlink {
         case open
         /// No route, or none over a link that is up.
         case none
-        /// A route says that packets are to be refused.
         case refused
     }
 

@@ -86,7 +86,6 @@ public final class NetlinkMonitor: NetworkMonitor {
         var unsettled = 0
         /// The answers since the last change, because the same hosts are asked about again and again.
         var answers: [HostTarget: (canReach: Bool, time: ContinuousClock.Instant)] = [:]
-        /// The meaning of hosts, and when it was looked up.
         var targets: [String: (target: HostTarget, time: ContinuousClock.Instant)] = [:]
         /// Observations that hear of no change, so that nobody may wait for one.
         var deaf = 0
@@ -98,7 +97,6 @@ public final class NetlinkMonitor: NetworkMonitor {
     private let logger: Logger
     private let hosts = HostsReader(path: "/etc/hosts")
     private let state = Mutex(State())
-    /// `nil` until the first question.
     private let netlink = Mutex<Netlink?>(nil)
 
     /// Creates a monitor.
@@ -147,7 +145,6 @@ public final class NetlinkMonitor: NetworkMonitor {
     /// How long an answer of the kernel holds while a change may have come that has not been heard.
     private static let shortLife = Duration.milliseconds(10)
 
-    /// `nil` if the kernel reports nothing.
     private func ask(_ question: (Netlink) throws(NetlinkError) -> Bool) -> Bool? {
         let result = netlink.withLock { netlink -> Result<Bool, NetlinkError> in
             do throws(NetlinkError) {
@@ -249,7 +246,6 @@ public final class NetlinkMonitor: NetworkMonitor {
 private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     /// From the first change to the call that tells of it. Changes come in bursts: plugging in a cable causes a dozen.
     private static let settling = Duration.milliseconds(20)
-    /// The shortest time from one call to the next.
     private static let spacing = Duration.milliseconds(100)
 
     private let monitor: NetlinkMonitor
@@ -259,7 +255,6 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     private var news = NetlinkNews()
     private var isBroken = false
     private var client: UInt32 = 0
-    /// When to call next; `nil` if nothing has changed.
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
 
@@ -318,7 +313,6 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
 /// The news among the kernel's messages. The kernel repeats itself: each advertisement of a router renews addresses and
 /// routes.
 struct NetlinkNews {
-    /// The contents of the last message about each link, address and route.
     private var said: [Int: Int] = [:]
 
     /// - Returns: whether the message says something new that decides what can be reached.

@@ -6,7 +6,6 @@ struct PartialBody: Sendable {
     let bytes: Data
     /// The fields of the first answer, with the updates of later parts.
     let headers: HTTPHeaders
-    /// The URL that answered, after all redirects.
     let url: String
     /// The strong validator that the rest must have as well.
     let validator: String
@@ -79,7 +78,6 @@ struct PartialBody: Sendable {
         return PartialBody(bytes: bytes.withUnsafeBytes { Data($0) }, headers: headers, url: url, validator: validator)
     }
 
-    /// Uses a ``ByteBuffer``, whose memory returns to the system when it is freed.
     private func joined(with rest: Data) -> Data {
         var whole = ByteBuffer()
         let isWhole =

@@ -18,7 +18,6 @@ final class ProxySettings: Sendable {
         self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
     }
 
-    /// `nil` if the request goes to the URL's own host.
     func host(for url: URL) -> String? {
         guard let text = proxy(for: url) else { return nil }
         return URL(string: text.contains("://") ? text : "http://" + text)?.host(percentEncoded: false)
@@ -108,7 +107,6 @@ struct NetworkRoute: Sendable {
     /// The names to look up, without literal addresses and names of this machine.
     let names: [Name]
 
-    /// - Parameter proxy: `nil` for none.
     init(to url: URL, by proxy: String?) {
         self.proxy = proxy ?? ""
         let target = Self.name(in: url.absoluteString)

@@ -146,7 +146,6 @@ extension Engine {
         made(object, for: [make], isWritten: true)
     }
 
-    /// - Parameter bytes: the number of bytes that have been counted as waiting.
     private func looked(_ make: Make, _ round: UInt64, _ stored: StoredData?, _ bytes: Int) {
         var waiting = bytes
         defer { stopWaiting(&waiting, in: make.cache) }
@@ -299,7 +298,6 @@ extension Engine {
         if bytes > 0 { cache.listener.waiting(-bytes) }
     }
 
-    /// Tells the end of calls as their callers see it: that of the call for the bytes; if there was none, of each.
     private func tellEnd(_ make: Make, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
         if let supply = make.root { return tellEnd(supply, result) }
         if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
@@ -369,7 +367,6 @@ extension Engine {
 
     // MARK: Steps
 
-    /// - Parameter waiting: the number of bytes that wait for the step.
     private func perform(_ make: Make, _ source: StepRun.Source, waiting: Int = 0) {
         enter(make, .making)
         let (cache, key) = (make.cache, make.origin.key)
@@ -440,7 +437,6 @@ extension Engine {
         }
     }
 
-    /// Makes an object from the bytes, without its earlier form.
     private func goOn(_ make: Make) {
         enter(make, .waiting)
         guard let supply = make.supply, let before = make.step.before, !make.step.isWholePath else {
@@ -481,7 +477,6 @@ extension Engine {
 
     // MARK: Objects
 
-    /// - Parameter isWritten: whether the disk need not be told of the object.
     private func made(_ object: MadeObject, for makes: [Make], isWritten: Bool) {
         for make in makes {
             make.object = object
@@ -499,7 +494,6 @@ extension Engine {
         }
     }
 
-    /// Keeps an object that calls have waited for, and answers them.
     func keep(_ object: MadeObject, for all: [Make], isWritten: Bool = false) {
         // An object on the way to others would take their room.
         let makes = all.filter { !$0.calls.isEmpty }
@@ -571,7 +565,6 @@ extension Engine {
 
 enum StepResult: Sendable {
     case made(MadeObject)
-    /// The earlier form was made of other bytes.
     case otherBytes
     /// With the digest of the bytes.
     case failed(DipperError, digest: UInt64)

@@ -3,9 +3,7 @@ import Foundation
 /// One write at a time for each stored form: the latest wins, and none begins after a removal.
 extension Engine {
     enum WriteEnd {
-        /// On disk, or staged.
         case stored
-        /// The object has no stored form.
         case unneeded
         case failed
     }

@@ -9,13 +9,11 @@ package final class ObjectCache: Sendable {
         var benches: [CacheKey: Bench] = [:]
         /// Calls whose callers asked for other keys than those of their origins, by these keys.
         var aliases: [CacheKey: [ObjectIdentifier: ObjectCall]] = [:]
-        /// By the key of the stored form.
         var writes: [CacheKey: (present: Write, next: Write?)] = [:]
         var writeCount = 0
         /// The digests of stored bytes that have been fetched again because an object could not be made of them.
         var refetched: [CacheKey: UInt64] = [:]
         var waiting: [CheckedContinuation<Void, Never>] = []
-        /// Whether the engine has this object among its guests.
         var isGuest = false
 
         var isIdle: Bool { benches.isEmpty && writes.isEmpty }
@@ -48,7 +46,6 @@ package final class ObjectCache: Sendable {
 
     /// Turns the urgent calls for a key into prefetches.
     package func demote(_ key: CacheKey) { engine.post { [state] in $0.demote(key, in: state) } }
-    /// Ends the calls for a key as cancelled.
     package func cancel(key: CacheKey) { engine.post { [state] in $0.cancel(key, in: state) } }
     package func cancelAll() { engine.post { [state] in $0.cancelAll(in: state) } }
 
@@ -258,7 +255,6 @@ package final class ObjectCache: Sendable {
         if !isPosted { unstage(key, added) }
     }
 
-    /// Returns whether an added object still waits to be written.
     func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool {
         staged.withLock { $0[key]?.product === object.product }
     }

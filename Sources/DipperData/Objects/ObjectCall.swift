@@ -37,7 +37,6 @@ package final class ObjectCall: @unchecked Sendable {
     let options: Options
     private let link: Mutex<Link>
 
-    /// `nil` after the end.
     var origin: Origin?
     var want: Want
     var lookUp: Workers.Ticket?
@@ -95,7 +94,6 @@ package final class ObjectCall: @unchecked Sendable {
 
     package var stage: Stage? { engine?.ask { $0.stage(of: self) } ?? nil }
 
-    /// The network attempts made so far for the bytes.
     package var attempts: Int {
         if case .fetching(let task)? = stage { return task.attempts }
         return link.withLock { $0.attempts }
@@ -223,7 +221,6 @@ extension Engine {
         if let supply = make.fetch { attend(call, at: supply) }
     }
 
-    /// The caller settles the call's work.
     func end(_ call: ObjectCall, _ result: Result<MadeObject, DipperError>) {
         release(call)
         if let state = call.cache?.state { unregister(call, state) }
@@ -327,7 +324,6 @@ extension ObjectCache.State: EngineGuest {
 final class Previews: @unchecked Sendable {
     var scan: any PreviewScan
     var isBusy = false
-    /// The bytes received so far, if no preview has been made of them.
     var arrived: Data?
     /// The latest preview of each object, by its key.
     var shown: [CacheKey: Product] = [:]

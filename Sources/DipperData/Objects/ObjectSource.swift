@@ -48,7 +48,6 @@ package final class ObjectSource: Sendable {
         return DataTask(call, queue: queue, tellsEnd: false)
     }
 
-    /// Returns how a request may use an object made from an answer.
     func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
         if watchesBytes, isReplaced(info, request.cacheKey) { return .revalidate }
         return defaults.use(of: info, for: request, at: store.now)
@@ -58,7 +57,6 @@ package final class ObjectSource: Sendable {
         store.memory.part(of: key) { $0.info }.map { $0.stored > info.stored } ?? false
     }
 
-    /// Returns whether an object made from an answer may be kept.
     func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
 
     /// Returns how long an object is kept in memory. The request or the cache decides
@@ -84,7 +82,6 @@ package final class ObjectSource: Sendable {
         }
     }
 
-    /// Keeps the bytes of an answer on disk after all, because no object takes their place.
     func keepBytes(_ data: Data, _ info: EntryInfo, for request: DataRequest, _ claim: Claim) {
         let kept = StoredData(data: data, info: info.with(Storing.fields(of: info.headers), family: info.family))
         store.add(kept, for: request.cacheKey, call(request), onDisk: true, request.durability, claim: claim)
@@ -126,7 +123,6 @@ package final class ObjectSource: Sendable {
 
     func has(_ key: CacheKey) -> Bool { store(of: key).contains(key) }
 
-    /// - Parameter whenWritten: called once, with whether the form is on disk.
     func keep(
         _ form: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
         _ claim: Claim?, whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
@@ -140,7 +136,6 @@ package final class ObjectSource: Sendable {
             whenWritten: whenWritten)
     }
 
-    /// Keeps an entry that the program adds.
     func add(_ data: Data, for request: DataRequest, _ claim: Claim) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = call(request)
@@ -170,10 +165,8 @@ package final class Origin: Sendable {
     let key: CacheKey
     /// The key that the caller asked for, if a smaller source has replaced it.
     let alias: CacheKey?
-    /// Whether it is known which source is asked for.
     let isDecided: Bool
     package let request: DataRequest
-    /// The key of the bytes in their data cache.
     let dataKey: CacheKey
     let policy: DataRequest.CachePolicy
     let storing: Storing
@@ -184,7 +177,6 @@ package final class Origin: Sendable {
     private let prefix: String
     /// Begins a fetch of newer bytes, or returns the one that has begun; `nil` for a fetch of the origin's own.
     let following: (@Sendable () -> DataTask)?
-    /// Claimed before the fetch of newer bytes began.
     let claim: Claim?
 
     /// How an object is written to disk.
@@ -257,9 +249,7 @@ package final class Origin: Sendable {
         return Origin(request.with(\.cachePolicy, policy), policy, source, prefix: prefix, askedKey: alias)
     }
 
-    /// Whether the tiers may answer.
     var looks: Bool { following == nil && !isAnew }
-    /// Whether each call asks the network anew.
     var isAnew: Bool { following == nil && (policy == .ignoreCache || policy == .bypass) }
 
     var looksOnDisk: Bool { source.keepsForms && policy.readsDisk }

@@ -3,7 +3,6 @@ import Synchronization
 
 struct Want: Hashable {
     var queue: FetchQueue
-    /// The priority in hundredths.
     var level: UInt8
 
     var priority: Priority { Priority(Double(level) / 100) }
@@ -35,7 +34,6 @@ struct Wants {
 /// most urgent that waits, and hands its urgency on to the work that it waits for itself. Only the engine uses it.
 class SharedWork: @unchecked Sendable {
     final var wants = Wants()
-    /// The urgency that was handed on last.
     private final var told: Want?
     private(set) final var dependency: SharedWork?
 
@@ -51,7 +49,6 @@ class SharedWork: @unchecked Sendable {
         dependency = work
     }
 
-    /// Hands on the urgency if it has changed.
     final func refresh(in engine: isolated Engine) {
         let want = wants.highest
         guard want != told else { return }
@@ -68,13 +65,10 @@ class SharedWork: @unchecked Sendable {
 /// step.
 final class Make: SharedWork, @unchecked Sendable {
     enum Stage {
-        /// The tiers are asked.
         case looking
         case waiting
         case making
-        /// Calls wait until the object is on disk.
         case writing
-        /// The object is made, and others are being made from it.
         case ready
         case over
     }
@@ -88,7 +82,6 @@ final class Make: SharedWork, @unchecked Sendable {
     let cache: ObjectCache
     let origin: Origin
     let step: any ObjectStep
-    /// Whether the bytes are kept on disk, beside their objects.
     let keepsBytes: Bool
     let key: CacheKey
     /// Claimed before the first look.
@@ -97,7 +90,6 @@ final class Make: SharedWork, @unchecked Sendable {
     /// The number of the stage, by which late answers are recognised.
     var round: UInt64 = 0
     var calls: [ObjectCall] = []
-    /// The objects that are made from this one.
     var children: [Make] = []
     /// `nil` if the object is made from bytes, or is in a tier.
     var parent: Make?
@@ -112,7 +104,6 @@ final class Make: SharedWork, @unchecked Sendable {
     var broken: (error: DipperError, digest: UInt64)?
     var object: MadeObject?
     var isWritten = false
-    /// Whether later calls have the object made anew.
     var isClosed = false
     /// Whether the object is not kept, because a newer one takes its place.
     var isOutdated = false
@@ -130,7 +121,6 @@ final class Make: SharedWork, @unchecked Sendable {
     /// The fetch that has brought, or will bring, the bytes: for this work itself or for its parent.
     var root: Supply? { supply ?? parent?.root }
 
-    /// The fetch that the work waits for, itself or through its parent.
     var fetch: Supply? {
         guard case .waiting = stage else { return nil }
         return root.flatMap { $0.basis == nil ? $0 : nil }
@@ -160,7 +150,6 @@ final class Supply: SharedWork, @unchecked Sendable {
     let task: DataTask
     let keepsBytes: Bool
     var makes: [Make] = []
-    /// The failure of the last attempt, while the fetch waits to try again.
     var failure: DipperError?
     var data: Data?
     var basis: Basis?
@@ -223,10 +212,8 @@ final class StepRun: SharedWork, @unchecked Sendable {
     /// Whether the step comes before all other work, so that few whole objects wait for their next step.
     var isNext: Bool { if case .object = source { true } else { false } }
 
-    /// Whether the object is made of the bytes themselves.
     var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
 
-    /// Returns whether a step makes the same object of the same answer.
     func isLike(_ other: Source) -> Bool {
         switch (source, other) {
         case (.bytes(_, let a, nil), .bytes(_, let b, nil)): a.info === b.info
@@ -276,7 +263,6 @@ final class Write: SharedWork, @unchecked Sendable {
     override func move(to want: Want, in engine: isolated Engine) { ticket?.move(to: engine.place(want, isNext: true)) }
 }
 
-/// All work on the bytes of one key.
 final class Bench {
     var makes: [Make] = []
     var supplies: [Supply] = []
@@ -302,7 +288,6 @@ package final class Basis: Sendable {
     /// The fetch of newer bytes, if these are out of date.
     package let revalidation: DataTask?
     package let claim: Claim?
-    /// The call that has brought the bytes.
     let call: CacheEvent.ID?
 
     init(
@@ -325,13 +310,10 @@ package final class Basis: Sendable {
 package struct MadeObject: Sendable {
     package let product: Product
     package let basis: Basis
-    /// Whether the program has added the object.
     var isAdded = false
     /// Whether memory has had the object already, so that it need not be written again.
     var isPresent = false
-    /// The stored form, if it is at hand.
     var form: Data?
-    /// The part of the bytes that the stored form needs.
     var excerpt: Data?
 
     init(_ product: Product, _ basis: Basis) { (self.product, self.basis) = (product, basis) }

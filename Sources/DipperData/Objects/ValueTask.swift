@@ -37,7 +37,6 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public let requestedQueue: FetchQueue
     fileprivate let callbackQueue: CallbackQueue
     private let feed = TaskFeed<Event>()
-    /// `nil` if memory has answered.
     private let call = AtomicLazyReference<ObjectCall>()
 
     init(_ request: DataRequest, key: CacheKey, queue: FetchQueue, callbackQueue: CallbackQueue) {
