@@ -80,7 +80,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         return !isEnded
     }
 
-    /// Whether the calling thread is the loop's.
     var isCurrent: Bool { number.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     func enqueue(_ job: consuming ExecutorJob) {
@@ -104,7 +103,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     // MARK: The loop's thread
 
-    /// - Returns: the client's number.
     func add(_ client: some LoopClient) -> UInt32 {
         lastClient += 1
         clients[lastClient] = client
@@ -184,7 +182,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
 /// Used on the loop's thread only.
 protocol LoopClient: AnyObject {
-    /// - Parameter events: of epoll(7).
     func ready(_ descriptor: Int32, _ events: UInt32)
     /// Does what is due, once in each turn of the loop.
     /// - Returns: the time of the next turn, unless something else causes one earlier.

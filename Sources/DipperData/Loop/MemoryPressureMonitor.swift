@@ -84,7 +84,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
 
     // MARK: Watches
 
-    /// - Parameter level: `nil` for a watch that has ended.
     fileprivate func learned(_ level: MemoryPressure?, by watch: Int) {
         calls.async { [self] in
             let (observers, now) = state.withLock { state -> ([@Sendable () -> Void], MemoryPressure) in
@@ -251,7 +250,6 @@ package final class PressureRelay: Sendable {
 
     private struct State {
         var followers: [(number: Int, call: Follower)] = []
-        /// Called after all others.
         var last: [(number: Int, call: Follower)] = []
         var next = 0
         var observation: ChangeObservation?

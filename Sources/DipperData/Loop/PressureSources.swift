@@ -39,9 +39,7 @@ final class PressureSources {
     private let timing: PressureTiming
     private var looked: Duration
 
-    /// - Parameters:
-    ///   - root: the folder of `/proc` and `/sys`, for tests.
-    ///   - now: on the clock of the times given later.
+    /// - Parameter root: the folder of `/proc` and `/sys`, for tests.
     init(root: String, _ timing: PressureTiming, now: Duration) {
         self.timing = timing
         looked = now
@@ -56,7 +54,6 @@ final class PressureSources {
         for descriptor in spent + sources.map(\.descriptor) { close(descriptor) }
     }
 
-    /// Whether there is nothing to wait for and nothing to read.
     var isDeaf: Bool { sources.isEmpty && period == nil }
     /// The interval at which to look without a wake-up; `nil` for never. A group with a limit is looked at regularly,
     /// because the kernel reports only that the limit is reached, which is late.
@@ -64,7 +61,6 @@ final class PressureSources {
 
     struct Watched {
         let descriptor: Int32
-        /// The events of epoll(7).
         let events: UInt32
         /// Whether it is not waited for while nothing is to be done: its signs come in any number.
         let rests: Bool
@@ -153,7 +149,6 @@ final class PressureSources {
 
     // MARK: Signs
 
-    /// `nil` if the descriptor will report nothing more.
     func sign(of descriptor: Int32, _ events: UInt32) -> PressureSign? {
         guard let index = sources.firstIndex(where: { $0.descriptor == descriptor }) else { return nil }
         let sign = hear(index, events)
@@ -161,7 +156,6 @@ final class PressureSources {
         return sign
     }
 
-    /// `nil` if the source will report nothing more.
     private func hear(_ index: Int, _ found: UInt32) -> PressureSign? {
         let source = sources[index]
         switch source.kind {
@@ -233,7 +227,6 @@ struct ControlGroups: Sendable, Equatable {
             }
         }
 
-        /// The largest numbers mean that there is no limit.
         private func bytes(_ name: String) -> Int? {
             KernelText.number(KernelText.read("\(folder)/\(name)")).flatMap { $0 < 1 << 60 ? $0 : nil }
         }
@@ -279,7 +272,6 @@ struct ControlGroups: Sendable, Equatable {
 
     private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    /// In bytes.
     var limit: Int? { all.compactMap(\.limit).min() }
 
     /// The largest share of a group's limit that is in use, from 0 to 1 and beyond; `nil` if there is no limit.

@@ -4,7 +4,6 @@
 /// it takes two steps from `severe` to `normal`. While much of a limit is in use the level stays: the shares at which
 /// it falls are a little below those that raise it, so that it does not change with every picture.
 struct PressureState: Equatable, Sendable {
-    /// How long a level lasts after its last sign.
     let calm: Duration
     /// Shares of a group's limit that raise the level to `moderate`, and below which it falls again.
     static let moderateUse = (rise: 0.85, fall: 0.75)
@@ -15,7 +14,6 @@ struct PressureState: Equatable, Sendable {
     static let shortMachine = 0.8
 
     private(set) var level = MemoryPressure.normal
-    /// When the level falls by one step if there is no further sign.
     private(set) var due: Duration?
 
     init(calm: Duration) {
@@ -74,13 +72,13 @@ package struct PressureTiming: Sendable {
 }
 
 enum PressureSign: Equatable, Sendable {
-    /// Some tasks of the process's group had to wait for memory.
+    /// Some tasks of the process's group waited for memory.
     case stalled
-    /// All tasks of the process's group had to wait for memory.
+    /// All tasks of the process's group waited for memory.
     case blocked
-    /// Some tasks of the machine had to wait for memory; their groups may have limits of their own.
+    /// Some tasks of the machine waited for memory; their groups may have limits of their own.
     case machineStalled
-    /// All tasks of the machine had to wait for memory.
+    /// All tasks of the machine waited for memory.
     case machineBlocked
     /// The kernel has difficulty reclaiming memory within the group (version 1's `medium`).
     case pressed
@@ -121,7 +119,6 @@ struct StallTimes: Equatable, Sendable {
     /// The time in which all tasks that were not idle waited.
     var full: Duration
 
-    /// `nil` if the text has another form.
     init?(_ text: String) {
         var times: [Substring: Duration] = [:]
         for line in text.split(separator: "\n") {
@@ -153,7 +150,6 @@ struct StallTimes: Equatable, Sendable {
     }
 }
 
-/// So much waiting within a window of time makes the kernel report.
 struct StallTrigger: Equatable, Sendable {
     var kind: String
     var stall: Duration

@@ -147,7 +147,6 @@ package final class Afterwards: @unchecked Sendable {
 
     var isEmpty: Bool { steps.isEmpty && wakes.isEmpty }
 
-    /// Uses one block for all steps in a row that are for the same queue.
     func wake() {
         if wakes.isEmpty { return }
         var rest = exchange(&wakes, with: [])[...]

@@ -19,12 +19,10 @@ package final class Workers: Sendable {
         var order = WorkOrder<Int>()
         var work: [Int: Waiting] = [:]
         var lastID = 0
-        /// Work under way that is not urgent.
         var leisurely = 0
         /// Work under way that takes memory, and the bytes that it takes.
         var costly = 0
         var used = 0
-        /// The least urgent rank that may begin; `nil` if none may.
         var allowed: WorkOrder<Int>.Rank? = .background
         var isEnding = false
 
@@ -39,7 +37,6 @@ package final class Workers: Sendable {
             return body()
         }
 
-        /// `nil` if the thread is to end.
         func next() -> Taken? {
             while true {
                 switch locked(step) {
@@ -211,9 +208,7 @@ package final class Workers: Sendable {
 package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
     /// The urgency of work.
     package enum Rank: Int, Sendable, Comparable {
-        /// Work for calls in `fastQueue`.
         case urgent
-        /// Work for calls in `slowQueue`.
         case slow
         /// Work that no call waits for.
         case background

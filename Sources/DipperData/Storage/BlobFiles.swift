@@ -35,7 +35,6 @@ final class BlobFiles: Sendable {
     private let root: Folder
     private let blobs: Folder
     private let faults: (any DiskFaults)?
-    /// `nil` if nothing can be written.
     let lock: StoreLock?
     private let written = Atomic<UInt64>(0)
     /// Once is enough, because `blobs` is created when the store is opened.
@@ -62,7 +61,6 @@ final class BlobFiles: Sendable {
 
     var isReadOnly: Bool { lock == nil }
 
-    /// Whether files can still be found where they are written.
     var isThere: Bool { blobs.status.st_nlink > 0 && lock?.isThere != false }
 
     // MARK: Single files
@@ -141,7 +139,6 @@ final class BlobFiles: Sendable {
 
     // MARK: Listing
 
-    /// Returns the names of the existing two-character folders.
     func shards() throws(FileError) -> [String] {
         try blobs.listing().filter { $0.utf8.count == 2 && Folder.isHexadecimal($0) }
     }

@@ -1,13 +1,10 @@
 import Foundation
 import Synchronization
 
-/// Long work on the disk that the writer thread does in small steps, with other changes in between. A value.
 protocol DiskJob: Sendable {
-    /// Returns `false` once nothing is left to do.
     mutating func step(_ tier: DiskTier) throws -> Bool
 }
 
-/// The jobs that have not ended. A value; its owner locks it.
 struct DiskJobs {
     /// ``DiskTier/synchronize()`` waits for `asked` jobs, ``DiskTier/indexOpened()`` for `opening` jobs, and
     /// ``DiskTier/reconcile()`` for all jobs.
@@ -16,7 +13,6 @@ struct DiskJobs {
     private var open: [(number: UInt64, kind: Kind)] = []
     private var next: UInt64 = 0
     var isKeepingLimit = false
-    /// Whether a job removes what was cleared.
     var isClearing = false
 
     mutating func begin(_ kind: Kind) -> UInt64 {
@@ -105,7 +101,6 @@ extension DiskTier {
         }
     }
 
-    /// Other work of the writer thread has its turn meanwhile.
     private func wait(while condition: @escaping @Sendable () -> Bool, then goOn: @escaping @Sendable () -> Void) {
         guard condition(), writer.run({ self.wait(while: condition, then: goOn) }) else { return goOn() }
     }

@@ -27,7 +27,6 @@ public struct StoreReport: Sendable, Hashable {
 
 /// Listing and verification. All methods are safe on any thread; the writer thread makes the changes.
 extension DiskTier {
-    /// Without staged entries.
     var totals: EntryIndex.Totals { (try? presentIndex?.totals()) ?? .init() }
 
     /// `nil` if the index is not open, if the folder has been removed, or if another process has set the index aside.
@@ -111,7 +110,6 @@ extension CachedEntry {
     }
 }
 
-/// Runs a sweep, then reads every entry and removes damaged ones.
 private struct Verification: DiskJob {
     private(set) var report: StoreReport
     private let isCounted: Bool

@@ -62,7 +62,6 @@ extension DiskTier {
         }
     }
 
-    /// Goes on with a clearing that was cut short.
     func carryOnClearing() {
         let opened = opened
         guard opened.files?.isReadOnly == false, (try? opened.index?.hasCleared()) == true,
@@ -76,7 +75,6 @@ extension DiskTier {
         start(Eviction(.oldest(untilSize: max(0, size)), .overLimit)) { $0.tell(self) }
     }
 
-    /// Also removes expired partial bodies.
     func removeExpiredLater() {
         let time = now().timeIntervalSince1970
         start(Eviction(.expired(at: time), .expired)) { job in
@@ -97,7 +95,6 @@ extension DiskTier {
     }
 }
 
-/// Removes expired entries, then others in the order of eviction.
 private struct Eviction: DiskJob {
     private let selection: EntryIndex.Selection
     private let reason: CacheEvent.Cleaning.Reason
@@ -157,7 +154,6 @@ private struct Eviction: DiskJob {
 /// Removes the entries which the index selects, with the partial bodies that go with them.
 struct Removal: DiskJob {
     private var selection: EntryIndex.Selection
-    /// `nil` if the program's listeners are not told.
     private let reason: CacheEvent.Cleaning.Reason?
     private var isBegun = false
     private var cleaned = EntryIndex.Totals()
@@ -206,7 +202,6 @@ struct Clearing: DiskJob {
 
     init(whenEmpty: @escaping @Sendable (Bool) -> Void) { self.whenEmpty = whenEmpty }
 
-    /// Goes on with a clearing that was cut short.
     init() { (whenEmpty, cleaned) = ({ _ in }, .init()) }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {

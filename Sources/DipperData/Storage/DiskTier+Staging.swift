@@ -7,7 +7,6 @@ extension DiskTier {
         var isWriting = false
         var backlog = StorageBacklog.none
         var notices: UInt64 = 0
-        /// A store that has been shut down takes no more changes.
         var isClosed = false
 
         /// Returns the new backlog if it has changed. A backlog ends only when half of the limit is free again.
@@ -126,7 +125,6 @@ extension DiskTier {
         }
     }
 
-    /// At once for readers, on disk in the background.
     func clear() {
         remove(.all)
     }
@@ -182,7 +180,6 @@ extension DiskTier {
         }
     }
 
-    /// Returns `false` if nothing is staged.
     private func writeBatch() -> Bool {
         let (batch, hidden) = staged.withLock { staged in
             let batch = staged.area.nextBatch(count: 128, bytes: 4 << 20)

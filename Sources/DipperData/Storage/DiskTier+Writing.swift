@@ -64,7 +64,6 @@ extension DiskTier {
         return outcome
     }
 
-    /// Returns the row of a record without a file, and the body in its stored form.
     private func row(
         of record: EntryRecord, _ id: Int, _ table: EntryIndex.Table, accessed time: TimeInterval
     ) throws -> (EntryIndex.Row, body: Data) {
@@ -118,7 +117,6 @@ extension DiskTier {
         StagingArea.Outcome(failed: Set(batch.map(\.number)), stuck: Set(batch.map(\.slot).filter(isFound)))
     }
 
-    /// Whether readers could find something on disk.
     private func isFound(_ slot: StagingArea.Slot) -> Bool {
         // An index that cannot be read now may be read later.
         guard let index = opened.index else { return opened.problem?.isRefusal != true }
@@ -151,10 +149,8 @@ extension DiskTier {
     /// changes lose no more time.
     private var attempts: Int { isStalled.load(ordering: .relaxed) ? 1 : mostAttempts }
 
-    /// A cache that is being shut down makes fewer attempts.
     private var mostAttempts: Int { isClosed ? 5 : 30 }
 
-    /// Opens the index once another process releases it, if that happens within the attempts.
     private func waitForIndex() {
         var left = attempts
         while opened.isIndexHeld, left > 0 {

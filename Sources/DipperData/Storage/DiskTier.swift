@@ -55,7 +55,6 @@ final class DiskTier: Sendable {
         /// The number of bytes that may wait to be written before prefetching pauses. At twice as many, nothing is
         /// started. At four times as many, new entries are not kept on disk, and their earlier versions are removed.
         var stagingLimit = 8 << 20
-        /// The largest total size of all partial bodies, in bytes.
         var partialLimit = 128 << 20
         var naming = FileNaming.sha256
         var compression = StorageCompression.off
@@ -80,7 +79,6 @@ final class DiskTier: Sendable {
     let staged = Mutex(Staged())
     /// Whether another process holds the index, so that nothing can be written for now. Nothing waits for room then.
     let isStalled = Atomic(false)
-    /// The jobs that have not ended.
     let jobs = Mutex(DiskJobs())
     /// Called when staging fills up and when there is room again.
     let onBacklog: @Sendable (BacklogNotice) -> Void
@@ -94,15 +92,11 @@ final class DiskTier: Sendable {
         var indexFile: IndexFile?
         /// Whether another process holds the index, which is opened once that process releases it.
         var isIndexHeld = false
-        /// Whether the index replaces a damaged one.
         var isIndexNew = false
-        /// The identifiers of stores in this folder that ended without closing.
         var abandoned: [String] = []
-        /// The reason why nothing can be kept on disk.
         var problem: StoreProblem?
         var isClosed = false
 
-        /// Whether the folder and the index at the path are still the open ones.
         var isPresent: Bool {
             index != nil && files?.isThere == true && indexFile?.isCurrent ?? (files?.isReadOnly == true)
         }
@@ -136,7 +130,6 @@ final class DiskTier: Sendable {
 
     func noteExpiry(_ expires: TimeInterval) { expiries.note(expires) }
 
-    /// Notes when the next entry expires.
     func noteExpiries() {
         if let next = try? opened.index?.firstExpiration() { expiries.note(next) }
     }

@@ -31,27 +31,23 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Without its body.
     struct Row: Sendable {
         var id: Int
         var key: String
         var url: String
-        /// The size of body and trailer on disk, in bytes.
+        /// In bytes, of body and trailer on disk.
         var size: Int
         var stored: TimeInterval
         var accessed: TimeInterval
         var lifetime: Lifetime
-        /// The file of the body; `nil` if the row has the body.
         var blob: String?
         /// The metadata and the checksum; see EntryRecord.swift.
         var trailer: Data
     }
 
-    /// The part of a row that a read needs.
     struct Content: Sendable {
         var blob: String?
         var trailer: Data
-        /// `nil` if the body is in a file.
         var body: Data?
         /// With the accesses that have been recorded; infinite for never.
         var expires: TimeInterval
@@ -65,10 +61,8 @@ final class EntryIndex: Sendable {
         case remove(Int, from: Table)
     }
 
-    /// The file is a database of another program, or of another version of Dipper.
     struct ForeignDatabase: Error {}
 
-    /// The index contains impossible values.
     struct Damage: Error {}
 
     private static let applicationID = 0x4449_5052
@@ -76,7 +70,6 @@ final class EntryIndex: Sendable {
 
     private let pool: SQLitePool
     private let order: EvictionOrder
-    /// Whether this call has found the database empty.
     let isNew: Bool
     private let faults: (any DiskFaults)?
 
@@ -125,7 +118,6 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Opens an index in a folder that cannot be written.
     init(readingOnly path: String) throws {
         (order, faults, isNew) = (.leastRecentlyUsed, nil, false)
         let open = { @Sendable in try SQLiteConnection(readingOnly: path) }
@@ -195,10 +187,9 @@ final class EntryIndex: Sendable {
         try db.run("INSERT INTO swept VALUES (?, 0)", boot)
     }
 
-    /// There is always a next place.
     private static let lastPlace = 1 << 60
 
-    /// One row of totals, and a next place in each table.
+    /// Returns whether there is one row of totals, and a next place in each table.
     private static func isPlausible(_ db: SQLiteConnection) throws -> Bool {
         try db.first(
             """
@@ -215,7 +206,6 @@ final class EntryIndex: Sendable {
         try hasOwnSchema() && integrityProblems().isEmpty && read(Self.isPlausible)
     }
 
-    /// Tables and indexes are as they were created.
     private func hasOwnSchema() throws -> Bool {
         let schema: (SQLiteConnection) throws -> [String] = { db in
             try db.all("SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1") {
@@ -280,7 +270,6 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// `nil` if no entry expires.
     func firstExpiration() throws -> TimeInterval? {
         try read {
             try $0.first(
@@ -336,7 +325,6 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Whether a row names this file as its body.
     func names(_ blob: String, _ id: Int) throws -> Bool {
         try read { db in
             try db.first(
@@ -375,7 +363,6 @@ final class EntryIndex: Sendable {
         var blobs: [String] = []
         var change = Totals()
 
-        /// The caller deletes or replaces the row.
         @discardableResult
         mutating func forget(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Bool {
             let old = try db.first(
@@ -491,7 +478,7 @@ final class EntryIndex: Sendable {
     /// The place of an entry among those to leave, by its last use. The entry with the lowest turn is next.
     private static func turn(_ time: TimeInterval) -> Int { Int(min(max(time, 0), 1e12) * 1e6) }
 
-    /// Behind entries of the same time, and of later times if the clock was set back.
+    /// Returns a turn behind those of the same time, and of later times if the clock was set back.
     private static func nextTurn(_ table: Table, _ db: SQLiteConnection) throws -> Int {
         try db.first("SELECT max(turn) FROM \(table.rawValue)") { ($0.integer(0) ?? 0) &+ 1 } ?? 1
     }
@@ -536,9 +523,7 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Entries to remove, which a query of the index finds.
     enum Selection: Sendable {
-        /// The entries that were there when the store was cleared.
         case cleared
         /// The entries that leave first, until at most so many bytes are left.
         case oldest(untilSize: Int)
@@ -550,13 +535,10 @@ final class EntryIndex: Sendable {
 
     struct Removed: Sendable {
         var totals = Totals()
-        /// The files that no row names any more.
         var blobs: [String] = []
-        /// `nil` if nothing is left to remove.
         var rest: Selection?
     }
 
-    /// A row that leaves, and whether it counts.
     fileprivate typealias Leaving = (id: Int, size: Int, blob: String?, counts: Bool)
 
     /// In one transaction, so that two processes never remove the same entry twice.
@@ -671,14 +653,12 @@ final class EntryIndex: Sendable {
 
     // MARK: Checks
 
-    /// Empty if SQLite finds no problems in the file.
     func integrityProblems() throws -> [String] {
         try read { db in
             try db.all("PRAGMA integrity_check(20)") { $0.text(0) ?? "" }.filter { $0 != "ok" }
         }
     }
 
-    /// Whether the totals match the rows.
     func isCounted() throws -> Bool {
         try read { db in
             try db.first(
@@ -707,7 +687,6 @@ final class EntryIndex: Sendable {
         DELETE FROM total WHERE rowid < (SELECT max(rowid) FROM total)
         """
 
-    /// A request to compare rows and files.
     struct SweepRequest: Sendable {
         fileprivate let boot: String
         fileprivate let number: Int

@@ -34,7 +34,6 @@ import Foundation
 // value. Version 3 ends with the length of the uncompressed body (UInt64). Texts are a UInt32 length in bytes and
 // UTF-8.
 
-/// One entry in its form on disk.
 struct EntryRecord {
     private static let footerSize = 32
     private static let magic: UInt32 = 0x5250_4944
@@ -46,13 +45,11 @@ struct EntryRecord {
     var value: StoredData
     var lifetime: Lifetime
 
-    /// Returns the body as it is stored on disk, and the trailer that follows it.
     func encoded(_ compression: StorageCompression) -> (body: Data, trailer: [UInt8]) {
         guard let compressed = compression.compressed(value) else { return (value.data, encodeTrailer()) }
         return (compressed, encodeTrailer(compressed: compressed, compression.coding))
     }
 
-    /// Metadata and footer.
     /// - Parameter compressed: the compressed body; `nil` if the body is stored as it is.
     func encodeTrailer(
         compressed: Data? = nil, _ coding: StorageCompression.Coding = .identity
@@ -89,7 +86,6 @@ struct EntryRecord {
         return bytes
     }
 
-    /// The trailer of an encoded record: label and footer.
     /// - Parameters:
     ///   - encoded: takes the place of the body.
     ///   - codec: see ``RecordLabel``.
@@ -113,14 +109,12 @@ struct EntryRecord {
         bytes.append(value: checksum)
     }
 
-    /// The lengths of a record's parts, in bytes, and how the body is stored.
     struct Layout: Hashable {
         var body: Int
         var metadata: Int
         /// `nil` if a codec has encoded the record.
         var coding: StorageCompression.Coding?
 
-        /// The metadata of an encoded record is a label.
         var isEncoded: Bool { coding == nil }
     }
 
@@ -143,7 +137,6 @@ struct EntryRecord {
         return Layout(body: Int(body), metadata: metadata, coding: isEncoded ? nil : coding)
     }
 
-    /// Whether the checksum of a record is right.
     static func isSound(_ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer) -> Bool {
         let bodyHash = dipper_xxh3_seeded(body.baseAddress, body.count, 0)
         return dipper_xxh3_seeded(trailer.baseAddress, trailer.count - 8, bodyHash)
@@ -202,7 +195,6 @@ extension EntryRecord {
 }
 
 extension PartialBody {
-    /// `nil` if the body cannot be continued safely.
     init?(_ kept: StoredData) {
         self.init(TransferResponse(headers: kept.info.headers, body: kept.data), of: kept.info.url)
     }
@@ -218,7 +210,6 @@ struct RecordLabel {
         self.codec = codec
     }
 
-    /// `nil` if the metadata cannot be read.
     init?(_ metadata: UnsafeRawBufferPointer) {
         var reader = RecordReader(metadata)
         guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }

@@ -70,7 +70,6 @@ public struct FileExtension: Sendable {
         return FileExtension { _ in text }
     }
 
-    /// Without query and fragment; empty if there is no path.
     private static func lastComponent(_ text: Substring) -> Substring {
         var path = text.prefix { $0 != "?" && $0 != "#" }
         if let authority = path.range(of: "://") {

@@ -47,7 +47,6 @@ final class Folder: Sendable {
         return folder
     }
 
-    /// Creates the subfolder, for its owner alone, if there is none.
     func makeFolder(_ name: String) throws(FileError) -> Folder {
         guard mkdirat(descriptor, name, 0o700) == 0 || errno == EEXIST else {
             throw FileError("mkdir", path + "/" + name)
@@ -89,7 +88,6 @@ final class Folder: Sendable {
         return file
     }
 
-    /// `nil` if there is no regular file of the user with that name.
     func file(_ name: String) -> stat? {
         guard let status = entry(name), Self.isUsersFile(status) else { return nil }
         return status
@@ -105,7 +103,6 @@ final class Folder: Sendable {
         status.st_mode & S_IFMT == S_IFREG && status.st_uid == geteuid()
     }
 
-    /// Returns `true` if there was a file of that name.
     @discardableResult
     func remove(_ name: String) -> Bool { unlinkat(descriptor, name, 0) == 0 }
 
@@ -159,7 +156,6 @@ final class Folder: Sendable {
 
     // MARK: Contents
 
-    /// Empty if the folder cannot be listed.
     func names() -> [String] { (try? listing()) ?? [] }
 
     func listing() throws(FileError) -> [String] {
@@ -217,7 +213,6 @@ final class Folder: Sendable {
     }
 }
 
-/// Tells a file from another one of the same name.
 struct FileIdentity: Hashable, Sendable {
     let device: UInt64
     let inode: UInt64
@@ -227,7 +222,6 @@ struct FileIdentity: Hashable, Sendable {
         inode = UInt64(status.st_ino)
     }
 
-    /// `nil` if there is no file at the path.
     init?(_ path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
@@ -250,7 +244,7 @@ struct FileError: Error, CustomStringConvertible {
 }
 
 enum FileWriting {
-    /// Returns the error, or `nil` for success.
+    /// Returns the error; `nil` for success.
     static func write(_ bytes: Data, to file: Int32, _ name: String) -> FileError? {
         bytes.withUnsafeBytes { bytes in
             var rest = bytes[...]

@@ -62,7 +62,6 @@ struct IndexFile: Sendable {
         return next
     }
 
-    /// Removes the index files that were set aside.
     func removeOlder() { try? removeOlder(than: number) }
 
     private func removeOlder(than number: Int) throws {
@@ -83,13 +82,11 @@ struct IndexFile: Sendable {
 }
 
 enum IndexFailure {
-    /// Another process or thread holds the index.
     case busy
     /// The disk is full, memory is short, or permission is missing.
     case machine
     /// The index belongs to another program or another version.
     case foreign
-    /// The index cannot be read, or holds impossible values.
     case damage
     /// An integrity check decides; an index that cannot even be opened counts as damaged.
     case suspicion

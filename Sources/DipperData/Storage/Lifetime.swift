@@ -3,7 +3,6 @@ import Synchronization
 
 /// The expiration that a tier keeps with an entry. Times are in seconds since 1970.
 package struct Lifetime: Sendable, Hashable {
-    /// Infinite for never.
     var expires: TimeInterval
     /// The lifetime that an access gives the entry, in seconds from the access. A negative number stands for a fixed
     /// time, at which the entry then expires. `nil` if an access leaves the expiration as it is.
@@ -68,7 +67,6 @@ final class ExpiryWatch: Sendable {
         self.onChange = onChange
     }
 
-    /// - Parameter expires: in seconds since 1970.
     func note(_ expires: TimeInterval) {
         let new = max(0, expires).bitPattern
         var old = earliest.load(ordering: .relaxed)

@@ -62,7 +62,6 @@ struct RecordFormat: Sendable {
 
         var record: EntryRecord? { if case .record(let record) = self { record } else { nil } }
 
-        /// `nil` if the record is damaged.
         var key: CacheKey? {
             switch self {
             case .record(let record): record.key
@@ -85,7 +84,6 @@ struct RecordFormat: Sendable {
         return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
     }
 
-    /// Decodes a record whose parts follow each other, and checks it.
     func decode(_ whole: Data, begun: UInt64 = StoreHistory.now) -> Reading {
         whole.withUnsafeBytes { bytes in
             guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }
@@ -96,7 +94,6 @@ struct RecordFormat: Sendable {
         }
     }
 
-    /// Decodes a record and checks it.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
     ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body and for

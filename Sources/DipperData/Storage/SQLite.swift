@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 
 struct SQLiteError: Error, CustomStringConvertible {
-    /// With its extension.
+    /// With SQLite's extension of the code.
     let code: Int32
     let message: String
 
@@ -14,13 +14,11 @@ struct SQLiteError: Error, CustomStringConvertible {
 
     static let cannotOpen = SQLITE_CANTOPEN
 
-    /// Without its extension.
     var primaryCode: Int32 { code & 0xff }
     var description: String { "SQLite error \(code): \(message)" }
 }
 
 protocol SQLiteValue {
-    /// SQLite copies the value.
     func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32
 }
 
@@ -68,7 +66,6 @@ final class SQLiteConnection: @unchecked Sendable {
             holds(SQLITE_INTEGER, column) ? Int(sqlite3_column_int64(statement, column)) : nil
         }
 
-        /// With or without a fraction.
         func real(_ column: Int32) -> Double? {
             holds(SQLITE_FLOAT, column) || holds(SQLITE_INTEGER, column)
                 ? sqlite3_column_double(statement, column) : nil
@@ -80,7 +77,6 @@ final class SQLiteConnection: @unchecked Sendable {
 
         func blob(_ column: Int32) -> Data? { holds(SQLITE_BLOB, column) ? Data(bytes(column)) : nil }
 
-        /// Text, or the bytes of text.
         func textOrBytes(_ column: Int32) -> String? {
             holds(SQLITE_BLOB, column) ? String(decoding: bytes(column), as: UTF8.self) : text(column)
         }
@@ -150,7 +146,6 @@ final class SQLiteConnection: @unchecked Sendable {
         while try step(statement) {}
     }
 
-    /// `nil` if there is no row.
     func first<Result>(
         _ sql: String, _ values: (any SQLiteValue)?..., body: (Row) throws -> Result?
     ) throws -> Result? {
@@ -204,7 +199,6 @@ final class SQLiteConnection: @unchecked Sendable {
         return statement
     }
 
-    /// - Returns: whether there is a row.
     private func step(_ statement: OpaquePointer) throws(SQLiteError) -> Bool {
         switch sqlite3_step(statement) {
         case SQLITE_ROW: return true

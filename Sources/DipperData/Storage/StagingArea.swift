@@ -33,10 +33,8 @@ struct StagingArea {
         var freed: Set<Slot> = []
     }
 
-    /// The entries that a removal covers.
     enum Scope: Hashable {
         case all
-        /// See ``CacheKey/isDerived(of:)``.
         case derived(of: CacheKey)
 
         func covers(_ slot: Slot) -> Bool {
@@ -141,7 +139,6 @@ struct StagingArea {
 
     var latest: UInt64 { nextNumber }
 
-    /// Whether changes with numbers up to this one wait to be carried out.
     func isWaiting(upTo number: UInt64) -> Bool {
         queue[head...].first { items[$0.slot]?.place == $0.place }.map { $0.place <= number } ?? false
     }
@@ -174,7 +171,6 @@ struct StagingArea {
         return drop(scope)
     }
 
-    /// Drops the staged changes that a removal covers.
     mutating func drop(_ scope: Scope) -> [Item] {
         let dropped = items.values.filter { scope.covers($0.slot) }
         for item in dropped {

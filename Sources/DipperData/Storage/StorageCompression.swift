@@ -30,7 +30,6 @@ public struct StorageCompression: Sendable, Hashable {
     /// In bytes.
     private static let smallestBody = 1_024
 
-    /// `nil` if the body is to be stored as it is.
     func compressed(_ value: StoredData) -> Data? {
         let body = value.data
         guard coding != .identity, body.count >= Self.smallestBody,
@@ -62,7 +61,6 @@ private enum CompressedFormats {
             || name.hasPrefix("application/vnd.openxmlformats-") || name.hasPrefix("application/vnd.oasis.")
     }
 
-    /// Pictures and sounds that are not compressed, or may not be.
     private static let loose: Set<String> = [
         "image/svg+xml", "image/bmp", "image/x-ms-bmp", "image/x-icon", "image/vnd.microsoft.icon", "image/tiff",
         "audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/midi",

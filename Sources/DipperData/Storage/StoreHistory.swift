@@ -21,7 +21,7 @@ package final class StoreHistory: Sendable {
 
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
-    /// The first of the claims of each key, which are linked.
+    /// The first claim of each key; the others are linked to it.
     private let claims = Mutex<[CacheKey: Claim.Standing]>([:])
 
     package init() {}
@@ -56,7 +56,6 @@ package final class StoreHistory: Sendable {
 
     // MARK: Changes
 
-    /// Everything is being removed.
     func clear() {
         cleared.store(
             Self.moments.add(1, ordering: .sequentiallyConsistent).newValue, ordering: .sequentiallyConsistent)
@@ -91,14 +90,12 @@ package final class StoreHistory: Sendable {
         }
     }
 
-    /// The entry of a key is being removed from some tiers.
     func remove(_ key: CacheKey, from tiers: CacheTiers) {
         claims.withLock { claims in
             if let first = claims[key] { for standing in first.all { standing.revoke(tiers) } }
         }
     }
 
-    /// A complete entry is being kept under the key.
     func supersede(_ key: CacheKey) {
         claims.withLock { claims in
             if let first = claims[key] { for standing in first.all { standing.supersede() } }
@@ -110,7 +107,6 @@ package final class StoreHistory: Sendable {
 package final class Claim: Sendable {
     fileprivate final class Standing: Sendable {
         private let lost = Atomic<UInt8>(0)
-        /// Under the lock of the history.
         nonisolated(unsafe) var next: Standing?
         private static let superseded: UInt8 = 0x80
 
@@ -151,7 +147,6 @@ package final class Claim: Sendable {
     /// and no complete entry has been kept.
     var allowsPartial: Bool { standing.isWhole }
 
-    /// Whether no other entry has been kept under the key since the claim was made.
     var isLatest: Bool { !standing.isSuperseded }
 
     /// Whether the entry was removed from any tier while the work was running.

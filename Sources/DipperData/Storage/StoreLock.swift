@@ -40,7 +40,6 @@ final class StoreLock: Sendable {
         close(file)
     }
 
-    /// Whether the lock is still where other stores look for it.
     var isThere: Bool { all.entry(id + Self.end) != nil && all.status.st_nlink > 0 }
 
     /// As far as can be told.

@@ -34,10 +34,8 @@ package final class EntryInfo: Sendable {
     /// caller and is not kept.
     package let isStandIn: Bool
 
-    /// Whether the status is a success and there is only one answer.
     let isPlain: Bool
 
-    /// The moment of ``StoreHistory`` at which the work for the entry began.
     let begun: UInt64
 
     /// The size of the texts, with the estimated storage around each of them, in bytes.
@@ -89,7 +87,6 @@ package final class EntryInfo: Sendable {
             && headers.fields.filter { !isMoment($0) } == other.headers.fields.filter { !isMoment($0) }
     }
 
-    /// Whether this is an answer to a request with these header fields.
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 
     /// The URL that the answer came from; `nil` for what came from elsewhere.

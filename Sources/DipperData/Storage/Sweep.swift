@@ -13,9 +13,7 @@ struct Sweep: DiskJob {
     private var last: Int?
     private(set) var isIncomplete = false
 
-    /// The number of files that no row named.
     private(set) var unlisted = 0
-    /// The number of rows whose files were missing or incomplete.
     private(set) var unfinished = 0
 
     /// - Parameters:
@@ -60,7 +58,6 @@ struct Sweep: DiskJob {
         names.removeLast(some.count)
     }
 
-    /// `nil` if looking at the disk fails.
     private mutating func look<Found>(_ body: () throws(FileError) -> Found) -> Found? {
         do throws(FileError) {
             return try body()

@@ -22,8 +22,6 @@ enum Zstd {
         return body?.count == count ? body : nil
     }
 
-    /// `nil` for an error.
-    /// - Parameter make: given room for the bytes; returns their number, or a code of an error.
     private static func output(_ room: Int, _ make: (UnsafeMutableRawPointer) -> Int) -> Data? {
         guard let output = malloc(max(room, 1)) else { return nil }
         let made = make(output)

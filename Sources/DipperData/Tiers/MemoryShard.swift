@@ -11,7 +11,6 @@ private struct NodeIndex: SlotIndex {
 /// The fields that a hit reads and changes are stored apart from the rest, so that a hit touches little memory and
 /// copies no entry.
 final class MemoryShard<Value: Sendable>: Sendable {
-    /// The fields that a hit reads and changes, side by side.
     private struct Node: Sendable {
         var key: CacheKey
         var value: Value?
@@ -176,7 +175,6 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// - Parameter condition: given the key, the lifetime and the time of storage.
     func remove(where condition: (CacheKey, Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             state.changes += 1

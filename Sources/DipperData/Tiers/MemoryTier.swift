@@ -10,7 +10,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
         /// The largest total cost of all entries, in bytes.
         var cost: Int
-        /// `nil` for no limit.
         var count: Int?
         /// The divisor of `cost` that gives the largest cost of a single entry.
         var largestShare = 10
@@ -200,7 +199,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    /// Removes excess entries at once.
     func setLimits(_ new: Limits) {
         bounds.withLock { $0.given = new }
         enforceLimits(.overLimit)
@@ -212,7 +210,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         enforceLimits(.memoryPressure)
     }
 
-    /// The limits may have changed since the caller read them.
     private func enforceLimits(_ reason: CacheEvent.Cleaning.Reason) {
         let limits = bounds.withLock { $0.present }
         trim(toCost: limits.cost, count: limits.count, reason)
@@ -235,7 +232,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         if entries > 0 { onCleaned?(.init(tier: .memory, reason: reason, entries: entries, bytes: bytes)) }
     }
 
-    /// With the least recently used entry; `nil` if all are empty.
     private var oldestShard: MemoryShard<Value>? {
         var oldest: (shard: MemoryShard<Value>?, stamp: UInt64) = (nil, .max)
         for shard in shards {
@@ -263,7 +259,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         shards[Int(truncatingIfNeeded: key.hashCode >> 60)]
     }
 
-    /// Higher than all stamps before it.
     @inline(__always)
     private func stamp() -> UInt64 {
         accesses.add(1, ordering: .relaxed).newValue
@@ -287,7 +282,6 @@ struct MemoryEntry<Value: Sendable>: Sendable {
 final class DerivedKeys: Sendable {
     private let groups = Mutex<[Substring: [CacheKey: Int]]>([:])
 
-    /// Has no effect on keys that are not derived.
     func add(_ key: CacheKey) {
         guard let origin = key.firstOrigin else { return }
         groups.withLock { $0[origin, default: [:]][key, default: 0] += 1 }

@@ -18,7 +18,6 @@ package final class ObjectTier: Sendable {
 
     private let following: ChangeObservation
 
-    /// - Parameter limit: the largest total cost, in bytes.
     init(
         limit: Int, count: Int?, order: EvictionOrder, history: StoreHistory,
         now: @escaping @Sendable () -> Date, expiries: ExpiryWatch, pressure: PressureRelay,

@@ -14,7 +14,6 @@ struct TierChanges: Sendable {
         fileprivate var size: Int { if case .store(let record, _) = self { max(1, record.count) } else { 0 } }
     }
 
-    /// The number of changes that are carried out at a time.
     static let mostRunning = 4
 
     private var order = Deque<String>()
@@ -24,7 +23,6 @@ struct TierChanges: Sendable {
     private(set) var size = 0
     private let limit: Int
 
-    /// - Parameter limit: the largest ``size``.
     init(limit: Int) {
         self.limit = limit
     }
@@ -32,7 +30,6 @@ struct TierChanges: Sendable {
     var isEmpty: Bool { waiting.isEmpty && running.isEmpty }
     var isRunning: Bool { !running.isEmpty }
 
-    /// The last change that a name will have seen; `nil` if there is none.
     subscript(name: String) -> Change? { waiting[name] ?? running[name] }
 
     var mayBegin: Bool { running.count < Self.mostRunning && !waiting.isEmpty }
@@ -52,7 +49,6 @@ struct TierChanges: Sendable {
         return dropped
     }
 
-    /// `nil` if no change may begin now.
     mutating func next() -> (name: String, change: Change)? {
         guard running.count < Self.mostRunning else { return nil }
         while let index = order.firstIndex(where: { running[$0] == nil }) {

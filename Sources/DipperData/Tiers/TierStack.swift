@@ -8,9 +8,7 @@ import Synchronization
 /// Look-ups and changes run in tasks of their own. No tier is called while the lock is held.
 final class TierStack: Sendable {
     struct Options: Sendable {
-        /// The longest that a look-up in one tier may take.
         var timeLimit = Duration.milliseconds(20)
-        /// The longest that a change of one record may take.
         var changeTimeLimit = Duration.seconds(5)
         /// The size of the largest record that is passed on or taken over, in bytes.
         var recordLimit = 8 << 20
@@ -18,7 +16,6 @@ final class TierStack: Sendable {
         var waitingLimit = 16 << 20
         /// The largest number of names that wait to be removed from one tier.
         var removalLimit = 65_536
-        /// The number of look-ups under way at a time.
         var mostLookUps = 32
         var format = RecordFormat()
     }
@@ -44,7 +41,6 @@ final class TierStack: Sendable {
         var isClosed = false
         var waiting: [CheckedContinuation<Void, Never>] = []
 
-        /// Returns the callers of `settle()` if there is nothing left to do.
         mutating func takeSettled() -> [CheckedContinuation<Void, Never>] {
             members.allSatisfy(\.isSettled) ? exchange(&waiting, with: []) : []
         }
@@ -220,7 +216,6 @@ final class TierStack: Sendable {
         }
     }
 
-    /// Takes note of the outcome of an operation, and begins what may begin now.
     private func ended<Value>(_ number: Int, _ result: Result<Value, any Error>) {
         let moment = time.now()
         var reason: (any Error)?
@@ -283,16 +278,13 @@ final class TierStack: Sendable {
 
 /// The rule that lets a failing tier rest. A value; times are those of the cache's clock.
 struct TierHealth: Sendable {
-    /// The number of failures in a row after which the tier rests.
     static let tolerance = 3
     static let shortestRest = Duration.seconds(1)
     static let longestRest = Duration.seconds(60)
 
     private var failures = 0
     private var rest = Duration.zero
-    /// `nil` while the tier works.
     private(set) var restsUntil: Duration?
-    /// Whether an operation is under way that finds out whether the tier works again.
     private var isTrying = false
 
     /// After a rest one operation tries the tier, and the others wait for its outcome.
@@ -377,7 +369,6 @@ struct TimeLimit: Sendable {
             continuation?.resume(returning: result)
         }
 
-        /// May be awaited once.
         var value: Result<Value, any Error> {
             get async {
                 await withCheckedContinuation { continuation in
