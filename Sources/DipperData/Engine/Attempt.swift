@@ -41,8 +41,7 @@ struct Attempt: Sendable {
     var proxy: ProxyLogin?
     var asksForRange = false
 
-    /// - Parameter asked: the URL that the caller asked for. A source of another origin gets none of the credentials
-    ///   meant for it.
+    /// - Parameter asked: the URL that the caller asked for, to whose origin alone the credentials belong.
     init(
         _ origin: URL, insteadOf asked: URL? = nil, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
         stored: StoredData?,

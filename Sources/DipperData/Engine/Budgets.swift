@@ -45,8 +45,7 @@ struct BodyBudget: Sendable {
 /// Work under way cannot give back what it holds, so the budget may be overrun; it only tells when no more work should
 /// begin. A spent budget stays spent until a quarter of it is free, so that work does not stop and go with every piece.
 package struct ByteBudget: Sendable {
-    /// A change of the budget: it has been spent, or is free again. Notices may overtake one another: the one with the
-    /// highest number holds.
+    /// A budget is spent, or free again. Notices may overtake one another: the one with the highest number holds.
     package struct Notice: Sendable, Hashable {
         package let isSpent: Bool
         package let number: UInt64

@@ -10,8 +10,7 @@ final class Call: Sendable {
     private let localSources: [Bool]
     /// `false` if an object made of the bytes takes their place on disk.
     private let mayKeepOnDisk: Bool
-    /// Returns the reason why nothing that the caller wants can be made of the bytes of a success; `nil` if there is
-    /// none.
+    /// Returns why nothing that the caller wants can be made of the bytes of a success; `nil` if something can.
     let misfit: (@Sendable (Data) -> DipperError?)?
 
     final class Defaults: Sendable {

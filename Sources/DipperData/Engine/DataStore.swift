@@ -35,8 +35,7 @@ final class DataStore: Sendable {
 
     // MARK: Reading
 
-    /// Returns the entry of a key from memory or disk, on the caller's thread. An entry from disk is put into memory,
-    /// if memory is among the tiers that are asked.
+    /// Reads memory and disk on the caller's thread. An entry from disk is put into memory, if memory is asked.
     /// - Parameter call: the call whose expirations hold; `nil` for the cache's defaults.
     func peek(
         _ key: CacheKey, for call: Call? = nil, in tiers: CacheTiers = .all
@@ -54,9 +53,8 @@ final class DataStore: Sendable {
         return record.value
     }
 
-    /// Looks up a call in memory and on disk, on a reader's thread, and then in the tiers below: the entry, or the
-    /// variant of it that the call's fields choose. If there is neither, reads the partial body that an earlier attempt
-    /// has left on disk.
+    /// Looks up memory and disk, on a reader's thread, and then the tiers below: the entry, or the variant that the
+    /// call's fields choose. If there is neither, reads the partial body that an earlier attempt has left on disk.
     /// - Parameter answer: called with the result and a closure. Until that closure is called, the reader's slot stays
     ///   taken, so that no more is read than callers take.
     /// - Returns: a ticket for the reader; `nil` without a disk tier.
@@ -157,8 +155,7 @@ final class DataStore: Sendable {
         return .init(value: value, source: source, place: key)
     }
 
-    /// Returns the first tier that has a success, or the variant of it that the fields choose. Reads metadata alone,
-    /// and counts no use.
+    /// Finds the first tier that has a success, or the variant that the fields choose. Reads metadata alone.
     func tier(of key: CacheKey, _ fields: HTTPHeaders, in tiers: CacheTiers) -> ResponseSource? {
         let at: (CacheKey) -> (info: EntryInfo, source: ResponseSource)? = { key in
             if tiers.contains(.memory), let info = self.memory.peek(key, { $0.info }) { return (info, .memory) }
@@ -338,8 +335,7 @@ final class DataStore: Sendable {
         listener.load()?.replaced(key)
     }
 
-    /// Waits until the entry that answers a call is on disk, as ``DataRequest/waitsForDiskWrite`` says; see
-    /// ``DiskTier/settle(_:_:_:claim:whenDone:)``.
+    /// Waits until the entry is on disk; see ``DiskTier/settle(_:_:_:claim:whenDone:)``.
     func settle(
         _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
     ) {
@@ -387,9 +383,8 @@ final class DataStore: Sendable {
 
     // MARK: Partial bodies
 
-    /// Keeps a partial body for later fetches: on disk, or in memory without a disk tier.
-    /// - Parameter claim: the right to keep it. An interrupted fetch may end after the entry was removed, or after a
-    ///   complete entry was kept.
+    /// Keeps a partial body on disk, or in memory without a disk tier.
+    /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         disk?.keepPartial(partial, for: key, claim: claim)
         guard let partials else { return }

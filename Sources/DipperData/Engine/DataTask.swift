@@ -140,8 +140,7 @@ public final class DataTask: FetchTask {
         return self
     }
 
-    /// Calls a closure with the bytes received so far, in place: on a thread that moves bytes, or on the caller's
-    /// thread.
+    /// Calls a closure with the bytes received so far, on a thread that moves bytes or on the caller's thread.
     func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
         let engine = link.withLock { link in
             if !link.hasEnded { link.viewer = body }
@@ -183,8 +182,7 @@ public final class DataTask: FetchTask {
         return events
     }
 
-    /// Has the engine report progress from now on, beginning with the present progress: the next bytes may be long in
-    /// coming.
+    /// Begins with the present progress, because the next bytes may be long in coming.
     func wantProgress() {
         let engine = link.withLock { link in
             link.wantsProgress = true

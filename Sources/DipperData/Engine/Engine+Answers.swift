@@ -211,8 +211,7 @@ final class PendingWrite: Sendable {
     }
 }
 
-/// The validations of calls, asked about an answer. A call's own validation is code of the program, which runs
-/// elsewhere; all others are asked here.
+/// The validations of calls, asked about an answer. Those of the program run elsewhere, all others here.
 struct Verdicts: Sendable {
     fileprivate var own: [ObjectIdentifier: DipperError?] = [:]
 

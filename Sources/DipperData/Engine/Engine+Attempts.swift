@@ -182,8 +182,7 @@ extension Engine {
         start(prepared.request, of: fetch, run, sent: prepared.sent)
     }
 
-    /// Returns the stored answer that the request chooses once the hooks have changed it, if it is another one than
-    /// before.
+    /// Returns the stored answer that the changed request chooses, if it is another one than before.
     private func storedAnswer(to fetch: Fetch, asSent sent: HTTPHeaders) -> FoundEntry? {
         guard let found = fetch.confirmable, let variant = found.value.info.variant,
             !variant.matches(fetch.sources.lead.request.headers)

@@ -237,8 +237,7 @@ extension Run {
     }
 }
 
-/// The pacing of reports: at most one per interval, the latest one last. A value that the reporter asks before each
-/// report.
+/// The pacing of reports: at most one per interval, the latest one last. A value that is asked before each report.
 struct Pacing: Sendable {
     enum Answer: Equatable {
         case now

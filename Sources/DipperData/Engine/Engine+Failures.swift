@@ -250,8 +250,7 @@ extension Engine {
     }
 }
 
-/// The facts on which the consequences of a failed attempt are decided. A value that asks only the retry policy of a
-/// call.
+/// The facts that decide what follows from a failed attempt. A value that asks only the retry policy of a call.
 struct FailedAttempt: Sendable {
     let error: DipperError
     let isOffline: Bool

@@ -97,8 +97,7 @@ extension Engine {
 
     // MARK: Renewals
 
-    /// Returns a stale entry with the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC
-    /// 5861).
+    /// Adds the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC 5861).
     private func renewal(of found: FoundEntry, _ claim: Claim, for call: Call) -> FoundEntry {
         let call = call.withoutStandIns
         let (task, isNew) = revalidations.withLock { $0.task(for: call) }
@@ -151,15 +150,13 @@ struct RevalidationTasks: Sendable {
     }
 }
 
-/// An entry, a partial body and the right to keep an answer, as the look-ups and attempts of a fetch have left them.
-/// Only the engine uses it.
+/// The results of the look-ups and attempts of a fetch. Only the engine uses it.
 final class Findings {
     private(set) var found: FoundEntry?
     private(set) var partial: PartialBody?
     /// The right to keep the answer, claimed at the first look-up or attempt.
     private(set) var claim: Claim?
-    /// Whether later fetches can continue the partial body as well: it is on disk, or among the partial bodies in
-    /// memory.
+    /// Whether later fetches can continue the partial body: it is on disk, or among those in memory.
     private var isPartialKept = false
     /// Whether it is only there, because there was no room for it here while the fetch was parked.
     private(set) var isPartialLeft = false
@@ -313,8 +310,7 @@ struct JobSources: Sendable {
 
     var isLocal: Bool { lead.isLocal(number) }
 
-    /// Whether the source stands in for others that have failed. Its bytes are at hand anyway, and are not those that
-    /// the others would have brought.
+    /// Whether bytes at hand stand in for those of other sources, which have failed.
     var isStandIn: Bool { number > 0 && isLocal }
 
     mutating func follow(_ call: Call) { lead = call }

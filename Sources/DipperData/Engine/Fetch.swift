@@ -74,8 +74,7 @@ final class Fetch: QueueEntry {
     let identity = EventIdentity()
     let lookUpSpan = EventSpan()
     let attemptSpan = EventSpan()
-    // Each task owns itself while it waits; a chain of a million strong references would be released one inside the
-    // other.
+    // Each task owns itself while it waits: a chain of a million strong references would be released by recursion.
     unowned(unsafe) private var first: DataTask?
     unowned(unsafe) private var last: DataTask?
     private(set) var waiterCount: Int32 = 0
@@ -167,8 +166,7 @@ final class Fetch: QueueEntry {
 
     var calls: some Sequence<Call> { waiters.lazy.map(\.call) }
 
-    /// Whether a call may join: nothing of the fetch has been removed. A fetch that waits asks anew, once it has
-    /// forgotten what it has found.
+    /// Whether a call may join: nothing has been removed, or the fetch waits and will ask anew.
     var isCurrent: Bool {
         if knownFindings?.claim?.isOutdated != true { return true }
         // mutant Removal: `lookUpState != .underWay && (place` => `(place`
@@ -349,9 +347,7 @@ struct GivenWays: Sendable {
     /// The bytes of the partial body when the count began.
     private var start = 0
 
-    /// - Parameter bytes: the length of the partial body.
-    /// - Returns: whether the attempt does not count as failed. A server that breaks off after a few bytes each time
-    ///   has failed in the end.
+    /// - Returns: `false` if the attempt counts as failed, because the server breaks off after a few bytes each time.
     mutating func add(bytes: Int) -> Bool {
         if bytes - start >= Self.wayBytes { (count, start) = (0, bytes) }
         count += 1

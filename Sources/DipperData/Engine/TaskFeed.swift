@@ -1,8 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Delivers a task's events to continuations, to streams, and to closures on the task's callback queue, one closure at
-/// a time.
+/// Delivers a task's events to continuations, streams and closures, one closure at a time.
 package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package typealias Outcome = Result<Event.Output, DipperError>
 
@@ -17,8 +16,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         if let result { continuation.resume(returning: result) }
     }
 
-    /// Returns a stream of the events from now on, after the present state. A reader that falls behind gets the latest
-    /// events.
+    /// Streams the events from now on, after the present state. A reader that falls behind gets the latest ones.
     /// - Parameter forget: called with the stream's number when it is no longer read; must call ``forget(stream:)``.
     package func events(present: Event.State, forget: @escaping @Sendable (Int) -> Void) -> AsyncStream<Event> {
         AsyncStream(bufferingPolicy: .bufferingNewest(256)) { continuation in
@@ -219,8 +217,7 @@ struct TaskLog<Event: TaskEvent> {
 
     /// The part that a task has only if somebody listens to it, or if it has failed.
     private final class Contents {
-        /// The latest entries: a call that retries for days must not remember each failure. ``forgotten`` counts the
-        /// others.
+        /// The latest entries: a call that retries for days must not remember each failure.
         var entries: [Entry] = []
         var forgotten = 0
         var listeners: [Listener] = []
@@ -382,8 +379,7 @@ struct TaskLog<Event: TaskEvent> {
         return true
     }
 
-    /// Returns a call of the next hook with news that it has not heard, in the order of the events. After `nil` the
-    /// delivery must be claimed anew.
+    /// Returns the next call, in the order of the events. After `nil` the delivery must be claimed anew.
     mutating func nextCall() -> (() -> Void)? {
         let contents = contents
         while let (listener, news) = contents.nextNews() {

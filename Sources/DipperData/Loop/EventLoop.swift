@@ -51,8 +51,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     private static let observers = Mutex<EventLoop?>(nil)
 
-    /// Shared by the observers that the program itself adds to monitors of the kernel; `nil` while the system gives no
-    /// descriptor.
+    /// Shared by observers of the program's own; `nil` while the system gives no descriptor.
     static var forObservers: EventLoop? {
         observers.withLock { loop in
             if loop == nil { loop = descriptors().map { EventLoop(name: "dipper-observe", $0) } }

@@ -122,8 +122,7 @@ private final class PressureWatch: LoopClient, @unchecked Sendable {
     private var state: PressureState
     private var client: UInt32 = 0
     private var signs: [PressureSign] = []
-    /// The kernel limits the signs of a trigger itself, and forgets one that comes while nobody waits, so triggers are
-    /// waited for always.
+    /// Triggers are waited for always: the kernel limits their signs, and forgets one that comes while nobody waits.
     private var watched: [Int32: UInt32] = [:]
     private var isLooking = false
     /// Until then nothing is waited for: signs come in large numbers when memory is short.
@@ -283,10 +282,7 @@ package final class PressureRelay: Sendable {
     package var level: MemoryPressure { state.withLock { $0.isEnded } ? .normal : monitor?.level ?? .normal }
 
     /// Calls `onChange` with the current level, unless that is `normal`, and with each later one, until the observation
-    /// is released.
-    ///
-    /// The calls come from any thread, in the order in which the followers began to follow. A level may be reported
-    /// twice.
+    /// is released. The calls come from any thread, in the order of following. A level may be reported twice.
     /// - Parameter last: whether the follower is called after all followers that are not `last`.
     package func follow(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
@@ -328,8 +324,7 @@ package final class PressureRelay: Sendable {
         if isNew { onChange(level) }
     }
 
-    /// Two threads may report changes at the same time, and the older one may come last: the followers are called until
-    /// they have been told the current level.
+    /// Two threads may report changes at the same time, the older one last, so the current level is read again.
     @discardableResult
     private func settle(_ followers: [Follower], startingWith known: MemoryPressure?) -> MemoryPressure {
         var known = known

@@ -116,8 +116,7 @@ final class PressureSources {
         for (level, sign) in [("medium", PressureSign.pressed), ("critical", .critical)] where !groups.isEmpty {
             let counter = eventfd(0, Int32(EFD_CLOEXEC) | Int32(EFD_NONBLOCK))
             guard counter >= 0 else { continue }
-            // With "local" a group reports its own pressure only: that of groups within it does not concern this
-            // process.
+            // "local": pressure of groups within this one does not concern this process.
             if groups.filter({ Self.register(counter, "\(level),local", $0) }).isEmpty {
                 close(counter)
             } else {

@@ -9,8 +9,7 @@ struct PressureState: Equatable, Sendable {
     static let moderateUse = (rise: 0.85, fall: 0.75)
     /// Shares of a group's limit that raise the level to `severe`, and below which it falls again.
     static let severeUse = (rise: 0.95, fall: 0.90)
-    /// The share of the machine's memory from which stalls of the machine's tasks count. With less in use, the tasks
-    /// wait because of the limits of their groups.
+    /// With a smaller share of the machine's memory in use, its tasks stall because of the limits of their groups.
     static let shortMachine = 0.8
 
     private(set) var level = MemoryPressure.normal

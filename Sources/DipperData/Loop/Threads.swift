@@ -141,8 +141,7 @@ package final class Afterwards: @unchecked Sendable {
     package typealias Step = @Sendable () -> Void
 
     var steps: [Step] = []
-    /// Calls that wake others and return at once, each with its queue, if it has one. Made together, they wake a
-    /// waiting thread only once.
+    /// Steps that wake others and return at once, with their queues. Together they wake a waiting thread only once.
     private var wakes: [(queue: DispatchQueue?, step: Step)] = []
 
     var isEmpty: Bool { steps.isEmpty && wakes.isEmpty }

@@ -3,10 +3,7 @@ import Foundation
 import HeapModule
 
 /// A few threads for work that blocks or computes, the most urgent first. If there are several, one is always left to
-/// urgent work.
-///
-/// The work under way takes no more memory than a budget; further work waits, in its order. One piece of work may always
-/// run, so that one that is larger than the budget runs alone.
+/// urgent work. The work under way takes no more memory than a budget, but one piece may always run.
 package final class Workers: Sendable {
     package typealias Place = WorkOrder<Int>.Place
     package typealias Work = @Sendable () -> Void
@@ -147,8 +144,7 @@ package final class Workers: Sendable {
     @discardableResult
     package func run(_ work: @escaping Work) -> Bool { add(.init(rank: .urgent, priority: .normal), work) != nil }
 
-    /// Adds work whose result somebody has yet to take: its thread begins nothing else until the closure that the work
-    /// is given has been called.
+    /// Adds work whose result must be taken: its thread begins nothing else until the work calls its closure.
     @discardableResult
     package func add(
         _ place: Place, cost: (@Sendable () -> Int)? = nil,

@@ -62,8 +62,7 @@ struct ByteBuffer: ~Copyable {
     /// Without a copy: the bytes must not be changed in place.
     func snapshot() -> Data { storage.map { $0.data(count: count) } ?? Data() }
 
-    /// Returns the bytes and empties the buffer. Copies them only if a snapshot shares them; `nil` if there is no
-    /// memory for that copy.
+    /// Empties the buffer. Copies the bytes only if a snapshot shares them; `nil` if there is no memory for that.
     mutating func takeData() -> Data? {
         defer {
             storage = nil
@@ -83,10 +82,9 @@ struct ByteBuffer: ~Copyable {
     }
 }
 
-/// One block of memory. Small blocks come from `malloc`, most bodies from ``PageChunks``. A large block is a mapping of
-/// its own, so that freeing it returns its memory to the system: after the first large block is freed, glibc serves
-/// blocks of that size from its heap (the dynamic `M_MMAP_THRESHOLD` of mallopt(3)), where any small block behind them
-/// keeps them in the process.
+/// Small blocks come from `malloc`, most bodies from ``PageChunks``. A large block is a mapping of its own, so that
+/// freeing it returns its memory to the system: after the first large block is freed, glibc serves blocks of that size
+/// from its heap (`M_MMAP_THRESHOLD` of mallopt(3)), where any small block behind them keeps them in the process.
 struct BufferMemory: ~Copyable {
     private enum Home: Equatable {
         case heap, pages, mapping

@@ -131,8 +131,7 @@ final class CurlSockets: @unchecked Sendable {
 
     static func isLoopback(_ socket: Int32) -> Bool { localAddress(socket)?.isLoopback ?? false }
 
-    /// Shuts down connections on which nothing can arrive: those whose local address the machine has lost, and those
-    /// whose link has been down for ``patience``.
+    /// Shuts down connections whose local address the machine has lost, or whose link has been down for ``patience``.
     /// - Returns: when to check again; `nil` if no other connection's link is down.
     func dropOrphans() -> ContinuousClock.Instant? {
         guard let (addresses, working) = Self.ownAddresses() else { return nil }

@@ -1,8 +1,7 @@
 import CCurl
 import Foundation
 
-/// One transfer by libcurl. Other threads may call the methods of ``Transfer``, which post messages to the loop; all
-/// else belongs to the loop's thread.
+/// One transfer by libcurl. The methods of ``Transfer`` post messages; all else belongs to the loop's thread.
 // A loop that has ended takes no messages: a new transfer then ends on the thread that starts it.
 final class CurlTransfer: Transfer, @unchecked Sendable {
     let request: TransferRequest
@@ -81,8 +80,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return false
     }
 
-    /// Forgets the known addresses, which libcurl did not accept or has dropped. Returns `false` after too many
-    /// look-ups.
+    /// The addresses were not accepted, or have been dropped. Returns `false` after too many look-ups.
     func beginLookup() -> Bool {
         needsAddresses = false
         addresses = [:]
@@ -218,7 +216,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if answer.status == 0 { readStatus() }
-        // The body of an error is read so that the connection can be reused. A long body costs more time than a new
+        // The body of an error is read so that the connection can be reused; a long one costs more than a new
         // connection.
         if !(200...299).contains(answer.status), !request.keepsErrorBody {
             errorBytes += bytes.count

@@ -169,8 +169,7 @@ public struct CurlConfiguration: Sendable {
         return clientCertificateOrigins.contains { Redirect.isSameOrigin($0, request.url) }
     }
 
-    /// With an address policy, the proxies of the environment are not used: they could connect to addresses that the
-    /// policy forbids.
+    /// Proxies of the environment could connect to addresses that a policy forbids.
     var proxySetting: String? { proxy ?? (addressPolicy.isAny ? nil : "") }
 }
 
@@ -180,8 +179,7 @@ extension CurlConfiguration: RedactedStringConvertible {
 }
 
 enum CurlOptions {
-    /// Returns `false` if this libcurl does not know a required option: an option that the caller asks for, such as a
-    /// pinned key, must not be dropped silently.
+    /// Returns `false` if this libcurl lacks a required option: a pinned key must not be dropped silently.
     static func set(
         _ configuration: CurlConfiguration, sockets: CurlSockets, on handle: UnsafeMutableRawPointer
     ) -> Bool {

@@ -12,7 +12,7 @@ final class HostResolver: Sendable {
 
     /// - Parameters:
     ///   - mostThreads: the most look-ups that run, or hang, at a time.
-    ///   - timeToLive: how long addresses are used without a new look-up. The system does not report how long they are
+    ///   - timeToLive: how long addresses are used without a new look-up: the system does not report how long they are
     ///     valid.
     ///   - lookUp: asks the system; may block.
     init(
@@ -106,16 +106,14 @@ struct HostAddress: Sendable, Hashable {
 /// The names of hosts that are known or being looked up: a value that starts no threads and asks no name servers.
 ///
 /// All callers that ask for one name share one look-up. A look-up that hangs cannot be stopped and keeps its thread,
-/// even if no caller waits for it any more. So the number of threads is bounded, and further names wait for a thread.
-/// Names that are known do not wait.
+/// even if no caller waits for it any more, so the number of threads is bounded, and further names wait.
 struct HostLookups {
     typealias Answer = Result<[HostAddress], DipperError>
     typealias Reply = @Sendable (Answer) -> Void
 
     enum Asked {
         case known([HostAddress])
-        /// The reply comes later. If `startsThread` is set, the caller must start one more thread that calls
-        /// ``next()``.
+        /// The reply comes later. With `startsThread`, the caller must start one more thread that calls ``next()``.
         case joined(Ticket, startsThread: Bool)
     }
 

@@ -310,8 +310,7 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     }
 }
 
-/// The news among the kernel's messages. The kernel repeats itself: each advertisement of a router renews addresses and
-/// routes.
+/// Recognises news: the kernel repeats itself, as each advertisement of a router renews addresses and routes.
 struct NetlinkNews {
     private var said: [Int: Int] = [:]
 

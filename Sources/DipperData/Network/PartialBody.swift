@@ -71,8 +71,7 @@ struct PartialBody: Sendable {
         return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
     }
 
-    /// A copy of the bytes, if they lie in a chunk of pages among other bodies: bytes that are kept for long may keep
-    /// the rest of the chunk from the system.
+    /// A copy of bytes that lie in a chunk of pages, which they would keep from the system for long.
     var unpooled: PartialBody {
         guard bytes.count <= PageChunks.largest else { return self }
         return PartialBody(bytes: bytes.withUnsafeBytes { Data($0) }, headers: headers, url: url, validator: validator)

@@ -10,8 +10,7 @@ final class ProxySettings: Sendable {
     private let last = Mutex<(beginning: Substring, route: NetworkRoute)?>(nil)
 
     /// - Parameters:
-    ///   - fixed: the proxy for all requests but those that `no_proxy` exempts; `nil` for the proxies of the
-    ///     environment, empty for none.
+    ///   - fixed: the proxy unless `no_proxy` exempts a host; `nil` for those of the environment, empty for none.
     ///   - environment: variables such as `http_proxy`.
     init(fixed: String?, environment: [String: String] = ProcessInfo.processInfo.environment) {
         self.fixed = fixed

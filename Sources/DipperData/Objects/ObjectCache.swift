@@ -21,8 +21,7 @@ package final class ObjectCache: Sendable {
 
     /// The parts of the program that hear of the making.
     package struct Listener: Sendable {
-        /// Called with the number of bytes that wait to be made into objects from now on; negative for those that wait
-        /// no longer.
+        /// Called with the number of bytes that wait to be made into objects, negative when they have been.
         package var waiting: @Sendable (Int) -> Void = { _ in }
         /// Called when the stored form of an object could not be made.
         package var notKept: @Sendable (CacheKey, DipperError) -> Void = { _, _ in }
@@ -123,8 +122,7 @@ package final class ObjectCache: Sendable {
         return entry.product
     }
 
-    /// Returns an object without the network, however old it is. Reads the disk and makes the object on the caller's
-    /// thread.
+    /// Makes an object without the network, however old it is. Reads the disk on the caller's thread.
     package func find(_ origin: Origin, _ step: any ObjectStep) -> Product? {
         if let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request),
             entry.info.mayBeShown(to: origin.request.headers)
@@ -229,8 +227,7 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Keeps an object that the program adds in place of what the tiers have: in memory at once, on disk a little
-    /// later.
+    /// Keeps an object that the program adds: in memory at once, on disk a little later.
     /// - Parameter form: the stored form, if it is at hand.
     package func add(
         _ product: Product, _ info: EntryInfo, form: Data? = nil, for origin: Origin, _ step: any ObjectStep

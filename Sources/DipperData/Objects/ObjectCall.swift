@@ -1,8 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The handle of a call for an object, as the engine sees it. Its methods return at once and run no code of the
-/// program's own.
+/// The handle of a call for an object. Its methods return at once and run no code of the program's own.
 package protocol ObjectTask: AnyObject, Sendable {
     func end(_ result: Result<MadeObject, DipperError>)
     func hear(_ news: FetchNews)

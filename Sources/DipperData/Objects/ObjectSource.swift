@@ -1,8 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The data cache that brings the bytes of objects, and the one that keeps their stored forms, mostly the same. Does
-/// not keep these caches alive.
+/// The data caches that bring the bytes of objects and keep their stored forms. Does not keep these caches alive.
 package final class ObjectSource: Sendable {
     let engine: Engine
     private let defaults: Call.Defaults
@@ -59,9 +58,8 @@ package final class ObjectSource: Sendable {
 
     func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
 
-    /// Returns how long an object is kept in memory. The request or the cache decides
-    /// (``DataRequest/memoryExpiration``), even if the bytes expire earlier on disk. If neither has an expiration, the
-    /// object is kept as long as the bytes.
+    /// The request or the cache decides (``DataRequest/memoryExpiration``), even if the bytes expire earlier on disk.
+    /// If neither does, the object is kept as long as the bytes.
     func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
         forms.memoryLifetime(call(request), stored: info.storedDate)
     }
@@ -158,8 +156,7 @@ package final class ObjectSource: Sendable {
     }
 }
 
-/// The request for the bytes that objects are made from, and the data cache that has them. Requests that one call of the
-/// data cache can serve have one origin.
+/// A request for bytes, and the data cache that has them. Requests that one call can serve have one origin.
 package final class Origin: Sendable {
     /// The key of the object in memory before the suffix of its step.
     let key: CacheKey

@@ -61,8 +61,7 @@ class SharedWork: @unchecked Sendable {
     }
 }
 
-/// The making of an object for calls with one origin: the look at the tiers, then its parent or the bytes, then its
-/// step.
+/// Makes an object for calls with one origin: looks at the tiers, gets the parent or the bytes, runs the step.
 final class Make: SharedWork, @unchecked Sendable {
     enum Stage {
         case looking

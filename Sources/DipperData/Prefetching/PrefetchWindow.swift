@@ -18,8 +18,7 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
         let run: @Sendable (@escaping @Sendable () -> Void) -> Void
         /// Returns whether the cache can answer a request as it is wanted without the network.
         let isCached: @Sendable (Request) -> Bool
-        /// Makes a call, and tells its events to the closure that it is given. A priority takes the place of the
-        /// request's own.
+        /// Makes a call and tells its events to a closure. A priority replaces the request's own.
         let call: @Sendable (Request, Priority?, @escaping @Sendable (News) -> Void) -> any FetchTask
         let callbackQueue: CallbackQueue
 

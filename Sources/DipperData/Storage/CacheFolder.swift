@@ -36,9 +36,8 @@ enum CacheFolder {
 
     private static let markerText = [UInt8]("\(markerName) \(format)\n".utf8)
 
-    /// Returns whether the file can be a marker that another process is writing now, or was writing when it was killed
-    /// or when the power failed: its bytes are the beginning of the marker's, or zeros. Also `true` for a file that has
-    /// just disappeared.
+    /// Returns whether another process writes the marker now, or was killed or lost power while it did: the bytes are
+    /// the beginning of the marker's, or zeros. Also `true` for a file that has just disappeared.
     static func isUnfinishedMarker(_ name: String, in folder: Folder) -> Bool {
         guard Folder.isTemporary(name) else { return false }
         if folder.entry(name) == nil { return true }

@@ -57,8 +57,7 @@ extension DiskTier {
         jobs.withLock { $0.end(number) }
     }
 
-    /// Returns the job and the number of attempts that its next step has made so far; `nil` instead of the number if
-    /// the job has ended.
+    /// Returns the job and the attempts that its next step has made so far; no number if the job has ended.
     private func step<Work: DiskJob>(_ job: Work, attempts: Int) -> (Work, Int?) {
         var job = job
         if opened.isIndexHeld, attempts < Self.mostAttempts {
@@ -82,14 +81,12 @@ extension DiskTier {
     /// Returns when all changes asked for so far have been carried out.
     func synchronize() async { await jobsEnd(.asked) }
 
-    /// Returns when all changes asked for so far have been carried out, and files and index have been compared if that
-    /// is due, as after a power cut.
+    /// Also compares files and index if that is due, as after a power cut.
     func reconcile() async { await jobsEnd(nil) }
 
     func jobsEnd(_ kind: DiskJobs.Kind?) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             // Work that was asked for earlier, ahead of this closure, may have staged changes, which may begin jobs.
-            // Later requests are not waited for.
             let isRunning = writer.run {
                 let change = self.staged.withLock { $0.area.latest }
                 self.wait(while: { self.staged.withLock { $0.area.isWaiting(upTo: change) } }) {

@@ -67,8 +67,7 @@ extension DiskTier {
         return present([row]).first.map(CachedEntry.init)
     }
 
-    /// `nil` if there is no entry, if the entry is too small to have a file, or if its body is compressed or encoded by
-    /// a codec.
+    /// `nil` if there is no entry, or if its body is in the index, compressed or encoded by a codec.
     func file(for key: CacheKey) -> URL? {
         let opened = opened
         guard info(of: key) != nil, let content = try? opened.index?.content(EntryIndex.id(of: key)),

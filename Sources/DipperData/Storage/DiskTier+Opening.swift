@@ -145,8 +145,7 @@ extension DiskTier {
     }
 }
 
-/// Opens an index once another process releases it. The opening is done before each step of any job; see
-/// ``DiskTier/start(_:_:whenDone:)``.
+/// Waits for another process to release the index: any job opens the index before each step.
 private struct IndexOpening: DiskJob {
     mutating func step(_ tier: DiskTier) -> Bool { false }
 }

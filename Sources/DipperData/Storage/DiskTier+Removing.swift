@@ -32,9 +32,8 @@ extension DiskTier {
         return removed
     }
 
-    /// Removes expired entries, then others in the order of eviction, if the entries exceed the size limit: the excess
-    /// at once, for up to ten milliseconds, then in the background, a few entries at a time, until a tenth of the limit
-    /// is free.
+    /// Removes expired entries, then others in the order of eviction: the excess at once, for up to ten milliseconds,
+    /// then in the background, a few entries at a time, until a tenth of the limit is free.
     func keepLimit() {
         let opened = opened
         guard let limit = sizeLimit, let index = opened.index, opened.files?.isReadOnly == false,

@@ -48,10 +48,9 @@ extension DiskTier {
     func remove(_ key: CacheKey) { stage(.remove, for: .init(key: key)) }
 
     /// Waits for the staged write of an entry that the caller already has. If the entry must be durable and no write is
-    /// staged, flushes the entry on disk to the device, or writes `record` if that fails or the entry is not on disk.
+    /// staged, flushes the entry on disk to the device, or writes `record` if that is not possible.
     /// - Parameters:
-    ///   - record: the entry that memory has under the key, looked up after the claim was made; `nil` if memory has
-    ///     none, and the disk alone may have one.
+    ///   - record: the entry in memory, looked up after the claim was made; `nil` if the disk alone may have one.
     ///   - whenDone: called once, with `false` if a durable entry is not on the device. For an entry that need not be
     ///     durable, called with the outcome of the staged write, or at once with `true` if none is staged.
     func settle(

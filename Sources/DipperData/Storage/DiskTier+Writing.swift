@@ -3,8 +3,7 @@ import Synchronization
 
 /// The writer thread alone uses this extension, except ``backlogLimit``.
 extension DiskTier {
-    /// Writes the files of large bodies, changes all rows in one transaction, and then removes the files that no row
-    /// names any more.
+    /// Writes files of large bodies, changes all rows in one transaction, then removes files that no row names.
     /// - Parameter hidden: the slots whose versions on disk could not be removed before.
     func carryOut(_ batch: [StagingArea.Item], hidden: Set<StagingArea.Slot>) -> StagingArea.Outcome {
         reopenIfLost()
@@ -145,8 +144,7 @@ extension DiskTier {
         }
     }
 
-    /// Attempts to wait for another process that holds the index: a single one while the tier is stalled, so that later
-    /// changes lose no more time.
+    /// Attempts to wait for another process: one while the tier is stalled, so that later changes lose no time.
     private var attempts: Int { isStalled.load(ordering: .relaxed) ? 1 : mostAttempts }
 
     private var mostAttempts: Int { isClosed ? 5 : 30 }

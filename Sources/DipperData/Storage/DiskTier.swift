@@ -239,8 +239,7 @@ final class DiskTier: Sendable {
         return nil
     }
 
-    /// Returns the record of a row, and when it expires as far as the index knows. Removes a damaged row; one that
-    /// cannot be decoded stays until it is replaced.
+    /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
     private func stored(
         _ id: Int, _ key: CacheKey, _ table: EntryIndex.Table = .entry
     ) -> (record: EntryRecord, expires: TimeInterval)? {
@@ -311,9 +310,8 @@ final class DiskTier: Sendable {
     /// However small they are.
     static let mostPartials = 1_024
 
-    /// Keeps a partial body: at once for ``partial(of:)``, on disk in the background.
-    /// - Parameter claim: the right to keep it. An interrupted fetch may end after the entry was removed, or after a
-    ///   complete entry was kept.
+    /// At once for ``partial(of:)``, on disk in the background.
+    /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
         let record = EntryRecord(partial, for: key, now: now())
@@ -369,8 +367,7 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Logs a warning at most once a minute, because a full disk fails every write. Other messages have the level
-    /// `debug`.
+    /// A full disk fails every write, so a warning comes at most once a minute, and `debug` messages between.
     func complain(_ message: Logger.Message, _ error: (any Error)?) {
         let time = now().timeIntervalSince1970
         let isQuiet = state.withLock { state in

@@ -73,8 +73,7 @@ final class EntryIndex: Sendable {
     let isNew: Bool
     private let faults: (any DiskFaults)?
 
-    /// How long to wait for another process that holds the index, in milliseconds. Callers that must wait longer try
-    /// several times.
+    /// How long SQLite waits for another process, in milliseconds. Callers that must wait longer try several times.
     private static let patience: Int32 = 2_000
     private static let cacheSize = "PRAGMA cache_size = -1024"
 
@@ -627,8 +626,7 @@ final class EntryIndex: Sendable {
 
     // MARK: Partial bodies
 
-    /// Removes the partial bodies that have expired or were stored before a time, then the oldest, until at most so
-    /// many bytes and rows are left.
+    /// Removes partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
     /// - Returns: the files that no row names any more.
     func removePartials(
         expiredAt now: TimeInterval, storedBefore limit: TimeInterval = -.infinity, bytes: Int = .max, count: Int = .max

@@ -57,8 +57,7 @@ final class Folder: Sendable {
 
     // MARK: Files
 
-    /// Opens a file for reading, in this folder or a subfolder; `nil` if there is no regular file of the user with that
-    /// name. The caller closes the descriptor.
+    /// Opens a regular file of the user in this folder or a subfolder. The caller closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
         // Opening or reading a file that is not a regular one could block forever.
         var file = dipper_open_below(descriptor, name)

@@ -26,8 +26,7 @@ struct IndexFile: Sendable {
         return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1)
     }
 
-    /// In a folder that cannot be written; `nil` if there is no index, or if it has a log, without which it is not
-    /// complete.
+    /// `nil` if there is no index, or if it has a log, without which it is not complete.
     static func pathReadingOnly(in folder: Folder) -> String? {
         guard let name = folder.names().compactMap(number(of:)).max().map(name), folder.file(name) != nil,
             folder.entry(name + "-wal").map({ $0.st_size == 0 }) ?? true

@@ -55,8 +55,7 @@ struct RecordFormat: Sendable {
 
     enum Reading {
         case record(EntryRecord)
-        /// A sound record with its key, which needs another codec, or which the codec does not decode. The error is the
-        /// codec's; `nil` if it has not been asked.
+        /// A sound record that another codec has encoded, or that the codec refuses with an error.
         case unreadable(CacheKey, DipperError?)
         case damaged
 
@@ -96,8 +95,7 @@ struct RecordFormat: Sendable {
 
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
-    ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body and for
-    ///     an encoded record.
+    ///   - takeBody: called after all checks, for a body that is neither compressed nor encoded.
     func decode(
         _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
         takeBody: () -> Data

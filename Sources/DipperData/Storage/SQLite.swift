@@ -258,8 +258,7 @@ final class SQLitePool: @unchecked Sendable {
         return try body(connection)
     }
 
-    /// Connections in use are closed when they are given back. Later reads and writes fail. The last connection to
-    /// close tidies up the log.
+    /// Closes connections in use when they are given back; later reads and writes fail. The last one tidies up the log.
     func close() {
         let free = readers.withLock { readers in
             readers.isClosed = true

@@ -69,8 +69,7 @@ struct StagingArea {
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
-    /// Whether a change would take more than `limit` bytes together with all other changes. A change alone is never too
-    /// large.
+    /// Returns whether a change would exceed `limit` bytes together with all others. A change alone is never too large.
     func isFull(_ limit: Int, for change: Change, of slot: Slot) -> Bool {
         let others = bytes - (items[slot]?.bytes ?? 0)
         return others > 0 && others + Self.bytes(change, slot.key) > limit
@@ -143,8 +142,7 @@ struct StagingArea {
         queue[head...].first { items[$0.slot]?.place == $0.place }.map { $0.place <= number } ?? false
     }
 
-    /// Returns the items of a batch, each with whether it succeeded, except those that were replaced or removed
-    /// meanwhile.
+    /// Returns the items that were not replaced or removed meanwhile, each with whether it succeeded.
     mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
         hidden.subtract(outcome.freed)
         defer {
@@ -164,8 +162,7 @@ struct StagingArea {
         }
     }
 
-    /// Drops the staged changes that a removal covers. Entries on disk that it covers do not count until
-    /// ``endRemoving(_:isDone:begun:)``.
+    /// Entries on disk that the removal covers do not count until ``endRemoving(_:isDone:begun:)``.
     mutating func beginRemoving(_ scope: Scope) -> [Item] {
         removals.append(scope)
         return drop(scope)

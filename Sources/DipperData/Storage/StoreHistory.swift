@@ -12,8 +12,7 @@ import Synchronization
 /// - An entry is refused if it was stored before the moment of a flush.
 /// - The result of a fetch is refused if its key was removed meanwhile (``Claim``).
 package final class StoreHistory: Sendable {
-    /// Counts removals of everything. All stores of the process share it, because an entry that is read from one store
-    /// may be kept by another.
+    /// All stores of the process share it: an entry that is read from one store may be kept by another.
     private static let moments = Atomic<UInt64>(1)
 
     /// The present moment, which lies before every future removal of everything.
@@ -143,8 +142,7 @@ package final class Claim: Sendable {
 
     private var revoked: CacheTiers { standing.revoked.union(outer?.revoked ?? []) }
 
-    /// Whether a partial body may be kept on disk: since the claim was made, the entry has not been removed from disk,
-    /// and no complete entry has been kept.
+    /// Whether the entry has not been removed from disk, and no complete one been kept, since the claim was made.
     var allowsPartial: Bool { standing.isWhole }
 
     var isLatest: Bool { !standing.isSuperseded }

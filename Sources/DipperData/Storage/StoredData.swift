@@ -10,15 +10,13 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// An estimate of the memory that the entry takes, in bytes: data, key and header fields, and the storage around
-    /// them.
+    /// An estimate, in bytes, of data, key, header fields, and the storage around them.
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
 /// The metadata of an entry. A reference type, so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
-    /// After all redirects, without user and fragment; `provider:` for the bytes of a provider. Empty for entries that
-    /// the caller added under a key.
+    /// See ``CachedEntry/url``.
     let url: String
     package let status: Int
     package let headers: HTTPHeaders
@@ -30,8 +28,7 @@ package final class EntryInfo: Sendable {
     /// The number that the variants of one answer share. Other variants are kept under keys that contain it.
     let family: UInt64
 
-    /// Whether a local source delivered the entry in place of a source that failed. Such an entry is delivered to the
-    /// caller and is not kept.
+    /// Whether a local source stood in for one that failed: the entry is delivered to the caller and not kept.
     package let isStandIn: Bool
 
     let isPlain: Bool
@@ -92,8 +89,7 @@ package final class EntryInfo: Sendable {
     /// The URL that the answer came from; `nil` for what came from elsewhere.
     package var source: URL? { url.hasPrefix("http") ? URL(string: url) : nil }
 
-    /// Returns whether an object made from this answer may be shown to a request with these header fields, however old
-    /// the answer is.
+    /// Returns whether a request with these header fields may see an object made from this answer, however old.
     package func mayBeShown(to request: HTTPHeaders) -> Bool { (200...299).contains(status) && isChosen(by: request) }
 }
 

@@ -3,8 +3,7 @@ import Foundation
 
 /// Zstandard (RFC 8878), by libzstd, for whole bodies.
 enum Zstd {
-    /// A frame that begins with the body's length; `nil` if it does not fit into `limit` bytes. Never makes more bytes
-    /// than that.
+    /// A frame that begins with the body's length, of at most `limit` bytes.
     static func compress(_ body: Data, atMost limit: Int) -> Data? {
         body.withUnsafeBytes { input in
             output(limit) { ZSTD_compress($0, limit, input.baseAddress, input.count, ZSTD_CLEVEL_DEFAULT) }

@@ -83,8 +83,7 @@ struct KeyTable<Index: SlotIndex> {
     }
 }
 
-/// The number of a place in a table. Tables of different things have different index types, so that the
-/// compiler keeps them apart.
+/// The number of a place in a table. Each table has an index type, so that the compiler keeps them apart.
 protocol SlotIndex: Hashable, Sendable {
     var raw: UInt32 { get }
     init(raw: UInt32)

@@ -6,18 +6,15 @@ private struct NodeIndex: SlotIndex {
 }
 
 /// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry. An entry that
-/// the eviction order spares counts as used in that moment.
-///
-/// The fields that a hit reads and changes are stored apart from the rest, so that a hit touches little memory and
-/// copies no entry.
+/// the eviction order spares counts as used in that moment. A hit touches little memory and copies no entry, because
+/// the fields that it reads and changes are stored apart.
 final class MemoryShard<Value: Sendable>: Sendable {
     private struct Node: Sendable {
         var key: CacheKey
         var value: Value?
         var stamp: UInt64
         var lifetime: Lifetime
-        /// The number of uses, if the order of eviction needs it. The insertion counts, so that a new entry does not
-        /// leave before older ones that are no better.
+        /// The insertion counts as a use, so that a new entry does not leave before older ones that are no better.
         var uses: UInt8 = 1
         /// The next more recently used node; -1 for none.
         var newer: Int32 = -1
@@ -110,8 +107,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Insertions and removals, also of absent keys. Evictions of the oldest entry do not count, nor do entries that an
-    /// access finds expired.
+    /// Also removals of absent keys; not evictions, nor entries that an access finds expired.
     var changes: UInt64 { state.withLock { $0.changes } }
 
     /// Entries that are being read from disk may be out of date.

@@ -45,7 +45,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
     /// - Parameters:
-    ///   - order: decides which entries leave first.
     ///   - history: the removals that entries with a permit must respect.
     ///   - onCleaned: called with the number and size of entries that were removed without being named, and the reason,
     ///     on the thread that caused the removal.
@@ -72,9 +71,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         part(of: key) { copy $0 }
     }
 
-    /// For a request that decides how long memory keeps the value from now on.
-    /// - Parameter lifetime: returns the lifetime, given the present one, the time at which the entry has entered
-    ///   memory, and the present time.
+    /// - Parameter lifetime: returns the new lifetime, given the present one, the time of entry, and the present time.
     func value(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Value? {
@@ -94,8 +91,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         return expired.value
     }
 
-    /// A hit copies no more than the wanted part. The value becomes the most recently used; `nil` if there is none or
-    /// it has expired.
+    /// Copies only the wanted part of a value, which becomes the most recently used; `nil` if it has expired.
     @inline(__always)
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         let found = shard(of: key).access(
@@ -132,8 +128,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         let bounds = bounds.withLock { $0 }
         let now = now().timeIntervalSince1970
         let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
-        // A share of the configured limit, so that the size of a value worth keeping does not depend on memory
-        // pressure.
+        // Not of the present limit: the size of a value worth keeping does not depend on memory pressure.
         guard entryCost <= min(bounds.given.cost / bounds.given.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
@@ -215,8 +210,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         trim(toCost: limits.cost, count: limits.count, reason)
     }
 
-    /// Removes entries in the order of eviction until at most `maximum` bytes and `maximumCount` entries are left. The
-    /// limits stay as they are.
+    /// In the order of eviction, until at most `maximum` bytes and `maximumCount` entries are left.
     func trim(
         toCost maximum: Int, count maximumCount: Int? = nil, _ reason: CacheEvent.Cleaning.Reason = .overLimit
     ) {
@@ -274,11 +268,8 @@ struct MemoryEntry<Value: Sendable>: Sendable {
     let stored: TimeInterval
 }
 
-/// The keys of derived entries in a memory tier, grouped by the key of the first origin, so that they are found without
-/// looking at all entries.
-///
-/// A key is added before its entry can be found, and removed after the entry has gone; between the two, the key may be
-/// counted more than once.
+/// The keys of derived entries in a memory tier, by the key of the first origin. A key is added before its entry can be
+/// found, and removed after the entry has gone; between the two, it may be counted more than once.
 final class DerivedKeys: Sendable {
     private let groups = Mutex<[Substring: [CacheKey: Int]]>([:])
 

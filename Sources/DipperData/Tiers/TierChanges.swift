@@ -1,10 +1,8 @@
 import DequeModule
 import Foundation
 
-/// The changes that a tier has yet to carry out, at most one for each name. A value.
-///
-/// The latest change of a name replaces one that waits. Changes begin in the order in which their names came, a few at
-/// a time, and never two of one name.
+/// The changes that a tier has yet to carry out. A value. The latest change of a name replaces one that waits. Changes
+/// begin in the order in which their names came, a few at a time, and never two of one name.
 struct TierChanges: Sendable {
     enum Change: Sendable {
         case store(Data, until: Date?)

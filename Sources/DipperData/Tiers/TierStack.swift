@@ -316,8 +316,7 @@ struct TierHealth: Sendable {
     }
 }
 
-/// The result of an operation with a time limit. Unlike a task group, it does not wait for an operation that ignores
-/// its cancellation.
+/// Unlike a task group, does not wait for an operation that ignores its cancellation.
 struct TimeLimit: Sendable {
     let duration: Duration
     let time: TimeSource
