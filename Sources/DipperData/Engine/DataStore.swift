@@ -395,7 +395,7 @@ final class DataStore: Sendable {
     }
 
     func partialInMemory(of key: CacheKey) -> PartialBody? {
-        // Reading does not count as a use: the oldest one leaves first.
+        // Reading does not count as a use: the oldest partial body leaves first.
         partials?.peek(key) { copy $0 }.flatMap { PartialBody($0) }
     }
 

@@ -23,7 +23,7 @@ class QueueEntry {
     fileprivate var arrival: Int64 = 0
     fileprivate var goesToFront = false
     fileprivate var group: QueueGroup?
-    // The fetches own themselves; a chain of a million strong references would be released one inside the other.
+    // The fetches own themselves: a chain of a million strong references would be released by recursion.
     fileprivate unowned(unsafe) var next: QueueEntry?
     fileprivate unowned(unsafe) var previous: QueueEntry?
 

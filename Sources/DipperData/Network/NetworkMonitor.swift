@@ -341,7 +341,7 @@ struct NetlinkNews {
             let content = attributes(payload, after: ifaddrmsg.self) { $0 != Int(IFA_CACHEINFO) }
             return (hash([type, Int(header.ifa_index), about]), hash([Int(header.ifa_flags), content]))
         case RTM_NEWROUTE:
-            // Only routes of IPv6 are repeated. A route that replaces another is told without the end of that one.
+            // Only routes of IPv6 are repeated. The kernel does not tell the end of a route that another replaces.
             guard let header = payload.structure(rtmsg.self), Int32(header.rtm_family) == AF_INET6 else { return nil }
             let names = [RTA_DST, RTA_SRC, RTA_TABLE, RTA_PRIORITY].map { Int($0.rawValue) }
             let volatile = [Int(RTA_CACHEINFO.rawValue), Int(RTA_EXPIRES.rawValue)]

@@ -137,7 +137,7 @@ extension Engine {
     }
 
     private func found(_ object: MadeObject, for make: Make) {
-        // The object waits to be written, as the calls do.
+        // The calls wait until the added object is written.
         if make.origin.waitsForDisk, object.isAdded, make.cache.isStaged(object, make.step.addedKey(make.origin.key)) {
             enter(make, .looking)
             return hold(make, until: make.step.addedKey(make.origin.key))
@@ -413,7 +413,7 @@ extension Engine {
     private func finished(_ run: StepRun, _ result: StepResult, of key: CacheKey, in cache: ObjectCache) {
         guard !run.isCancelled else { return }
         let makes = exchange(&run.makes, with: [])
-        // The callers' closures may wait for other objects.
+        // Before the callers' closures run, because they may wait for other objects.
         end(run, of: key, in: cache)
         for make in makes {
             make.wait(for: nil)
@@ -456,7 +456,7 @@ extension Engine {
         switch run.source {
         case .form, .bytes(_, _, orForm: .some):
             guard isBroken else { break }
-            // The stored form is bad.
+            // The stored form is bad, and is made anew.
             if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
             make.earlier = nil
             return make.supply == nil ? descend(make) : goOn(make)
@@ -495,7 +495,7 @@ extension Engine {
     }
 
     func keep(_ object: MadeObject, for all: [Make], isWritten: Bool = false) {
-        // An object on the way to others would take their room.
+        // An object that is only a step on the way to others would take their room in memory.
         let makes = all.filter { !$0.calls.isEmpty }
         guard let first = makes.first else { return }
         let (cache, info) = (first.cache, object.basis.info)
@@ -545,7 +545,7 @@ extension Engine {
         let info = object.basis.info
         for make in cache.state.benches[origin.key]?.makes ?? [] {
             if case .looking = make.stage { continue }
-            // A fetch under way is no older.
+            // A fetch that is under way brings no older bytes.
             if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
             (make.isOutdated, make.isClosed) = (true, true)
         }

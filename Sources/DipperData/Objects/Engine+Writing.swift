@@ -118,7 +118,7 @@ extension ObjectCache {
             if !write.isAwaited { written(.stored) }
         } catch {
             listener.notKept(key, error)
-            // Nothing takes the place of the bytes.
+            // No stored form takes the place of the bytes.
             if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim,
                 bytes.digest == object.basis.digest
             {

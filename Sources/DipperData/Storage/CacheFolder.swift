@@ -25,7 +25,7 @@ enum CacheFolder {
             }
             do throws(FileError) {
                 try folder.makeFile(markerName, markerText)
-                // Killed processes left these files, or processes that are about to find the folder marked.
+                // Left by killed processes, or by processes that are about to find the folder marked.
                 for name in names { folder.remove(name) }
             } catch {
                 if error.code != ENOENT { throw error }

@@ -136,7 +136,7 @@ extension DiskTier {
         guard let index = opened.index, let lock = opened.files?.lock else { return }
         do {
             if !opened.abandoned.isEmpty || index.isNew { try index.requestSweep() }
-            // From now on the index remembers.
+            // From now on the index remembers that a comparison is due.
             lock.remove(opened.abandoned)
             if let sweep = try index.dueSweep(boot: options.boot) { start(Sweep(index, sweep), .background) }
         } catch {

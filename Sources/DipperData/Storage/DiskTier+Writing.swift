@@ -88,7 +88,7 @@ extension DiskTier {
 
     func removeLeft() -> Bool {
         for (scope, time) in staged.withLock({ $0.area.left }) {
-            // What others have stored since stays.
+            // Entries that others have stored since then stay.
             var job =
                 switch scope {
                 case .all: Removal(storedBefore: time, .cleared)

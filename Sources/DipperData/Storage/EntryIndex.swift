@@ -607,10 +607,10 @@ final class EntryIndex: Sendable {
         var leaving: [Leaving] = []
         var turn = try Self.nextTurn(.entry, db)
         let rows = try db.all(
-            // Without the sign SQLite would go through the places.
+            // The plus sign keeps SQLite from going through the entries by place instead of by turn.
             "SELECT id, size, blob, 1, uses FROM entry WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", limit
         ) { (entry: try Self.leaving($0), uses: try Self.number($0, 4)) }
-        // The totals have been damaged: too much and nothing there.
+        // Too many bytes without any entry: the totals have been damaged.
         if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }
         for row in rows where excess > 0 {
             if let uses = order.spared(UInt8(clamping: row.uses)) {

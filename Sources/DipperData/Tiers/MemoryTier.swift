@@ -128,7 +128,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         let bounds = bounds.withLock { $0 }
         let now = now().timeIntervalSince1970
         let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
-        // Not of the present limit: the size of a value worth keeping does not depend on memory pressure.
+        // A share of the configured limit: the size of a value worth keeping does not depend on pressure.
         guard entryCost <= min(bounds.given.cost / bounds.given.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
