@@ -1,64 +1,47 @@
 import Foundation
 import Synchronization
 
-/// An attempt at a source: the requests that it takes, from the first one to the answer that counts. A value that sends
-/// nothing.
+/// The requests that one source takes, from the first one to the answer that counts. A value that sends nothing.
 struct Attempt: Sendable {
-    /// The step that follows an answer.
     enum Step: Sendable {
-        /// Take this answer: it counts.
         case answer(TransferResponse)
-        /// Take the stored answer: it is still valid.
         case notModified(TransferResponse)
-        /// Send ``request`` again: it has changed.
         case again
-        /// Follow the redirect, if the caller's handler does not object.
         case redirect(to: URL, TransferResponse)
-        /// Ask for other credentials, which the server demands, or the proxy if the status is 407.
+        /// The server demands other credentials, or the proxy if the status is 407.
         case challenge(String, TransferResponse)
         case failed(DipperError)
     }
 
-    /// The credentials for the proxy that a request goes through.
     struct ProxyLogin: Sendable {
         let url: URL
         let credentials: Credentials
         var authorization: String?
-        /// Whether a challenge of the proxy has been answered.
         var hasAnswered = false
 
         var canAnswer: Bool { credentials.canAnswer && !hasAnswered }
     }
 
-    /// The URL of the source.
     let origin: URL
-    /// The present URL before the modifier changes it, to which validators and partial bodies belong.
+    /// The present URL before the modifier changes it. Validators and partial bodies belong to it.
     private(set) var url: URL
-    /// The URL that the present or the last request was sent to; the modifier may have changed it.
+    /// The URL that the last request was sent to; the modifier may have changed it.
     private(set) var sentURL: URL
     private var headers: HTTPHeaders
     private let hooks: RequestHooks
     private let maximumRedirects: Int
     private(set) var chain = RedirectChain()
     var redirects: Int { chain.hops.count }
-    /// The stored answer that the request asks about by its validators.
     private(set) var stored: StoredData?
-    /// The partial body that the request continues.
     private(set) var partial: PartialBody?
     private var continuations = 0
-    /// Whether a challenge of the server has been answered. An attempt answers only one.
     private var hasAnsweredChallenge = false
     private var isAnonymous = false
     var authorization: String?
     var proxy: ProxyLogin?
-    /// Whether the request asks for a range: the attempt's own, the caller's or the modifier's.
     var asksForRange = false
 
-    /// Creates an attempt.
-    /// - Parameters:
-    ///   - origin: the URL of the source.
-    ///   - asked: the URL that the caller asked for. A source of another origin gets none of the credentials meant for
-    ///     it.
+    /// - Parameter asked: the URL that the caller asked for, to whose origin alone the credentials belong.
     init(
         _ origin: URL, insteadOf asked: URL? = nil, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
         stored: StoredData?,
@@ -72,7 +55,7 @@ struct Attempt: Sendable {
         isAnonymous = !Redirect.isSameOrigin(asked, origin)
         self.hooks = hooks
         self.maximumRedirects = maximumRedirects
-        // If the caller asks for a range or sets a condition, the attempt adds no range or condition of its own.
+        // A caller that asks for a range or sets a condition gets the server's answer to exactly that.
         let isPlain = headers.isEmpty || !Self.ranges.contains { headers[$0] != nil }
         self.stored = isPlain && stored.map { !Validators($0.info.headers).isEmpty } ?? false ? stored : nil
         self.partial = isPlain && self.stored == nil ? partial : nil
@@ -83,7 +66,6 @@ struct Attempt: Sendable {
         "Range", "If-None-Match", "If-Modified-Since", "If-Range", "If-Match", "If-Unmodified-Since",
     ]
 
-    /// The request to send now.
     var request: TransferRequest {
         var request = TransferRequest(url: url, headers: headers)
         if let stored = asked {
@@ -101,7 +83,6 @@ struct Attempt: Sendable {
         return request
     }
 
-    /// Forgets the stored answer, because it is not for the request as the hooks have changed it.
     mutating func forgetStored() {
         stored = nil
     }
@@ -112,14 +93,12 @@ struct Attempt: Sendable {
         sentURL = url
     }
 
-    /// The stored answer, if it is for the present URL. After a redirect to another URL its validator means nothing
-    /// (RFC 9110, section 8.8.1).
+    /// `nil` after a redirect to another URL, where a validator means nothing (RFC 9110, section 8.8.1).
     private var asked: StoredData? { stored.flatMap { $0.info.url == url.withoutFragment ? $0 : nil } }
 
-    /// The partial body, if it is for the present URL.
     private var continued: PartialBody? { partial.flatMap { $0.url == url.withoutFragment ? $0 : nil } }
 
-    /// Whether there are credentials that may be sent to the present URL.
+    /// Credentials are not sent to another origin.
     var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
 
     mutating func received(_ response: TransferResponse) -> Step {
@@ -154,7 +133,7 @@ struct Attempt: Sendable {
             if wantsCredentials, hooks.credentials?.canAnswer == true, !hasAnsweredChallenge {
                 return .challenge(response.headers["WWW-Authenticate"] ?? "", response)
             }
-        // Through a tunnel it would be the server that answers.
+        // Through a tunnel, it would be the server that answers.
         case 407 where proxy?.canAnswer == true && sentURL.scheme?.asciiLowercased == "http":
             return .challenge(response.headers["Proxy-Authenticate"] ?? "", response)
         default:
@@ -183,10 +162,9 @@ struct Attempt: Sendable {
         return continuations <= Self.mostContinuations ? .again : .failed(.truncated)
     }
 
-    /// The largest number of parts that are fetched from a server that sends a body in pieces of its own size.
     private static let mostContinuations = 100
 
-    /// Returns the partial body that an answer which was broken off leaves for the next attempt.
+    /// Returns the partial body that an interrupted answer leaves for the next attempt.
     func left(by response: TransferResponse) -> PartialBody? {
         if response.status == 206 {
             guard let here = continued, here.isContinued(by: response) else { return partial }
@@ -195,7 +173,6 @@ struct Attempt: Sendable {
         return PartialBody(response, of: url.withoutFragment) ?? partial
     }
 
-    /// Returns the request that follows a redirect.
     func redirected(to target: URL) -> TransferRequest {
         var next = request
         next.headers = Redirect.headers(next.headers, from: sentURL, to: target, sensitive: hooks.sensitiveNames)
@@ -204,11 +181,8 @@ struct Attempt: Sendable {
         return next
     }
 
-    /// Goes on with the request that follows a redirect.
-    /// - Parameters:
-    ///   - proposed: the result of ``redirected(to:)``. Fields in which `next` differs from it are the handler's own;
-    ///     all others are dropped if the redirect leads to another origin, even if the handler alone has led there.
-    ///   - hop: the redirecting answer.
+    /// - Parameter proposed: the result of ``redirected(to:)``. Fields in which `next` differs from it are the
+    ///   handler's own; all others are dropped if the redirect leads to another origin.
     mutating func follow(_ next: TransferRequest, proposed: TransferRequest, after hop: RedirectChain.Hop) {
         chain.append(hop, from: sentURL, to: next.url)
         headers = Redirect.headers(headers, from: sentURL, to: next.url, sensitive: hooks.sensitiveNames)
@@ -219,8 +193,6 @@ struct Attempt: Sendable {
         sentURL = next.url
     }
 
-    /// Takes other credentials for the server or the proxy.
-    /// - Returns: `false` if there are none.
     mutating func answerChallenge(_ authorization: String?, isOfProxy: Bool) -> Bool {
         guard let authorization, authorization != (isOfProxy ? proxy?.authorization : self.authorization) else {
             return false
@@ -236,11 +208,9 @@ struct Attempt: Sendable {
     }
 }
 
-/// A transfer whose bytes come from a ``DataProvider``.
 final class ProviderTransfer: Transfer {
     private struct State {
         var task: Task<Void, Never>?
-        /// The receiver of the end; `nil` once it has been told.
         var receive: (@Sendable (TransferEvent) -> Void)?
     }
 

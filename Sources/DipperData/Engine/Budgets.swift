@@ -1,37 +1,30 @@
 import Synchronization
 
 /// The budget for the bodies of all fetches in memory, in bytes: of bodies that are being received, and of the partial
-/// bodies that parked jobs keep. A value.
+/// bodies that parked fetches keep. A value.
 ///
-/// It is not known when a parked job gives its bytes back, so parked jobs hold at most a quarter of the budget. A spent
-/// budget is free again when three quarters of it are in use, so that the bytes of parked jobs never keep other jobs
-/// from starting.
+/// It is not known when a parked fetch gives its bytes back, so parked fetches hold at most a quarter of the budget. A
+/// spent budget is free again when three quarters of it are in use, so that the bytes of parked fetches never keep
+/// others from starting.
 struct BodyBudget: Sendable {
     private var budget: ByteBudget
-    /// The number of bytes that parked jobs hold.
     private(set) var parked = 0
-    /// The largest number of bytes that parked jobs may keep.
     let parkedLimit: Int
 
-    /// - Parameter limit: the budget, in bytes.
     init(limit: Int) {
         budget = ByteBudget(limit: limit)
         parkedLimit = max(0, limit / 4)
     }
 
-    /// The number of bytes that are held, those of parked jobs included.
     var used: Int { budget.used }
 
-    /// The latest change of the budget.
     var notice: ByteBudget.Notice { budget.notice }
 
-    /// Counts bytes that a transfer holds from now on; a negative number gives bytes back.
     // mutant Budget: `t.take(bytes) }` => `t.take(0) }`
     mutating func take(_ bytes: Int) { _ = budget.take(bytes) }
 
-    /// Counts the partial body of a job that is being parked, in place of the bytes of its transfer.
-    /// - Parameter held: the bytes that were counted for the transfer.
-    /// - Returns: whether the job may keep its bytes.
+    /// Counts the partial body of a fetch that is being parked, in place of the `held` bytes of its transfer.
+    /// - Returns: whether the fetch may keep its bytes.
     mutating func park(_ bytes: Int, insteadOf held: Int) -> Bool {
         let fits = bytes <= parkedLimit - parked
         if fits { parked += bytes }
@@ -39,23 +32,20 @@ struct BodyBudget: Sendable {
         return fits
     }
 
-    /// Counts the bytes that a parked job has kept as its transfer's, because the job goes on.
     mutating func unpark(_ bytes: Int) { parked -= bytes }
 
-    /// Gives back the bytes of a job that has ended.
     mutating func end(held: Int, parked: Int) {
         unpark(parked)
         take(-held - parked)
     }
 }
 
-/// The number of bytes that all pieces of work of one kind together may hold at a time. A value.
+/// The number of bytes that all work of one kind together may hold at a time. A value.
 ///
 /// Work under way cannot give back what it holds, so the budget may be overrun; it only tells when no more work should
 /// begin. A spent budget stays spent until a quarter of it is free, so that work does not stop and go with every piece.
 package struct ByteBudget: Sendable {
-    /// A change of the budget: it has been spent, or is free again. Notices may overtake one another: the one with the
-    /// highest number holds.
+    /// A budget is spent, or free again. Notices may overtake one another: the one with the highest number holds.
     package struct Notice: Sendable, Hashable {
         package let isSpent: Bool
         package let number: UInt64
@@ -71,16 +61,13 @@ package struct ByteBudget: Sendable {
     package private(set) var isSpent = false
     private var number: UInt64 = 0
 
-    /// - Parameter limit: the budget, in bytes; at least 1.
     package init(limit: Int) {
         self.limit = max(1, limit)
     }
 
-    /// Whether a piece of work may begin: if there is room, or if nothing is held, so that a piece that is larger than
-    /// the whole budget runs alone.
+    /// Whether work may begin. If nothing is held, work that is larger than the whole budget runs alone.
     package var mayStart: Bool { !isSpent || used == 0 }
 
-    /// The latest notice, for a listener that has heard none.
     package var notice: Notice { Notice(isSpent: isSpent, number: number) }
 
     /// Counts bytes that are held from now on; a negative number gives bytes back.
@@ -94,12 +81,11 @@ package struct ByteBudget: Sendable {
         return Notice(isSpent: isSpent, number: number)
     }
 
-    /// Counts bytes that are no longer held.
     package mutating func give(_ bytes: Int) -> Notice? { take(-bytes) }
 }
 
-/// A hold on fetches that have not begun, for a consumer that cannot take more of what is fetched. It ends when its
-/// last reference is released, and does not keep the cache alive.
+/// Holds back fetches that have not begun, for a consumer that cannot take more. The hold ends when its last reference
+/// is released, and does not keep the cache alive.
 package final class FetchHold: Sendable {
     private weak let engine: Engine?
     private let number: UInt64
@@ -113,16 +99,15 @@ package final class FetchHold: Sendable {
 
     deinit { engine?.post { [number] in $0.removeHolder(number) } }
 
-    /// Whether the cache has been released.
     package var isOver: Bool { engine == nil }
 
-    /// Holds fetches back, or lets them go on. Notices may overtake one another: the one with the highest number holds.
+    /// Holds fetches back, or lets them go on.
     package func tell(_ notice: ByteBudget.Notice) {
         engine?.perform { [number] in $0.hold(notice, by: number) }
     }
 }
 
-/// A relay that passes notices of the tiers on to the engine. The engine owns the tiers and is created after them.
+/// Passes notices of the tiers on to the engine, which owns the tiers and is created after them.
 final class EngineRelay: Sendable {
     private final class Target: Sendable {
         weak let engine: Engine?
@@ -146,8 +131,6 @@ struct Latest<Value: Sendable>: Sendable {
         self.value = value
     }
 
-    /// Takes the value of a notice, unless a notice with a higher number has been taken.
-    /// - Returns: whether the value was taken.
     mutating func take(_ value: Value, number: UInt64) -> Bool {
         guard number > self.number else { return false }
         self.number = number

@@ -1,19 +1,18 @@
 import Foundation
 
-/// The constant parts of a call, shared by its task and by the job it makes.
+/// The constant parts of a call, shared by its task and by its fetch.
 final class Call: Sendable {
     let request: DataRequest
     let key: CacheKey
     private let defaults: Defaults
-    /// Whether each source, the request's own and then its alternatives, is local. Providers are code of the program's
-    /// own, so they are asked here and never under a lock.
+    /// Whether each source, the request's own and then its alternatives, is local. Providers are code of the program,
+    /// so they are asked here and never under a lock.
     private let localSources: [Bool]
-    /// Whether the bytes may be kept on disk; `false` if what is made of them takes their place.
+    /// `false` if an object made of the bytes takes their place on disk.
     private let mayKeepOnDisk: Bool
-    /// Returns the reason why nothing that the caller wants can be made of the bytes of a success; `nil` if there is none.
+    /// Returns why nothing that the caller wants can be made of the bytes of a success; `nil` if something can.
     let misfit: (@Sendable (Data) -> DipperError?)?
 
-    /// The options of requests that have none of their own.
     final class Defaults: Sendable {
         let cachePolicy: DataRequest.CachePolicy
         let freshness: FreshnessPolicy
@@ -35,7 +34,6 @@ final class Call: Sendable {
             self.callbackQueue = queue
         }
 
-        /// Returns the queue on which the closures of a request's call run.
         func callbackQueue(of request: DataRequest) -> CallbackQueue {
             guard var queue = request.callbackQueue else { return callbackQueue }
             queue.pending = pending
@@ -55,14 +53,12 @@ final class Call: Sendable {
         localSources = request.hasHooks ? ([request.source] + request.alternatives).map { $0?.isStandIn == true } : []
     }
 
-    /// Returns whether the bytes of a source are at hand anyway.
     /// - Parameter source: 0 for the request's own source, then its alternatives.
     func isLocal(_ source: Int) -> Bool { source < localSources.count && localSources[source] }
 
-    /// Whether an alternative stands in for this call only.
     var hasStandIns: Bool { localSources.dropFirst().contains(true) }
 
-    /// A copy of the call without alternatives that would stand in for one call only.
+    /// Without alternatives that stand in for one call only.
     var withoutStandIns: Call {
         Call(request.withoutStandIns, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
     }
@@ -72,16 +68,12 @@ final class Call: Sendable {
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
     var timeout: Duration? { request.timeout ?? defaults.timeout }
     var callbackQueue: CallbackQueue { defaults.callbackQueue(of: request) }
-    /// Where the cache counts what it has not told yet.
     var pending: PendingWork { defaults.pending }
 
-    /// Whether the network may answer.
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
-    /// Whether a tier below memory may answer.
     func looksUp(in store: DataStore) -> Bool {
         (store.disk != nil || store.tiers != nil) && cachePolicy.readsDisk
     }
-    /// Whether tiers that others use may have the answer.
     var mayBeShared: Bool {
         guard request.url != nil, request.url?.user == nil else { return false }
         let isPersonal = request.headers.fields.contains {
@@ -89,9 +81,7 @@ final class Call: Sendable {
         }
         return !isPersonal && !request.isForThisProcess && !(request.hasHooks && request.hooks.changesRequests)
     }
-    /// Whether what comes from the network is kept on disk.
     var keepsOnDisk: Bool { mayKeepOnDisk && renewsOnDisk }
-    /// Whether an entry on disk is renewed if the network confirms it.
     var renewsOnDisk: Bool {
         switch cachePolicy {
         case .useCache, .diskOnly, .fromMemoryOrRefresh: true
@@ -102,9 +92,7 @@ final class Call: Sendable {
     }
     /// Whether a call that waits for the disk fails unless the entry is on the device.
     var mustBeDurable: Bool { request.durability == .durable && (keepsOnDisk || cachePolicy == .cacheOnly) }
-    /// Whether what comes from the network is kept in memory.
     var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
-    /// Whether the call accepts only what the network says now.
     var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
 
     private var hasDirectives: Bool {
@@ -114,42 +102,36 @@ final class Call: Sendable {
     /// The cache directives of the request (RFC 9111, section 5.2.1).
     var directives: CacheControl { CacheControl(request: request.headers) }
 
-    /// Whether the request has a validation of its own.
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
 
-    /// Whether an answer of the network is judged by code that is not the engine's.
+    /// Whether code other than the engine's judges an answer of the network.
     var judgesAnswers: Bool { hasOwnValidation || misfit != nil }
 
-    /// Returns the reason why the call refuses an answer of the network; `nil` if it does not.
     func refusal(of answer: TransferResponse) -> DipperError? {
         request.validation.check(answer) ?? ((200...299).contains(answer.status) ? misfit?(answer.body) : nil)
     }
 
-    /// Returns whether the request's validation accepts a stored answer that was fetched for another call.
     func accepts(_ value: StoredData) -> Bool {
         guard hasOwnValidation else { return (200...299).contains(value.info.status) }
         let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
         return request.validation.check(answer) == nil
     }
 
-    /// Returns how the call may use a stored answer.
     func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
         accepts(value) && cachePolicy != .bypass ? use(of: value.info, at: now) : .revalidate
     }
 
-    /// Returns how the call may use a stored answer whose bytes the validation accepts.
+    /// Returns how the call may use a stored answer whose bytes its validation accepts.
     func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
         // The common case: a fresh entry without variants, and a request without directives.
         if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
         return info.isChosen(by: request.headers) ? use(ofChosen: info, at: now) : .revalidate
     }
 
-    /// Returns how the call may use a stored answer that the request's header fields choose.
     func use(ofChosen info: EntryInfo, at now: TimeInterval) -> StoredUse {
         freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
     }
 
-    /// Returns whether a stored answer answers the call without the network.
     func isAnswered(by value: StoredData, at now: TimeInterval) -> Bool {
         switch use(of: value, at: now) {
         case .fresh, .stale, .staleWhileRevalidating: return true
@@ -166,7 +148,6 @@ extension StoredAnswer {
     }
 }
 
-/// A listener to the changes of a store.
 final class StoreListener: Sendable {
     /// Called with the key of each entry that takes the place of an earlier one, outside of locks.
     let replaced: @Sendable (CacheKey) -> Void
@@ -176,11 +157,10 @@ final class StoreListener: Sendable {
     }
 }
 
-/// The options of entries whose request has none of its own.
 struct StoreDefaults: Sendable {
-    /// `nil` if entries expire in memory as on disk.
+    /// `nil`: entries expire in memory as on disk.
     var memoryExpiration: Expiration?
-    /// `nil` if the freshness policy decides.
+    /// `nil`: the freshness policy decides.
     var diskExpiration: Expiration?
     var memoryAccessExtension: AccessExtension
     var diskAccessExtension: AccessExtension

@@ -6,17 +6,15 @@ import Synchronization
 final class DataStore: Sendable {
     let memory: MemoryTier<StoredData>
     let disk: DiskTier?
-    /// The partial bodies of a cache without a disk tier; `nil` if there is one, which keeps them.
+    /// The partial bodies of a cache without a disk tier; `nil` with one, which keeps them.
     let partials: MemoryTier<StoredData>?
     let tiers: TierStack?
     let history: StoreHistory
     let expiries: ExpiryWatch
     let readers: Workers?
-    /// Runs what the readers would, where there is no disk tier.
     private let thread = SeparateThread()
     private let defaults: StoreDefaults
     let now: @Sendable () -> Date
-    /// The listener that is told which entries are replaced.
     let listener = AtomicLazyReference<StoreListener>()
 
     init(
@@ -37,10 +35,8 @@ final class DataStore: Sendable {
 
     // MARK: Reading
 
-    /// Returns the entry of a key from memory or disk, on the caller's thread. An entry from disk is put into memory.
-    /// - Parameters:
-    ///   - call: the call whose expirations hold; `nil` for the cache's defaults.
-    ///   - tiers: the tiers that are asked. If memory is not among them, it gets nothing either.
+    /// Reads memory and disk on the caller's thread. An entry from disk is put into memory, if memory is asked.
+    /// - Parameter call: the call whose expirations hold; `nil` for the cache's defaults.
     func peek(
         _ key: CacheKey, for call: Call? = nil, in tiers: CacheTiers = .all
     ) -> (value: StoredData, source: ResponseSource)? {
@@ -57,12 +53,11 @@ final class DataStore: Sendable {
         return record.value
     }
 
-    /// Looks up a call in memory and on disk, on a reader's thread, and then in the tiers below: the entry, or the
-    /// variant of it that the call's fields choose. If there is neither, the partial body that an earlier attempt has
-    /// left on disk is read.
-    /// - Parameter answer: called with the result and a closure. Until the closure is called, nothing is read in place
-    ///   of this look-up, so that no more is read than callers take.
-    /// - Returns: the look-up; `nil` if it has been answered from memory alone.
+    /// Looks up memory and disk, on a reader's thread, and then the tiers below: the entry, or the variant that the
+    /// call's fields choose. If there is neither, reads the partial body that an earlier attempt has left on disk.
+    /// - Parameter answer: called with the result and a closure. Until that closure is called, the reader's slot stays
+    ///   taken, so that no more is read than callers take.
+    /// - Returns: a ticket for the reader; `nil` without a disk tier.
     func lookUp(
         _ key: CacheKey, _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
         _ answer: @escaping @Sendable (FoundEntry?, PartialBody?, @escaping @Sendable () -> Void) -> Void
@@ -73,7 +68,7 @@ final class DataStore: Sendable {
                 if let found = self.find(key, call.request.headers, for: call) { return answer(found, nil, delivered) }
                 let readPartial: @Sendable () -> PartialBody? = { wantsPartial ? self.disk?.partial(of: key) : nil }
                 guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, readPartial(), delivered) }
-                // A tier may take its time, in which the disk answers others.
+                // A tier may be slow; meanwhile the disk answers others.
                 delivered()
                 self.lookBelow(tiers, key, call, place) { answer($0, $0 == nil ? readPartial() : nil, {}) }
             })
@@ -89,7 +84,6 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// Looks up a call in the tiers below the disk. What they have is put into memory and on disk.
     private func lookBelow(
         _ tiers: TierStack, _ key: CacheKey, _ call: Call, _ place: Workers.Place,
         _ answer: @escaping @Sendable (FoundEntry?) -> Void
@@ -120,19 +114,18 @@ final class DataStore: Sendable {
     }
 
     /// Reads the partial body that an earlier attempt has left on disk, on a reader's thread.
-    /// - Returns: false, and `answer` is not called, if there is no thread that reads.
+    /// - Returns: `false`, and `answer` is not called, without a disk tier.
     func readPartial(
         of key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (PartialBody?) -> Void
     ) -> Bool {
         readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
     }
 
-    /// Runs work on a reader's thread; on a thread of its own if there is none that reads.
+    /// Runs work on a reader's thread, or on a thread of its own without a disk tier.
     func runOnReader(_ work: @escaping @Sendable () -> Void) {
         if readers?.add(.init(.slow, .normal), work) == nil { thread.run(work) }
     }
 
-    /// Reads the entry of a key from memory or disk, on a reader's thread.
     func read(
         _ key: CacheKey, for call: Call, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
     ) -> Workers.Ticket? {
@@ -141,7 +134,6 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// Finds out whether memory or disk has an entry for a key, on a reader's thread.
     func hasEntry(
         _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (Bool) -> Void
     ) -> Workers.Ticket? {
@@ -150,7 +142,6 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// Returns the entry of a key, or the variant of it that the fields choose, on the caller's thread.
     func find(
         _ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil, in tiers: CacheTiers = .all
     ) -> FoundEntry? {
@@ -164,8 +155,7 @@ final class DataStore: Sendable {
         return .init(value: value, source: source, place: key)
     }
 
-    /// Returns the first of the tiers that has bytes for a key and header fields: a success, or the variant of it that the
-    /// fields choose. Reads metadata alone, and counts no use.
+    /// Finds the first tier that has a success, or the variant that the fields choose. Reads metadata alone.
     func tier(of key: CacheKey, _ fields: HTTPHeaders, in tiers: CacheTiers) -> ResponseSource? {
         let at: (CacheKey) -> (info: EntryInfo, source: ResponseSource)? = { key in
             if tiers.contains(.memory), let info = self.memory.peek(key, { $0.info }) { return (info, .memory) }
@@ -181,7 +171,6 @@ final class DataStore: Sendable {
         return found.info.mayBeShown(to: fields) ? found.source : nil
     }
 
-    /// Returns what memory has for the call: the entry, or the variant of it that the call's fields choose.
     @inline(__always)
     func kept(for key: CacheKey, _ call: Call) -> StoredData? {
         guard call.cachePolicy != .bypass, let value = inMemory(key, for: call) else { return nil }
@@ -190,14 +179,13 @@ final class DataStore: Sendable {
         return inMemory(place, for: call) ?? value
     }
 
-    /// Returns what memory has under a key. A call with options of its own decides how long memory keeps it.
+    /// A call with options of its own decides how long memory keeps the entry.
     @inline(__always)
     private func inMemory(_ key: CacheKey, for call: Call?) -> StoredData? {
         guard let call, call.request.decidesMemoryLifetime else { return memory.value(for: key) }
         return memory.value(for: key, reading(call))
     }
 
-    /// Returns the object of a key in memory. A request with options of its own decides how long memory keeps it.
     @inline(__always)
     func object(
         _ key: CacheKey, in memory: ObjectTier, for request: DataRequest, _ defaults: Call.Defaults
@@ -206,7 +194,6 @@ final class DataStore: Sendable {
         return memory.entry(for: key, reading(Call(request, key: request.cacheKey, defaults: defaults)))
     }
 
-    /// Returns the change of the lifetime in memory by a hit of a call with options of its own.
     private func reading(_ call: Call) -> (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime {
         let given = call.request.memoryExpiration
         let expiration = memoryExpiration(call) ?? diskExpiration(call)
@@ -243,7 +230,6 @@ final class DataStore: Sendable {
 
     // MARK: Changing
 
-    /// Returns whether the freshness policy lets an answer be kept.
     func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
         guard !info.isStandIn else { return false }
         guard call.freshness.ignoresServer else {
@@ -252,14 +238,11 @@ final class DataStore: Sendable {
         return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
     }
 
-    /// Keeps an answer that the network delivered.
+    /// Keeps an answer of the network.
     /// - Parameters:
-    ///   - mayKeep: whether the freshness policy allows it; see ``mayKeep(_:_:)``.
-    ///   - known: the answer that was kept for the call so far, if it is known; its other variants stay beside this
-    ///     one.
-    ///   - durability: the strongest durability that a waiting task wants.
+    ///   - known: the answer that was kept for the call so far, if it is known; its other variants stay.
+    ///   - durability: the strongest durability that a waiting call wants.
     ///   - claim: the right to keep the answer, claimed before it was asked for.
-    ///   - job: the job that has fetched it.
     ///   - whenWritten: called once, with whether the answer is on disk.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, mayKeep: Bool, beside known: FoundEntry?, onDisk: Bool,
@@ -279,8 +262,7 @@ final class DataStore: Sendable {
             }
         }
         guard mayKeep else {
-            // The answer that was kept before is out of date by now, unless this one is only a failure, or it is the
-            // request that wants nothing kept.
+            // The earlier answer is out of date, unless this one is only a failure or the request wants nothing kept.
             let isWhole = info.status < 400 && info.status != 206 && info.status != 304
             let isNews = isWhole || info.status == 404 || info.status == 410
             if isNews, !call.directives.noStore, claim?.isRevoked != true { remove(place) }
@@ -297,18 +279,17 @@ final class DataStore: Sendable {
         add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: job, whenWritten: whenWritten)
         if let tiers, call.keepsOnDisk, call.mayBeShared, Storing.mayShare(response: info.headers) {
             let record = EntryRecord(key: place, value: kept, lifetime: diskLifetime(call, stored: now()))
-            // The program's codec may take its time.
+            // The program's codec may be slow.
             thread.run { tiers.store(record, claim: claim) }
         }
     }
 
-    /// Returns how long an answer, and each redirect that led to it, is fresh for this call.
     func freshness(
         of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
         after chain: RedirectChain
     ) -> Freshness {
         guard case .http(let byDefault) = call.freshness.rule else { return .always(from: received) }
-        // If the server says nothing, an expiration of the caller's own holds instead.
+        // If the server says nothing, an expiration of the caller's own holds.
         let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
         let lifetime =
             isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
@@ -322,7 +303,7 @@ final class DataStore: Sendable {
     /// Keeps a value in memory, and on disk if `onDisk` says so.
     /// - Parameters:
     ///   - claim: the right to keep the value, of work that began before.
-    ///   - job: the job that has fetched the value; `nil` if it comes from the program.
+    ///   - job: the fetch; `nil` if the value comes from the program.
     ///   - stored: the time at which the bytes came; `nil` for now.
     ///   - whenWritten: called once, with whether the value is on disk.
     func add(
@@ -354,8 +335,7 @@ final class DataStore: Sendable {
         listener.load()?.replaced(key)
     }
 
-    /// Waits until the entry that a call is answered with is on disk, as ``DataRequest/waitsForDiskWrite`` says; see
-    /// ``DiskTier/settle(_:_:_:claim:whenDone:)``.
+    /// Waits until the entry is on disk; see ``DiskTier/settle(_:_:_:claim:whenDone:)``.
     func settle(
         _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
     ) {
@@ -370,7 +350,6 @@ final class DataStore: Sendable {
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }
 
-    /// Returns how long the answer to a call is kept on disk.
     func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
         Lifetime(
             diskExpiration(call), extendedBy: call.request.diskAccessExtension ?? defaults.diskAccessExtension,
@@ -383,7 +362,7 @@ final class DataStore: Sendable {
 
     /// Returns how long the answer to a call is kept in memory. The request or the cache decides, even if the disk
     /// keeps the answer for a shorter time; if neither has a memory expiration, it is kept as long as on disk.
-    /// - Parameter stored: the time at which the bytes came, for an object that is made from them later; `nil` for now.
+    /// - Parameter stored: the time at which the bytes came, for an object made from them later; `nil` for now.
     func memoryLifetime(_ call: Call, stored: Date? = nil) -> Lifetime {
         let given = memoryExpiration(call)
         let now = now()
@@ -404,9 +383,8 @@ final class DataStore: Sendable {
 
     // MARK: Partial bodies
 
-    /// Keeps a partial body for later fetches: on disk, or in memory if there is no disk tier.
-    /// - Parameter claim: the right to keep it. Interrupted work may end after the entry was removed, or after a
-    ///   complete entry was kept.
+    /// Keeps a partial body on disk, or in memory without a disk tier.
+    /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         disk?.keepPartial(partial, for: key, claim: claim)
         guard let partials else { return }
@@ -416,13 +394,11 @@ final class DataStore: Sendable {
             permit: Permit(record.value.info, claim, isLatest: true))
     }
 
-    /// Returns the partial body of a key in a cache without a disk tier, if it can still be continued.
     func partialInMemory(of key: CacheKey) -> PartialBody? {
-        // Reading it does not count as a use: the one that was kept first leaves first.
+        // Reading does not count as a use: the oldest partial body leaves first.
         partials?.peek(key) { copy $0 }.flatMap { PartialBody($0) }
     }
 
-    /// Drops the partial body of a key, wherever it is kept.
     func dropPartial(of key: CacheKey) {
         disk?.dropPartial(of: key)
         partials?.remove(key)
@@ -445,13 +421,11 @@ final class DataStore: Sendable {
         if tiers.contains(.shared) { self.tiers?.remove(key) }
     }
 
-    /// Removes what was made from an entry.
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
 
-    /// Removes all entries, at once for readers.
     func clear() {
         history.clear()
         disk?.clear()
@@ -469,7 +443,7 @@ final class DataStore: Sendable {
         disk?.clear()
     }
 
-    /// Removes expired entries, and entries stored before a moment in seconds since 1970, at once for readers.
+    /// Removes expired entries, and entries stored before `limit` (seconds since 1970), at once for readers.
     func flush(storedBefore limit: TimeInterval) {
         history.flush(storedBefore: limit)
         disk?.remove(storedBefore: limit)
@@ -483,8 +457,7 @@ final class DataStore: Sendable {
         partials?.setPressure(pressure == .normal ? .normal : .severe)
     }
 
-    /// Returns when all changes that were asked for before have been carried out, apart from those that wait for a tier
-    /// that rests.
+    /// Returns when all changes asked for before have been carried out, except those that wait for a tier that rests.
     func synchronize() async {
         await disk?.synchronize()
         await thread.finish()

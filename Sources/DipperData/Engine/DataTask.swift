@@ -42,42 +42,32 @@ public final class DataTask: FetchTask {
         case finished(DataResponse)
     }
 
-    /// The call as it was made, or the call for the smaller source if that has taken its place.
+    /// The call as it was made, or the call for the smaller source that has taken its place.
     var call: Call { substituted.load() ?? asked }
     private let asked: Call
-    /// The call for the smaller source, which is made if the cache does not have the larger one.
     private let substitute: Call?
     private let substituted = AtomicLazyReference<Call>()
-    /// Whether the task fetches newer bytes for calls that have been answered with bytes that are out of date.
+    /// Whether the task fetches newer bytes for calls that were answered with stale ones.
     let isRevalidation: Bool
-    /// Whether the engine tells the events the end of the call.
     let tellsEnd: Bool
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
-    /// The identity of the call in the events of the cache.
     let identity = EventIdentity()
     private let feed = TaskFeed<Event>()
     private let link: Mutex<Link>
 
-    // What only the engine uses.
-
     nonisolated(unsafe) var wait: FetchWait
-    /// The task itself while it waits, so that it is there for the engine.
+    /// The task itself while it waits, so that the engine need not own it.
     private nonisolated(unsafe) var own: DataTask?
-    /// Whether the task was cancelled before it waited.
     nonisolated(unsafe) var isGivenUp = false
 
-    /// The task's connection to the engine.
     private struct Link {
-        /// The engine; `nil` before the task waits for it, and after the end.
+        /// `nil` before the task waits, and after its end.
         var engine: Engine?
         var priority: Priority
-        /// The queue that the task was in when it ended; `nil` before.
         var queue: FetchQueue?
-        /// The network attempts of the fetch when the task ended.
         var attempts = 0
         var wantsProgress = false
-        /// The closure that looks at the bytes before all of them have arrived.
         var viewer: (@Sendable (Data) -> Void)?
         var observers: [@Sendable (News) -> Void] = []
         var hasEnded = false
@@ -150,8 +140,7 @@ public final class DataTask: FetchTask {
         return self
     }
 
-    /// Calls a closure now and then with the bytes of the body received so far, in place: on a thread that moves bytes,
-    /// or on the caller's thread.
+    /// Calls a closure with the bytes received so far, on a thread that moves bytes or on the caller's thread.
     func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
         let engine = link.withLock { link in
             if !link.hasEnded { link.viewer = body }
@@ -160,16 +149,13 @@ public final class DataTask: FetchTask {
         engine?.post { $0.wantBytes(self) }
     }
 
-    /// News for a part of the library that waits for the call.
     enum News: Sendable {
         case failure(DipperError)
         case retry
         case progress(TaskProgress)
-        /// The last news.
         case ended(Result<DataResponse, DipperError>, attempts: Int)
     }
 
-    /// Tells a part of the library how the call goes on, in place; that it has ended, too, if it has.
     func observe(_ body: @escaping @Sendable (News) -> Void) {
         let attempts = link.withLock { link -> Int? in
             if link.hasEnded { return link.attempts }
@@ -196,8 +182,7 @@ public final class DataTask: FetchTask {
         return events
     }
 
-    /// Has the engine report progress from now on, beginning with the present progress, because the next bytes may be
-    /// long in coming.
+    /// Begins with the present progress, because the next bytes may be long in coming.
     func wantProgress() {
         let engine = link.withLock { link in
             link.wantsProgress = true
@@ -270,22 +255,16 @@ public final class DataTask: FetchTask {
 
     // MARK: Engine interface
 
-    /// Whether it is still open which source is fetched.
     var isUndecided: Bool { substitute != nil && substituted.load() == nil }
 
-    /// Turns to the smaller source, because the cache does not have the larger one.
     func turnToSubstitute() {
         if let substitute { _ = substituted.storeIfNil(substitute) }
     }
 
-    /// Whether the task waits for an engine.
     func isIn(_ engine: Engine) -> Bool { self.engine === engine }
 
-    /// Connects the task to the engine that it is about to wait for.
     func attach(_ engine: Engine) { link.withLock { $0.engine = engine } }
 
-    /// Begins to wait.
-    /// - Parameter reads: whether the tiers may answer.
     func begin(reads: Bool) {
         wait = FetchWait(requestedQueue, level: UInt8(priority.level), reads: reads, fetches: call.mayFetch)
         own = self
@@ -304,7 +283,7 @@ public final class DataTask: FetchTask {
 
     // Methods that return a Boolean return `true` if the caller must call `flush()` after releasing its locks.
 
-    /// Ends the task. Without effect on a task that has ended.
+    /// Without effect on a task that has ended.
     func end(_ result: Result<DataResponse, DipperError>) -> Bool {
         let flushes = feed.end(result, on: call.callbackQueue) { self.flush() }
         let (observers, attempts, viewer) = link.withLock { link in
@@ -326,19 +305,17 @@ public final class DataTask: FetchTask {
         return feed.retry(on: call.callbackQueue) { self.flush() }
     }
 
-    /// Forgets the closure of ``watchBytes(_:)``.
     func ignoreBytes() {
         let viewer = link.withLock { exchange(&$0.viewer, with: nil) }
         _ = consume viewer
     }
 
     var hasViewer: Bool { link.withLock { $0.viewer != nil } }
-    /// Whether a hook or a stream wants to hear of progress.
     var wantsProgress: Bool { link.withLock { $0.wantsProgress } }
 
     func show(_ bytes: Data) { link.withLock { $0.viewer }?(bytes) }
 
-    /// Takes the latest progress, in place of earlier progress.
+    /// Replaces earlier progress.
     func tell(_ progress: TaskProgress) -> Bool {
         tell(.progress(progress))
         return feed.progress(progress, on: call.callbackQueue) { self.flush() }
@@ -350,7 +327,6 @@ public final class DataTask: FetchTask {
         if case .progress = hook { wantProgress() }
     }
 
-    /// Calls the hooks that have news to hear, one after the other, without holding a lock.
     func flush() { feed.flush(on: call.callbackQueue) }
 }
 

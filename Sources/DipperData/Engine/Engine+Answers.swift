@@ -1,9 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The answers that count, and what is kept of them.
 extension Engine {
-    /// Takes an answer with a body of its own.
     func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         var response = response
         response.metrics.redirects = run.attempt.redirects
@@ -27,7 +25,7 @@ extension Engine {
         let call =
             refusal == nil ? lead : fetch.waiters.first { verdicts.refusal(of: response, by: $0.call) == nil }?.call
         guard let call else { return refused(fetch, run, response, refusal) }
-        // What the tiers have may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
+        // A stored answer may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
         guard response.status >= 500, let found = fetch.findings.found else {
             return accepted(fetch, run, response, call, verdicts)
         }
@@ -68,7 +66,6 @@ extension Engine {
             isComplete: !isStandIn)
     }
 
-    /// Takes the server's confirmation that the stored answer is still valid.
     func confirmed(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         guard let stored = run.attempt.stored else { return }
         let lead = fetch.sources.lead
@@ -149,7 +146,7 @@ extension Engine {
         let (demand, found) = (fetch.demand, fetch.findings.found)
         let isKeepable = demand.keepsInMemory && !value.info.isStandIn
         guard isKeepable, mayStore else {
-            // The answer that was kept before is out of date by now.
+            // The earlier answer is out of date by now.
             if isKeepable, value.info.status < 400, fetch.findings.claim?.isRevoked != true {
                 store.remove(found?.place ?? fetch.key)
             }
@@ -158,7 +155,6 @@ extension Engine {
         // An entry that must be durable now may not have been durable before.
         let keepsOnDisk =
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNewsToDisk || demand.durability == .durable)
-        // What is on disk is out of date.
         if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk { store.disk?.remove(found?.place ?? fetch.key) }
         store.keep(
             value, for: fetch.key, call, mayKeep: mayKeep, beside: found, onDisk: keepsOnDisk, demand.durability,
@@ -177,7 +173,6 @@ extension Engine {
             && verdicts.accepts(value, for: other)
     }
 
-    /// Lets a fetch begin again, for a call that the answer was not for.
     private func beginAnew(_ fetch: Fetch, for call: Call) {
         fetch.findings.beginAnew()
         fetch.sources.begin(anewFor: call)
@@ -189,10 +184,8 @@ extension Engine {
     }
 }
 
-/// The write of an answer, and the calls that wait for its end.
 final class PendingWrite: Sendable {
     private struct State {
-        /// Whether the answer is on disk; `nil` until the write has ended.
         var isOnDisk: Bool?
         var waiting: [@Sendable (Bool) -> Void] = []
     }
@@ -215,5 +208,145 @@ final class PendingWrite: Sendable {
             return state.isOnDisk
         }
         if let isOnDisk { tell(isOnDisk) }
+    }
+}
+
+/// The validations of calls, asked about an answer. Those of the program run elsewhere, all others here.
+struct Verdicts: Sendable {
+    fileprivate var own: [ObjectIdentifier: DipperError?] = [:]
+
+    /// A call with a validation of its own that joined after the question accepts nothing yet.
+    func accepts(_ value: StoredData, for call: Call) -> Bool {
+        guard call.hasOwnValidation else { return call.accepts(value) }
+        guard let error = own[ObjectIdentifier(call)] else { return false }
+        return error == nil
+    }
+
+    func use(of value: StoredData, for call: Call, at now: TimeInterval) -> StoredUse {
+        accepts(value, for: call) && call.cachePolicy != .bypass ? call.use(of: value.info, at: now) : .revalidate
+    }
+
+    func isAnswered(_ call: Call, by value: StoredData, at now: TimeInterval) -> Bool {
+        switch use(of: value, for: call, at: now) {
+        case .fresh, .stale, .staleWhileRevalidating: true
+        case .revalidate:
+            call.cachePolicy == .cacheOnly && value.info.isChosen(by: call.request.headers)
+                && accepts(value, for: call)
+                && StoredAnswer(value.info).mayServeDisconnected(for: call.request.headers)
+        }
+    }
+
+    func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
+        guard !call.insistsOnNetwork, value.info.isChosen(by: call.request.headers), accepts(value, for: call) else {
+            return false
+        }
+        let answer = StoredAnswer(value.info)
+        return isOffline
+            ? answer.mayServeDisconnected(for: call.request.headers)
+            : answer.mayServeOnError(for: call.request.headers, at: now)
+    }
+
+    func areOfAll(_ calls: some Sequence<Call>) -> Bool {
+        calls.allSatisfy { !$0.judgesAnswers || own[ObjectIdentifier($0)] != nil }
+    }
+
+    func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
+        guard call.judgesAnswers else { return call.request.validation.check(response) }
+        return own[ObjectIdentifier(call)] ?? nil
+    }
+}
+
+extension Engine {
+    /// Asks the validations of calls about a stored answer, and goes on: at once if none is a call's own.
+    func judge(
+        _ value: StoredData, for calls: some Sequence<Call>,
+        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+    ) {
+        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
+        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
+    }
+
+    /// Asks calls about an answer of the network, and goes on: at once if none judges it itself.
+    func judge(
+        _ answer: TransferResponse, for calls: some Sequence<Call>,
+        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+    ) {
+        ask(calls.filter(\.judgesAnswers), { $0.refusal(of: answer) }, then: goOn)
+    }
+
+    private func ask(
+        _ calls: [Call], _ judge: @escaping @Sendable (Call) -> DipperError?,
+        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+    ) {
+        if calls.isEmpty { return goOn(self, Verdicts()) }
+        work {
+            var verdicts = Verdicts()
+            for call in calls { verdicts.own.updateValue(judge(call), forKey: ObjectIdentifier(call)) }
+            return verdicts
+        } then: { engine, verdicts in
+            goOn(engine, verdicts)
+        }
+    }
+}
+
+/// How the program speaks TLS with an origin: asked once in the life of the engine.
+enum TLSQuestion {
+    /// Has been asked; the closures wait for the answer.
+    case asked([@Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void])
+    case answered(Result<TLSAnswer?, DipperError>)
+}
+
+/// The program's code may wait for something, so it does not run on the loop.
+extension Engine {
+    /// - Parameter outcome: the result of the attempt if the program has no other credentials.
+    func answerChallenge(
+        _ fetch: Fetch, _ run: Run, _ demand: String, isOfProxy: Bool,
+        orElse outcome: Result<TransferResponse, DipperError>
+    ) {
+        let proxy = isOfProxy ? run.attempt.proxy : nil
+        let credentials = isOfProxy ? proxy?.credentials : fetch.sources.lead.request.hooks.credentials
+        let challenge = Credentials.Challenge(url: proxy?.url ?? run.attempt.url, demand: demand)
+        run.number = wait(for: fetch)
+        Task.detached { [number = run.number] in
+            let authorization = await credentials?.field(challenge)
+            self.post { engine in
+                guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+                if run.attempt.answerChallenge(authorization, isOfProxy: isOfProxy) { return engine.send(fetch) }
+                switch outcome {
+                case .success(let response): engine.answered(fetch, run, response)
+                case .failure(let error): engine.failed(fetch, error)
+                }
+            }
+        }
+    }
+
+    /// Goes on with the program's answer on an origin: at once if it is known.
+    func answerTLSChallenge(
+        of origin: ServerOrigin, at url: URL,
+        then goOn: @escaping @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void
+    ) {
+        switch tlsAnswers[origin] {
+        case .answered(let answer)?: goOn(self, answer)
+        case .asked(let waiting)?: tlsAnswers[origin] = .asked(waiting + [goOn])
+        case nil:
+            tlsAnswers[origin] = .asked([goOn])
+            Task.detached { [ask = options.answerTLSChallenge] in
+                let answer: Result<TLSAnswer?, DipperError>
+                do {
+                    answer = .success(try await ask?(url.ofOrigin ?? url))
+                } catch {
+                    answer = .failure(DipperError(error, as: .tlsRejected))
+                }
+                self.post { $0.decided(answer, on: origin) }
+            }
+        }
+    }
+
+    private func decided(_ answer: Result<TLSAnswer?, DipperError>, on origin: ServerOrigin) {
+        guard case .asked(let waiting)? = tlsAnswers.removeValue(forKey: origin) else { return }
+        // An error that may pass decides nothing.
+        let isDecided = if case .failure(let error) = answer { !error.mayPass && !error.isCancelled } else { true }
+        if isDecided { tlsAnswers[origin] = .answered(answer) }
+        for goOn in waiting { goOn(self, answer) }
     }
 }

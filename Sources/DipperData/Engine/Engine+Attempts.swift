@@ -1,10 +1,9 @@
 import Foundation
 
-/// The attempts of a fetch: from its turn, over hooks, redirects and challenges, to an answer that counts or a failure.
+/// The attempts of a fetch: from its slot, over hooks, redirects and challenges, to an answer that counts or a failure.
 extension Engine {
-    /// Begins the turn of a fetch that has got a slot.
     func start(_ fetch: Fetch) {
-        // If all calls can be answered by the look-up that is under way, the network is not asked before.
+        // The look-up that is under way may answer all calls.
         if fetch.lookUpState == .underWay, !fetch.needsNetwork { return }
         goToNetwork(fetch)
     }
@@ -26,7 +25,7 @@ extension Engine {
         guard !fetch.demand.insistsOnNetwork, let value = store.kept(for: fetch.key, lead) else {
             return beginAttempt(fetch)
         }
-        // The entry may have come into memory by another way since the call was made.
+        // The entry may have come into memory since the call was made.
         let number = wait(for: fetch)
         judge(value, for: fetch.calls) { engine, verdicts in
             guard let fetch = engine.awaiting.removeValue(forKey: number) else { return }
@@ -53,7 +52,6 @@ extension Engine {
         beginAttempt(fetch)
     }
 
-    /// Ends all calls of a fetch with an entry of the tiers, which has come meanwhile.
     private func answer(_ fetch: Fetch, with found: FoundEntry) {
         events.answered(fetch, found.source)
         let response = DataResponse(found.value, source: found.source)
@@ -68,7 +66,7 @@ extension Engine {
         // Without a way to the host no attempt is made, and none is counted.
         guard canReach(fetch) else { return failed(fetch, .unreachable) }
         let findings = fetch.findings
-        // Memory is asked here; on disk, the look-up has read what there was.
+        // The look-up has read what is on disk.
         let isUnread =
             store.disk == nil && findings.attempts == 0 && findings.found == nil && !fetch.demand.insistsOnNetwork
         guard findings.partial == nil, findings.isPartialLeft || isUnread else { return confirm(fetch) }
@@ -92,14 +90,13 @@ extension Engine {
         confirm(fetch)
     }
 
-    /// Makes an attempt that asks whether what the tiers have is still valid, if the call may use it.
     private func confirm(_ fetch: Fetch) {
         let lead = fetch.sources.lead
         guard let found = fetch.confirmable else { return attempt(fetch, confirming: nil) }
         let number = wait(for: fetch)
         judge(found.value, for: [lead]) { engine, verdicts in
             guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver else { return }
-            // The hooks may change the fields that choose the answer, so the choice is made after they have run.
+            // The hooks may change the fields that choose the answer.
             let isChosen = lead.request.hooks.changesRequests || found.value.info.isChosen(by: lead.request.headers)
             engine.attempt(
                 fetch, confirming: isChosen && verdicts.accepts(found.value, for: lead) ? found.value : nil)
@@ -126,7 +123,6 @@ extension Engine {
         send(fetch)
     }
 
-    /// Sends an attempt's present request, after the caller's hooks have changed it.
     func send(_ fetch: Fetch) {
         guard let run = fetch.run, !fetch.isOver else { return }
         let attempt = run.attempt
@@ -186,8 +182,7 @@ extension Engine {
         start(prepared.request, of: fetch, run, sent: prepared.sent)
     }
 
-    /// Returns the stored answer that the request, as changed by the hooks, chooses, if that is another than the
-    /// caller's own fields choose.
+    /// Returns the stored answer that the changed request chooses, if it is another one than before.
     private func storedAnswer(to fetch: Fetch, asSent sent: HTTPHeaders) -> FoundEntry? {
         guard let found = fetch.confirmable, let variant = found.value.info.variant,
             !variant.matches(fetch.sources.lead.request.headers)
@@ -201,7 +196,6 @@ extension Engine {
 
     // MARK: Transfers
 
-    /// Starts a transfer, once the program has said how to speak TLS with its origin.
     private func start(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders? = nil) {
         guard !fetch.isOver else { return }
         run.attempt.sent(to: asked.url)
@@ -254,13 +248,13 @@ extension Engine {
             let level = fetch.sources.lead.request.priority.level
             request.headers.append("Priority", PriorityField.text(isUrgent: fetch.queue == .fast, level: level))
         }
-        // Without a way to the host, a kept connection would wait; a new one fails at once.
+        // Without a way to the host, a kept connection would wait for long; a new one fails at once.
         if sent != nil, !canReach(request.url) { request.needsNewConnection = true }
         events.requested(fetch)
         run.transfer = transport.start(request, receive: receive)
     }
 
-    /// The number of bytes from which the budget for bodies is told of a transfer.
+    /// A transfer tells the budget of its bytes at this interval, in bytes.
     private var progressStep: Int { max(1, min(1 << 20, options.inFlightLimit / 512)) }
 
     private func progressed(_ number: UInt64, _ progress: TaskProgress) {
@@ -290,7 +284,7 @@ extension Engine {
                 if fetch.sources.provider == nil { events.received(response, fetch) }
                 goOn(fetch, run, after: response)
             }
-            // Unless the next transfer holds bytes by now.
+            // The next transfer may hold bytes by now.
             if fetch.run?.transfer == nil { giveBack(of: fetch) }
         }
     }
@@ -307,7 +301,6 @@ extension Engine {
         }
     }
 
-    /// Has the request's transform make of an answer what counts in its place.
     private func transform(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         guard let transform = fetch.sources.lead.request.hooks.bodyTransform, fetch.sources.provider == nil,
             (200...299).contains(response.status)
@@ -352,7 +345,6 @@ extension Engine {
 
     // MARK: Bodies
 
-    /// Counts the bytes that a transfer holds, and those that an earlier one has left for it.
     private func hold(_ bytes: Int, for fetch: Fetch) {
         let change = bytes - exchange(&fetch.findings.held, with: bytes)
         if change != 0 { account { $0.take(change) } }
@@ -376,15 +368,13 @@ extension Engine {
 }
 
 extension Attempt {
-    /// A request as the caller's hooks have changed it, the attempt that it belongs to, and the caller's header fields,
-    /// changed likewise.
+    /// A request as the caller's hooks have changed it, and the caller's header fields, changed likewise.
     struct Prepared: Sendable {
         let request: TransferRequest
         let attempt: Attempt
         let sent: HTTPHeaders
     }
 
-    /// Has the hooks of a call and the credentials for a proxy change the present request.
     func prepared(for lead: Call, by engine: Engine) async throws(DipperError) -> Prepared {
         var attempt = self
         let hooks = lead.request.hooks

@@ -1,26 +1,20 @@
 import Foundation
 
-/// The ends of calls and fetches.
 extension Engine {
-    /// The way in which a call ends.
     enum Ending {
-        /// With what the tiers have.
         case cached
-        /// With an answer.
         case fetched(Fetch.Answer)
-        /// With what the tiers have, although it is out of date, because the network has failed.
+        /// With a stored answer that is out of date, because the network has failed.
         case keptAnswer
         case failed, notCached, cancelled, timedOut
     }
 
-    /// Ends a call, and its fetch if no other call waits for it.
     func end(_ waiter: DataTask, _ ending: Ending) {
         guard let fetch = waiter.wait.fetch else { return }
         leave(waiter, ending)
         settle(fetch)
     }
 
-    /// Ends a call. The caller settles its fetch.
     func leave(_ task: DataTask, _ ending: Ending) {
         guard let fetch = task.wait.fetch else { return }
         fetch.remove(task)
@@ -49,9 +43,8 @@ extension Engine {
         }
     }
 
-    /// Returns the response of a call that is answered with what the tiers have.
     private func response(of found: FoundEntry, for call: Call) -> DataResponse {
-        // The call's validation has accepted the answer at the look-up, and is not asked again.
+        // The look-up has asked the call's validation.
         switch call.use(of: found.value.info, at: now().timeIntervalSince1970) {
         case .fresh: DataResponse(found.value, source: found.source)
         case .staleWhileRevalidating: DataResponse(found.value, source: .stale, revalidation: found.revalidation)
@@ -59,7 +52,7 @@ extension Engine {
         }
     }
 
-    /// Ends a task with an entry of the tiers or an error, once the entry is on disk if the task waits for that.
+    /// Ends a task, once the entry is on disk if the task waits for that.
     nonisolated func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>, kept place: CacheKey) {
         finish(task, result) { [store] finish in
             store.settle(place, task.call, task.call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
@@ -79,7 +72,6 @@ extension Engine {
         }
     }
 
-    /// Ends a task with its result.
     nonisolated func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>) {
         if task.isRevalidation {
             let dropped = revalidations.withLock { $0.forget(task) }
@@ -128,7 +120,7 @@ extension Engine {
         if !isFinishing { fetch.run?.transfer?.cancel() }
         let parked = fetch.knownFindings?.unpark() ?? 0
         if parked > 0 { account { $0.end(held: 0, parked: parked) } }
-        // A transfer that is being cancelled gives its bytes back when it has ended.
+        // A cancelled transfer gives its bytes back when it has ended.
         if fetch.run?.transfer == nil { giveBack(of: fetch) }
         events.note(fetch, .ended)
         if fetches[fetch.key] === fetch {
@@ -142,7 +134,6 @@ extension Engine {
         }
     }
 
-    /// Throttles a fetch or lets it go on.
     func throttle(_ fetch: Fetch, _ isThrottled: Bool) {
         if isThrottled {
             fetch.run?.wasThrottled = true
@@ -158,27 +149,117 @@ extension Engine {
     // MARK: Time limits
 
     /// Starts the time limit of a call, unless it has been started.
-    /// - Parameter spent: the time that has been spent on the fetch so far.
+    /// - Parameter spent: the time that the fetch has taken so far.
     func armTimeout(of waiter: DataTask, spent: Duration) {
         guard let timeout = waiter.call.timeout, waiter.wait.limit == nil else { return }
         waiter.wait.limit = spent + timeout
         watch(waiter)
     }
 
-    /// Goes on with the time of a fetch, which may use the link again.
+    /// Lets the time of a fetch go on: it may use the link again.
     func run(_ fetch: Fetch) {
         fetch.findings.budget.run(at: time.now())
         guard fetch.demand.hasTimeLimits else { return }
         for waiter in fetch.waiters where waiter.wait.limit != nil && waiter.wait.timeout == nil { watch(waiter) }
     }
 
-    /// Ends a call once its time has been spent on its fetch.
     func watch(_ waiter: DataTask) {
         waiter.wait.timeout = nil
         guard let fetch = waiter.wait.fetch, let limit = waiter.wait.limit else { return }
         let left = limit - fetch.findings.budget.spent(at: time.now())
         guard left > .zero else { return end(waiter, .timedOut) }
-        // While the time stands still it is not watched; see `run`.
+        // While the time stands still, `run` starts the timer.
         if fetch.findings.budget.isRunning { waiter.wait.timeout = timers.add(at: time.now() + left, .timeout(waiter)) }
+    }
+}
+
+extension Engine {
+    /// Tells progress from now on, beginning with the present one: the next bytes may be long in coming.
+    func wantProgress(_ task: DataTask) {
+        guard let fetch = task.wait.fetch else { return }
+        fetch.wantsProgress = true
+        fetch.run?.reception.setWanted(true)
+        if let progress = fetch.progress { report(.progress, of: fetch, progress) }
+    }
+
+    func wantBytes(_ task: DataTask) {
+        guard let fetch = task.wait.fetch else { return }
+        fetch.wantsBytes = true
+        fetch.run?.reception.setWanted(true)
+        if let progress = fetch.progress { report(.bytes, of: fetch, progress) }
+    }
+
+    func report(_ news: Fetch.News, of fetch: Fetch, _ progress: TaskProgress, isAgain: Bool = false) {
+        guard let run = fetch.run, !fetch.isOver else { return }
+        let isLast = news == .progress && progress.received == progress.expected
+        let own = fetch.demand.hasOwnPace ? fetch.calls.compactMap(\.request.progressInterval).min() : nil
+        let answer = run.ask(
+            news, at: time.now(), interval: own ?? options.progressInterval, isLast: isLast, isAgain: isAgain)
+        switch answer {
+        case .no: break
+        case .later(let wait):
+            // News just before the flow stops must be told as well.
+            timers.add(at: time.now() + wait, .report(fetch, news))
+        case .now:
+            switch news {
+            case .progress:
+                for waiter in fetch.waiters { tell(waiter) { $0.tell(progress) } }
+            case .bytes: showBytes(of: fetch, run)
+            }
+        }
+    }
+
+    private func showBytes(of fetch: Fetch, _ run: Run) {
+        let viewers = fetch.waiters.filter(\.hasViewer)
+        guard let transfer = run.transfer, !viewers.isEmpty else {
+            fetch.wantsBytes = !viewers.isEmpty
+            return
+        }
+        transfer.copyBody { [weak self, joined = run.joined, inherited = run.inherited] bytes, offset in
+            // Joining bodies and looking at them takes time.
+            self?.views.async {
+                guard offset == 0 || offset == inherited, let whole = offset == 0 ? bytes : joined?.joined(bytes)
+                else { return }
+                for task in viewers { task.show(whole) }
+            }
+        }
+    }
+}
+
+extension Run {
+    fileprivate func ask(
+        _ news: Fetch.News, at time: Duration, interval: Duration, isLast: Bool, isAgain: Bool
+    ) -> Pacing.Answer {
+        switch news {
+        case .progress: progressPace.ask(at: time, interval: interval, isLast: isLast, isAgain: isAgain)
+        case .bytes: bytesPace.ask(at: time, interval: interval, isAgain: isAgain)
+        }
+    }
+}
+
+/// The pacing of reports: at most one per interval, the latest one last. A value that is asked before each report.
+struct Pacing: Sendable {
+    enum Answer: Equatable {
+        case now
+        /// Ask again after this time.
+        case later(Duration)
+        case no
+    }
+
+    private var last: Duration?
+    private var willAsk = false
+
+    /// - Parameters:
+    ///   - isLast: whether nothing follows, so that the interval does not matter.
+    ///   - isAgain: whether an earlier answer told the reporter to ask later.
+    mutating func ask(at time: Duration, interval: Duration, isLast: Bool = false, isAgain: Bool = false) -> Answer {
+        if isAgain { willAsk = false }
+        if let last, time - last < interval, !isLast {
+            if willAsk { return .no }
+            willAsk = true
+            return .later(last + interval - time)
+        }
+        last = time
+        return .now
     }
 }

@@ -1,8 +1,7 @@
 import Foundation
 
-/// The failures of attempts: calls end or wait, and the fetch is parked, turns to its next source or ends.
+/// After a failed attempt, calls end or wait, and the fetch is parked, turns to its next source or ends.
 extension Engine {
-    /// The reason why a fetch waits.
     enum Parking {
         case untilNetworkReturns
         case backOff(Duration)
@@ -30,23 +29,23 @@ extension Engine {
         }
     }
 
-    /// Returns whether the transfer was held back and the server has given it up, which does not count as a failure.
+    /// Returns whether the server has given up a transfer that was held back, which does not count as a failure.
     private func gaveWay(_ fetch: Fetch, _ run: Run, _ error: DipperError) -> Bool {
         let bytes = fetch.findings.partial?.bytes.count ?? 0
         return run.wasThrottled && error.isBrokenOff && bytes > max(run.inherited, fetch.findings.longestDropped)
             && fetch.findings.ways.add(bytes: bytes)
     }
 
-    /// The failures that a call has counted, and what its own rule says of the last one.
+    /// The failures that a call has counted, and the answer of its own rule to the last one.
     private struct Count: Sendable {
         let context: RetryPolicy.Context
         var answer: Duration?
     }
 
-    /// Decides what follows from a failure for each call and for the fetch. A rule of the program's own is asked elsewhere;
-    /// meanwhile the fetch takes no place, and calls that end whatever it says have ended.
+    /// Decides what follows from a failure. A rule of the program's own is asked elsewhere; meanwhile the fetch takes
+    /// no slot, and calls that end whatever it says have ended.
     /// - Parameters:
-    ///   - verdicts: what the calls say of what the tiers have.
+    ///   - verdicts: on the stored answer.
     ///   - counts: of the calls that have counted the failure.
     private func conclude(
         _ fetch: Fetch, _ error: DipperError, isOffline: Bool, at time: Duration, _ verdicts: Verdicts,
@@ -82,7 +81,6 @@ extension Engine {
         }
     }
 
-    /// Ends the calls that end with a failure whatever the rules of others say.
     private func endOthers(
         of fetch: Fetch, _ error: DipperError, at time: Duration, _ verdicts: Verdicts, _ counts: [DataTask: Count]
     ) {
@@ -167,7 +165,7 @@ extension Engine {
 
     // MARK: Parking
 
-    /// Takes the slot of a fetch, which waits for its next attempt. Its partial body stays in memory if there is room.
+    /// Takes the slot of a fetch until its next attempt. Its partial body stays in memory if there is room.
     private func park(_ fetch: Fetch, _ parking: Parking, isSilent: Bool = false) {
         let held = exchange(&fetch.findings.held, with: 0)
         account { fetch.findings.park(insteadOf: held, in: &$0) }
@@ -193,7 +191,6 @@ extension Engine {
         fetch.findings.backOff = timers.add(at: time.now() + min(delay, .seconds(1_000_000_000)), .backOff(fetch))
     }
 
-    /// Ends the back-off of a fetch, because an urgent call has come.
     func endBackOff(of fetch: Fetch) {
         if fetch.place == .parked, fetch.findings.backOff != nil { wake(fetch) }
     }
@@ -213,7 +210,7 @@ extension Engine {
         for case let fetch as Fetch in queues.onNetwork where !canReach(fetch) { watchUnreachable(fetch) }
     }
 
-    /// Returns whether there is a way to the host that the fetch asks, or to the proxy on the way to it.
+    /// Returns whether there is a way to the host, or to the proxy on the way to it.
     func canReach(_ fetch: Fetch, after run: Run? = nil) -> Bool {
         if let run, fetch.sources.provider == nil { return canReach(run.attempt.sentURL) }
         return fetch.destination.map { canReach($0) } ?? true
@@ -225,8 +222,7 @@ extension Engine {
         let waiting = offline.sorted { $0.key < $1.key }.map(\.value).filter { canReach($0) }
         let inTurn = waiting.filter { $0.queue == .fast } + waiting.filter { $0.queue == .slow }
         guard !inTurn.isEmpty else { return }
-        // Several caches and processes hear of the network at the same time. The offset makes them start at different
-        // times.
+        // Several caches and processes hear of the network at the same time, and should not start at the same time.
         let offset = options.wakeSpacing * Double.random(in: 0..<1)
         let spacing = min(options.wakeSpacing, options.wakeSpread / inTurn.count)
         for (place, fetch) in inTurn.enumerated() {
@@ -236,10 +232,10 @@ extension Engine {
         }
     }
 
-    /// Watches a transfer whose host cannot be reached, which would otherwise stand still until its time is up. If that
-    /// lasts, the transfer is cancelled, so that its fetch waits for the network and begins again when the network
-    /// returns. If bytes still arrive, the routes do not tell the whole truth.
-    /// - Parameter seen: the transfer when it was looked at last, and the bytes that had arrived then; `nil` at first.
+    /// Watches a transfer whose host cannot be reached. If no bytes arrive for a while, cancels it: its fetch then
+    /// waits for the network, instead of standing still until its time is up. Bytes that still arrive show that the
+    /// routes do not tell the whole truth.
+    /// - Parameter seen: the transfer at the last look, and the bytes that had arrived; `nil` at first.
     func watchUnreachable(_ fetch: Fetch, since seen: (number: UInt64, received: Int)? = nil) {
         guard let run = fetch.run, !fetch.isOver, !canReach(fetch) else { return }
         let received = run.reception.received
@@ -254,20 +250,16 @@ extension Engine {
     }
 }
 
-/// A failed attempt and the facts on which its consequences are decided. A value that asks nobody but the retry policy
-/// of a call.
+/// The facts that decide what follows from a failed attempt. A value that asks only the retry policy of a call.
 struct FailedAttempt: Sendable {
     let error: DipperError
-    /// Whether there is no way to the host.
     let isOffline: Bool
-    /// Whether calls may wait for the network to return: not if another source can be reached.
+    /// Calls do not wait for the network if another source can be reached.
     var mayWait = true
-    /// The time that the job has spent on its attempts.
     var spent = Duration.zero
 
     /// Returns the verdict for a call that the cache does not answer.
     /// - Parameters:
-    ///   - timeout: the time limit of the call.
     ///   - context: the failures that the call has counted, and the time since the first one.
     ///   - answer: the answer of the call's own rule.
     ///   - unit: a random number in 0..<1 for the jitter.
@@ -287,48 +279,40 @@ struct FailedAttempt: Sendable {
         return .retry(after: delay)
     }
 
-    /// Returns the reason for parking the job; `nil` if the failure is final.
+    /// Returns the reason for parking the fetch; `nil` if the failure is final.
     /// - Parameters:
     ///   - delay: the shortest wait that a call asks for before the next attempt.
-    ///   - goesOn: whether the job turns to its next source.
+    ///   - goesOn: whether the fetch turns to its next source.
     func parking(after delay: Duration?, goesOn: Bool) -> Engine.Parking? {
         if goesOn { return .backOff(.zero) }
         guard error.mayPass || delay != nil else { return nil }
         return isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
     }
 
-    /// Whether another source may do better.
     var mayHaveAlternative: Bool { error != .shutDown && !error.isCancelled }
 }
 
 extension DipperError {
-    /// Whether nothing was sent, or nobody waits any more, so that there is nothing to try again.
     var isOfRequest: Bool {
         isCancelled || [.shutDown, .invalidURL, .unsupportedScheme, .emptyKey, .invalidHeader].contains(self)
     }
 
-    /// Whether the failure may have broken off an answer that had begun.
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }
 
-/// The consequence of a failed attempt for one waiting call.
 enum FailureVerdict: Hashable, Sendable {
-    /// The call ends with the failure.
     case end
     /// The call ends with what the cache has, although it is out of date.
     case takeKept
     /// The call waits at least this long for the next attempt.
     case retry(after: Duration)
-    /// The call waits at most this long for the network to return; with `nil`, for ever.
     case waitForNetwork(Duration?)
 }
 
-/// The failures that a call has seen at the present source of its job.
 struct FailureCount: Sendable {
     private var count = 0
     private var first: Duration?
 
-    /// Notes a failure.
     /// - Parameter isOffline: whether there was no way to the host. Such a failure does not count as an attempt.
     /// - Returns: the number of failures that count, and the time since the first failure of either kind.
     mutating func add(isOffline: Bool, at now: Duration) -> (count: Int, elapsed: Duration) {

@@ -2,8 +2,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// The engine of a data cache. It decides which byte is fetched next, on one thread, its ``EventLoop``: whatever may
-/// change lives there.
+/// Decides which byte is fetched next, on one thread, its ``EventLoop``: whatever may change lives there.
 ///
 /// Other threads post messages. What blocks or computes, and all code of the program's own, runs elsewhere; its results
 /// come back as messages with a number by which they find their fetch. Late ones find nothing.
@@ -16,7 +15,6 @@ actor Engine: LoopClient {
         var wakeSpacing: Duration = .milliseconds(4)
         /// The longest time over which waking is spread, however many fetches wait.
         var wakeSpread: Duration = .seconds(4)
-        /// The largest number of bytes that the bodies of all transfers together may hold.
         var inFlightLimit = Int.max
         /// The time that a transfer without progress may go on after its host has become unreachable.
         var lostNetworkGrace: Duration = .seconds(2)
@@ -33,48 +31,39 @@ actor Engine: LoopClient {
     nonisolated let now: @Sendable () -> Date
     nonisolated let options: Options
     nonisolated let events: EventHub
-    /// Whether calls end at once, because the cache has been shut down.
     nonisolated let isShutDown = Atomic(false)
-    /// The fetches of newer bytes that are under way. Any thread asks for one.
+    /// The fetches of newer bytes under way. Any thread asks for one.
     nonisolated let revalidations = Mutex(RevalidationTasks())
-    /// Runs hooks, which may take their time: those that follow from one part of a turn one after the other.
+    /// Runs hooks, which may be slow: those that follow from one part of a turn one after the other.
     private nonisolated let hooks = DispatchQueue(label: "dipper.hooks", attributes: .concurrent)
-    /// Shows the bytes that have arrived so far, in their order.
+    /// Shows the bytes received so far, in their order.
     nonisolated let views = DispatchQueue(label: "dipper.views")
     /// Runs other code of the program's own, such as validations.
     private nonisolated let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
 
     var queues: Queues
-    /// The fetch of each key that calls can join.
     var fetches: [CacheKey: Fetch] = [:]
-    /// The fetches under way whose entries have been removed, and whose places later calls have taken.
+    /// Fetches under way whose entries have been removed, and whose places later calls have taken.
     var outdated: [CacheKey: [Fetch]] = [:]
-    /// The fetches whose keys are not those of their URLs, by the keys of their URLs.
+    /// Fetches whose keys are not those of their URLs, by the keys of their URLs.
     var aliases: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
-    /// The fetches for which something is done elsewhere, by the number of that.
+    /// Fetches for which work is done elsewhere, by the number of the work.
     var awaiting: [UInt64: Fetch] = [:]
-    /// The fetches that wait for the network, by the number of their place among them.
     var offline: [UInt64: Fetch] = [:]
-    /// The program's answers on how to speak TLS with origins.
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
     var bodies: BodyBudget
     private var backlog = Latest(StorageBacklog.none)
     private var holders: [UInt64: Latest<Bool>] = [:]
     var timers = Timers()
-    /// The timer of the longest pause of slowQueue.
     private var pause: TimerID = 0
-    /// The next cleaning of the tiers, and when it is due.
     private var cleaning: (timer: TimerID, due: Duration)?
-    /// The shortest time from one cleaning of the tiers to the next.
     private static let cleaningInterval = Duration.seconds(60)
     private var sleeper: Task<Void, Never>?
-    /// The time of the next turn, on the loop's thread.
     private nonisolated(unsafe) var nextTurn: ContinuousClock.Instant?
     private var sleepsUntil: Duration?
     private var lastNumber: UInt64 = 0
     private var isUndecided = false
     private(set) var isClosed = false
-    /// The other parts of the library that live on this loop.
     var guests: [any EngineGuest] = []
     private var hasLeft = false
     private var client: UInt32 = 0
@@ -82,7 +71,6 @@ actor Engine: LoopClient {
     private var idle: [CheckedContinuation<Void, Never>] = []
     /// The hooks that follow from the parts of this turn.
     private var steps: [[Afterwards.Step]] = []
-    /// The list of what follows from the part of the turn that runs.
     private nonisolated let part = Afterwards()
 
     init(
@@ -111,19 +99,19 @@ actor Engine: LoopClient {
 
     // MARK: Any thread
 
-    /// Has the engine do something, after all that this thread has posted before.
-    /// - Returns: `false`, and nothing is done, if the engine has ended.
+    /// Runs a closure on the engine, after all that this thread has posted before.
+    /// - Returns: `false`, and nothing runs, if the engine has ended.
     @discardableResult
     nonisolated func post(_ body: @escaping @Sendable (isolated Engine) -> Void) -> Bool {
         loop.post { self.enter(body) }
     }
 
-    /// Has the engine do something: at once if this is its thread.
+    /// Runs a closure on the engine: at once if this is its thread.
     nonisolated func perform(_ body: @escaping @Sendable (isolated Engine) -> Void) {
         if loop.isCurrent { run(body) } else { post(body) }
     }
 
-    /// Returns what the engine answers, after all that this thread has posted before; `nil` if the engine has ended.
+    /// Asks the engine, after all that this thread has posted before; `nil` if the engine has ended.
     nonisolated func ask<Answer: Sendable>(_ body: @escaping @Sendable (isolated Engine) -> Answer) -> Answer? {
         if loop.isCurrent { return assumeIsolated { body($0) } }
         let answer = Mutex<Answer?>(nil)
@@ -138,13 +126,12 @@ actor Engine: LoopClient {
         return answer.withLock { $0 }
     }
 
-    /// Runs code of the engine on the loop's thread, as `assumeIsolated`, which allocates each time.
+    /// Does what `assumeIsolated` does, which allocates each time.
     private nonisolated func run(_ body: @escaping @Sendable (isolated Engine) -> Void) {
         loop.checkIsolated()
         unsafeBitCast(body, to: (@Sendable (Engine) -> Void).self)(self)
     }
 
-    /// Runs a part of a turn, and has the hooks called that follow from it, at the end of the turn.
     private nonisolated func enter(_ body: @escaping @Sendable (isolated Engine) -> Void) {
         Afterwards.begin(part)
         run(body)
@@ -158,7 +145,6 @@ actor Engine: LoopClient {
             queues.reserve(.fast)
             steps.append(exchange(&part.steps, with: []))
         }
-        // There are no more turns.
         if hasLeft { callHooks() }
     }
 
@@ -172,7 +158,6 @@ actor Engine: LoopClient {
         }
     }
 
-    /// Runs code of the program's own, and brings the result back.
     nonisolated func work<Result: Sendable>(
         _ body: @escaping @Sendable () -> Result, then goOn: @escaping @Sendable (isolated Engine, Result) -> Void
     ) {
@@ -205,7 +190,7 @@ actor Engine: LoopClient {
         hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
     }
 
-    /// Has decided, at the end of the turn, what starts and what is held back.
+    /// Decides at the end of the turn what starts and what is held back.
     func reconsider() { isUndecided = true }
 
     private func decide() {
@@ -263,7 +248,7 @@ actor Engine: LoopClient {
         }
     }
 
-    /// Has the tiers cleaned once something expires, at a time in seconds since 1970, or soon after.
+    /// Has the tiers cleaned soon after a time in seconds since 1970, when an entry expires.
     func expires(at expires: TimeInterval) {
         if isClosed { return }
         // The clock may be set before the time comes.
@@ -276,7 +261,7 @@ actor Engine: LoopClient {
         cleaning = (timers.add(at: due, .cleaning), due)
     }
 
-    /// Returns when the loop is to wake up for the next timer. A clock that is not the system's wakes it itself.
+    /// Returns when the loop wakes up for the next timer. A clock that is not the system's wakes it itself.
     private func sleep() -> ContinuousClock.Instant? {
         guard let due = timers.first else { return nil }
         if time.isReal { return .now + min(max(due - time.now(), .zero), .seconds(due == cleaning?.due ? 3_600 : 60)) }
@@ -295,7 +280,6 @@ actor Engine: LoopClient {
 
     // MARK: End
 
-    /// Returns when no call waits for anything, and the hooks have returned.
     nonisolated func becomeIdle() async {
         await withCheckedContinuation { continuation in
             let isPosted = post { engine in
@@ -319,7 +303,7 @@ actor Engine: LoopClient {
             if !isPosted { continuation.resume() }
         }
         await transport.shutdown()
-        // What the transfers have left is kept.
+        // Partial bodies of cancelled transfers are kept.
         await withCheckedContinuation { continuation in
             if !post({ _ in continuation.resume() }) { continuation.resume() }
         }
@@ -351,10 +335,10 @@ actor Engine: LoopClient {
 
     // MARK: Calls
 
-    /// Starts a call. Memory answers it at once, if it can.
+    /// Memory answers a call at once, if it can.
     @inline(__always)
     nonisolated func start(_ task: DataTask) {
-        // Where the disk may have the larger source, a reader's thread finds out; see `lookedUp`.
+        // If the disk may have the larger source, a reader's thread finds out; see `lookedUp`.
         if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
             task.turnToSubstitute()
         }
@@ -373,12 +357,11 @@ actor Engine: LoopClient {
         return request.defect
     }
 
-    /// Whether a provider is asked: not if it stands for the URL of a file, and such files are not read.
+    /// A provider is not asked if it stands for the URL of a file, and such files are not read.
     nonisolated func reads(_ provider: any DataProvider) -> Bool {
         options.readsFileURLs || (provider as? FileProvider)?.isOfURL != true
     }
 
-    /// Starts a call of the library's own.
     nonisolated func begin(_ task: DataTask) {
         events.began(task)
         if let defect = defect(of: task.call.request) { finish(task, .failure(defect)) } else { enter(task) }
@@ -395,8 +378,7 @@ actor Engine: LoopClient {
         submit(task)
     }
 
-    /// Ends a task with what memory has under its key.
-    /// - Returns: false, and the task goes on, if that does not answer the call.
+    /// - Returns: `false`, and the task goes on, if the value does not answer the call.
     @inline(__always)
     private nonisolated func answer(_ task: DataTask, with value: StoredData) -> Bool {
         let isTimeless = value.info.freshness.until == .infinity && task.request.headers.isEmpty
@@ -420,14 +402,13 @@ actor Engine: LoopClient {
         }
     }
 
-    /// Starts a call that the memory tier could not answer. The task ends even if the engine has been shut down.
+    /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
     nonisolated func submit(_ task: DataTask) {
         task.attach(self)
         if loop.isCurrent { return run { $0.take(task) } }
         if !post({ $0.take(task) }) { refuse(task) }
     }
 
-    /// Takes a new call.
     /// - Parameters:
     ///   - reads: whether the disk may answer; `nil` if the call decides.
     ///   - found: what the tiers have, if they have been asked before.
@@ -443,7 +424,6 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    /// Ends a task that has come after the end.
     nonisolated func refuse(_ task: DataTask) {
         task.detach(in: task.requestedQueue, attempts: 0)
         finish(task, .failure(.shutDown))
@@ -486,7 +466,6 @@ actor Engine: LoopClient {
         if waiter.wait.queue == .fast { endBackOff(of: fetch) }
     }
 
-    /// Puts a fetch that is in no queue where it belongs: to the look-ups, or into its queue.
     func enter(_ fetch: Fetch) {
         if fetch.lookUpState == .notDone, fetch.isRead {
             queues.look(fetch)
@@ -503,7 +482,7 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    /// Turns the calls of a fetch to their substitutes, because the cache has nothing for the fetch.
+    /// The cache has nothing for the larger source.
     func turnToSubstitutes(_ fetch: Fetch) {
         for waiter in fetch.waiters where waiter.isUndecided {
             fetch.remove(waiter)
@@ -596,7 +575,7 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    /// Changes the budget for bodies.
+    /// Changes the budget for bodies, and tells the queues whether it is spent.
     func account<Result>(_ change: (inout BodyBudget) -> Result) -> Result {
         let result = change(&bodies)
         queues.setBudget(isSpent: bodies.notice.isSpent)
@@ -607,10 +586,8 @@ actor Engine: LoopClient {
 
 /// A part of the library that lives on an engine's loop and makes calls of it.
 protocol EngineGuest: AnyObject {
-    /// Whether there is nothing to do.
     var isIdle: Bool { get }
-    /// Ends what is under way, because the engine ends.
     func close(in engine: isolated Engine)
-    /// Lets go of those who wait, because nothing happens any more.
+    /// Lets go of those who wait: nothing happens any more.
     func leave()
 }

@@ -1,4 +1,3 @@
-/// The work of the engine: calls, jobs, look-ups and attempts.
 extension EventHub {
     // MARK: Calls
 
@@ -7,7 +6,6 @@ extension EventHub {
         tell(.calls, task.key, task.identity.id, .callBegan(task.requestedQueue))
     }
 
-    /// Links a call to the job that works for it.
     func joined(_ task: DataTask, _ job: Fetch) {
         tell(.calls, task.key, task.identity.id, .callJoined(job: job.identity.id))
     }
@@ -44,7 +42,6 @@ extension EventHub {
         }
     }
 
-    /// Tells the end of a job's look-up, if one is under way.
     func lookedUp(_ job: Fetch, _ source: ResponseSource?) {
         guard let id = job.lookUpSpan.end() else { return }
         tell(.lookUps, job.key, id, of: job.identity.id, .lookUpEnded(source))
@@ -66,13 +63,11 @@ extension EventHub {
             .received(status: response.status, bytes: response.body.count, metrics: response.metrics))
     }
 
-    /// Tells the end of an attempt that has brought an answer.
     func answered(_ job: Fetch, _ source: ResponseSource) {
         guard let id = job.attemptSpan.end() else { return }
         tell(.attempts, job.key, id, of: job.identity.id, .attemptEnded(.answered(source)))
     }
 
-    /// Tells the end of an attempt that has failed.
     func failed(_ job: Fetch, _ error: DipperError, willRetry: Bool) {
         let id = job.attemptSpan.end()
         tell(
@@ -80,14 +75,12 @@ extension EventHub {
             .attemptEnded(.failed(error, willRetry: willRetry)))
     }
 
-    /// Tells the end of the attempt that is under way, if there is one.
     private func stopped(_ job: Fetch) {
         guard let id = job.attemptSpan.end() else { return }
         tell(.attempts, job.key, id, of: job.identity.id, .attemptEnded(.stopped))
     }
 }
 
-/// A change of a fetch, as the events of the cache tell it.
 enum FetchNote {
     case queued(FetchQueue)
     case looking(FetchQueue)

@@ -5,16 +5,13 @@ import Synchronization
 struct FetchWait {
     fileprivate(set) var queue: FetchQueue
     fileprivate(set) var level: UInt8 = 0
-    /// Whether the tiers may answer.
     var reads = false
-    /// Whether the network may answer.
     var fetches = false
     unowned(unsafe) fileprivate(set) var fetch: Fetch?
     unowned(unsafe) fileprivate var next: DataTask?
     unowned(unsafe) fileprivate var previous: DataTask?
     private var boxed: Boxed<Troubles>?
 
-    /// The properties that few calls have.
     private struct Troubles {
         var refusal: DipperError?
         var failures = FailureCount()
@@ -25,7 +22,6 @@ struct FetchWait {
 
     init(_ queue: FetchQueue) { self.queue = queue }
 
-    /// Begins to wait.
     init(_ queue: FetchQueue, level: UInt8, reads: Bool, fetches: Bool) {
         (self.queue, self.level, self.reads, self.fetches) = (queue, level, reads, fetches)
     }
@@ -36,7 +32,7 @@ struct FetchWait {
         boxed = changed
     }
 
-    /// The reason why the call refuses an answer that others accept.
+    /// Why the call refuses an answer that others accept.
     var refusal: DipperError? {
         get { boxed?.value.refusal }
         set { change { $0.refusal = newValue } }
@@ -45,70 +41,56 @@ struct FetchWait {
         get { boxed?.value.failures ?? FailureCount() }
         set { change { $0.failures = newValue } }
     }
-    /// The timer for the end of the call's time.
     var timeout: Engine.TimerID? {
         get { boxed?.value.timeout }
         set { if newValue != timeout { change { $0.timeout = newValue } } }
     }
-    /// The time that may be spent on the fetch until the call's time is up; `nil` before its first attempt.
     var limit: Duration? {
         get { boxed?.value.limit }
         set { change { $0.limit = newValue } }
     }
-    /// The timer for the end of the call's wait for the network.
     var patience: Engine.TimerID? {
         get { boxed?.value.patience }
         set { change { $0.patience = newValue } }
     }
 }
 
-/// The fetch of a key: what is wanted by several calls and made once. Only the engine uses it.
+/// The fetch of a key: wanted by several calls, and made once. Only the engine uses it.
 final class Fetch: QueueEntry {
     enum LookUpState { case notDone, underWay, missed }
 
-    /// News of a transfer while it runs.
     enum News {
         case progress
-        /// The bytes that have arrived.
         case bytes
     }
 
-    /// The answer that ends a round.
     struct Answer {
         let response: DataResponse
         let write: PendingWrite?
-        /// The key that it is kept under, if a tier has it.
         var place: CacheKey?
     }
 
     let key: CacheKey
-    /// The identity of the fetch in the events of the cache.
     let identity = EventIdentity()
     let lookUpSpan = EventSpan()
     let attemptSpan = EventSpan()
-    // What waits.
-    // Each task owns itself while it waits; a chain of a million strong references would be released one inside the
-    // other.
+    // Each task owns itself while it waits: a chain of a million strong references would be released by recursion.
     unowned(unsafe) private var first: DataTask?
     unowned(unsafe) private var last: DataTask?
     private(set) var waiterCount: Int32 = 0
     private var fastCount: Int32 = 0
     private var readers: Int32 = 0
     private var levels = LevelCounts()
-    // What is wanted and known.
     private(set) var demand = JobDemand()
     var sources: JobSources
-    /// The findings; `nil` until the first look-up or attempt.
     private(set) var knownFindings: Findings?
     var lookUpState = LookUpState.notDone
     var lookUp: Workers.Ticket?
     /// The number by which the answer of the present look-up finds this fetch.
     var lookUpNumber: UInt64 = 0
-    /// The attempt that is under way.
     var run: Run?
     var wantsProgress = false
     var wantsBytes = false
-    /// Whether no call waits for the fetch any more.
     var isOver = false
 
     override var isLocal: Bool { sources.isLocal }
@@ -131,9 +113,7 @@ final class Fetch: QueueEntry {
         return new
     }
 
-    /// The number of attempts so far.
     var attempts: Int { knownFindings?.attempts ?? 0 }
-    /// The last failure.
     var failure: DipperError? { knownFindings?.failure }
 
     // MARK: Waiters
@@ -175,7 +155,7 @@ final class Fetch: QueueEntry {
         if change > 0 { levels.add(wait.level) } else { levels.remove(wait.level) }
     }
 
-    /// The calls that wait, the oldest first. Each may leave while it is looked at.
+    /// The oldest first. Each may leave while it is looked at.
     var waiters: some Sequence<DataTask> {
         sequence(state: first) { next in
             let task: DataTask? = next
@@ -186,8 +166,7 @@ final class Fetch: QueueEntry {
 
     var calls: some Sequence<Call> { waiters.lazy.map(\.call) }
 
-    /// Whether a call may join: what is asked for now was not removed since. What waits will ask anew, once it has
-    /// forgotten what it has found.
+    /// Whether a call may join: nothing has been removed, or the fetch waits and will ask anew.
     var isCurrent: Bool {
         if knownFindings?.claim?.isOutdated != true { return true }
         // mutant Removal: `lookUpState != .underWay && (place` => `(place`
@@ -195,26 +174,21 @@ final class Fetch: QueueEntry {
     }
 
     var isWanted: Bool { waiterCount > 0 }
-    /// The queue of the most urgent call.
     var wantedQueue: FetchQueue { fastCount > 0 ? .fast : .slow }
-    /// The priority of the most important call.
     var wantedLevel: UInt8 { levels.highest }
-    /// Whether a call may be answered by the tiers.
     var isRead: Bool { readers > 0 }
-    /// Whether a call needs the network, whatever the tiers have.
     var needsNetwork: Bool { readers < waiterCount }
 
     // MARK: Network
 
-    /// The answer of the tiers, if it may stand in for what the network says now.
+    /// The answer of the tiers, if the server may confirm it.
     var confirmable: FoundEntry? { demand.insistsOnNetwork ? nil : findings.found }
 
-    /// The URL that the fetch needs a way to; `nil` for a provider, which needs no network as far as is known.
+    /// `nil` for a provider, which needs no network as far as is known.
     var destination: URL? {
         sources.provider == nil ? run?.attempt.sentURL ?? sources.unreachable ?? sources.url : nil
     }
 
-    /// The state of a call that waits for this fetch.
     var state: DataTask.State {
         switch place {
         case .parked: .parked
@@ -223,7 +197,6 @@ final class Fetch: QueueEntry {
         }
     }
 
-    /// The present transfer's progress; `nil` before the first byte.
     var progress: TaskProgress? {
         guard let reception = run?.reception else { return nil }
         let (received, expected) = (reception.received, reception.expected)
@@ -231,25 +204,21 @@ final class Fetch: QueueEntry {
     }
 }
 
-/// An attempt that is under way: its requests, and the transfer of the present one. Only the engine uses it.
+/// An attempt under way: its requests, and the transfer of the present one. Only the engine uses it.
 final class Run {
     var attempt: Attempt
-    /// The present transfer; `nil` between two requests.
     var transfer: (any Transfer)?
     var reception = Reception()
-    /// The number by which the results of the present step find the fetch.
     var number: UInt64 = 0
-    /// The bytes of the partial body when the attempt began.
     let inherited: Int
-    /// The part of them that the present transfer does not continue.
+    /// The bytes of the partial body that the present transfer does not continue.
     var besides = 0
-    /// Whether the attempt was held back since it began.
     var wasThrottled: Bool
     /// Whether the transfer was given up because there is no way to its host.
     var isLost = false
-    /// The caller's header fields, changed as the hooks have changed what was sent last. `Vary` is judged by them.
+    /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.
     var sent: HTTPHeaders
-    /// The moment at which the last request was sent.
+    /// In seconds since 1970.
     var requested: TimeInterval = 0
     /// The earlier and the new bytes of a body that is continued, for calls that look at them.
     var joined: JoinedBody?
@@ -261,7 +230,7 @@ final class Run {
     }
 }
 
-/// The bytes that a transfer has brought so far. The transfer's thread writes it, without telling the engine of each piece.
+/// The bytes that a transfer has brought so far. Its thread writes them without telling the engine of each piece.
 final class Reception: Sendable {
     private let bytes = Atomic<Int>(0)
     private let length = Atomic<Int>(-1)
@@ -269,14 +238,12 @@ final class Reception: Sendable {
     private let told = Atomic<Int>(0)
 
     var received: Int { bytes.load(ordering: .relaxed) }
-    /// The length of the body in bytes; negative if it is not known.
     var expected: Int { length.load(ordering: .relaxed) }
 
-    /// Has the engine told of each piece from now on, or only when much has come.
+    /// Tells the engine of each piece from now on, or only when much has come.
     func setWanted(_ isWanted: Bool) { wants.store(isWanted, ordering: .relaxed) }
 
-    /// Takes a piece.
-    /// - Returns: whether the engine is to be told.
+    /// - Returns: whether to tell the engine.
     func take(_ received: Int, _ expected: Int?, step: Int) -> Bool {
         length.store(expected ?? -1, ordering: .relaxed)
         bytes.store(received, ordering: .relaxed)
@@ -286,22 +253,19 @@ final class Reception: Sendable {
     }
 }
 
-/// The answer of the tiers to a key.
 struct FoundEntry: Sendable {
     let value: StoredData
     let source: ResponseSource
-    /// The key that it is kept under: the fetch's, or that of a variant.
+    /// The fetch's key, or that of a variant.
     let place: CacheKey
     /// The task that fetches newer bytes for calls that are answered with these meanwhile.
     var revalidation: DataTask?
 }
 
-/// The number of tasks of a job at each priority level. Nearly always all tasks have the same level, which is kept
-/// without an array.
+/// The number of calls at each priority level. Nearly always all have the same level, which takes no array.
 struct LevelCounts: Sendable {
     private var level: UInt8 = 0
     private var count: Int32 = 0
-    /// The other levels and their counts. There are at most as many as there are levels.
     private var others: [(level: UInt8, count: Int32)] = []
 
     var highest: UInt8 { others.reduce(level) { max($0, $1.level) } }
@@ -328,18 +292,13 @@ struct LevelCounts: Sendable {
     }
 }
 
-/// The demands on a job: those of all calls that have joined it.
 struct JobDemand: Sendable {
-    /// Whether a call accepts only what the network says now.
     private(set) var insistsOnNetwork = false
     private(set) var keepsOnDisk = false
     private(set) var renewsOnDisk = false
-    /// Whether a call wants the result to be kept at all.
     private(set) var keepsInMemory = false
-    /// The strongest durability that a call wants.
     private(set) var durability = Durability.relaxed
     private(set) var hasTimeLimits = false
-    /// Whether a call judges answers itself.
     private(set) var judgesAnswers = false
     /// Whether a call has an interval of its own between reports of progress.
     private(set) var hasOwnPace = false
@@ -363,7 +322,6 @@ struct TimeBudget: Sendable {
     private var since: Int64 = 0
 
     private(set) var hasStarted = false
-    /// Whether the time goes on.
     private(set) var isRunning = false
 
     mutating func run(at now: Duration) {
@@ -376,7 +334,6 @@ struct TimeBudget: Sendable {
         isRunning = false
     }
 
-    /// Returns the time spent; `nil` before the first attempt.
     func sinceStart(at now: Duration) -> Duration? { hasStarted ? spent(at: now) : nil }
 
     func spent(at now: Duration) -> Duration {
@@ -384,16 +341,13 @@ struct TimeBudget: Sendable {
     }
 }
 
-/// The transfers of a job that were held back and broken off without counting as failed.
+/// The transfers of a fetch that were held back and broken off without counting as failed.
 struct GivenWays: Sendable {
     private var count: Int32 = 0
     /// The bytes of the partial body when the count began.
     private var start = 0
 
-    /// Counts an attempt that was held back and broken off.
-    /// - Parameter bytes: the length of the partial body.
-    /// - Returns: whether the attempt does not count as failed. A server that breaks off after a few bytes each time
-    ///   has failed in the end.
+    /// - Returns: `false` if the attempt counts as failed, because the server breaks off after a few bytes each time.
     mutating func add(bytes: Int) -> Bool {
         if bytes - start >= Self.wayBytes { (count, start) = (0, bytes) }
         count += 1

@@ -2,34 +2,28 @@ import HeapModule
 
 /// The part of a fetch that ``Queues`` reads and changes.
 class QueueEntry {
-    /// The place of a fetch in the queues.
     enum Place: Equatable {
-        /// It is in no queue: it has just been made, or has ended.
         case none
-        /// The tiers are asked whether they have it.
         case looking
-        /// It waits for a slot.
         case queued
-        /// It has a slot.
         case running
-        /// It waits for the network or for a back-off, and has no slot.
+        /// For the network or for a back-off, without a slot.
         case parked
     }
 
     fileprivate(set) var queue: FetchQueue
-    /// The priority, from 0 to 100.
+    /// From 0 to 100.
     fileprivate(set) var level: UInt8
     fileprivate(set) var place = Place.none
-    /// Whether the fetch is held back for more urgent work.
     fileprivate(set) var isThrottled = false
-    /// Whether the fetch has a place among the local ones, which it keeps until it leaves the queues.
+    /// A fetch keeps its place among the local ones until it leaves the queues.
     fileprivate var isAmongLocal = false
-    /// The number of the transfer; zero while the fetch is not on the network.
+    /// Zero while the fetch is not on the network.
     fileprivate var transfer: UInt64 = 0
     fileprivate var arrival: Int64 = 0
     fileprivate var goesToFront = false
     fileprivate var group: QueueGroup?
-    // The fetches own themselves; a chain of a million strong references would be released one inside the other.
+    // The fetches own themselves: a chain of a million strong references would be released by recursion.
     fileprivate unowned(unsafe) var next: QueueEntry?
     fileprivate unowned(unsafe) var previous: QueueEntry?
 
@@ -45,7 +39,7 @@ class QueueEntry {
     }
 }
 
-/// A list of entries, linked through the entries themselves.
+/// Linked through the entries themselves.
 private struct EntryList {
     unowned(unsafe) var first: QueueEntry?
     unowned(unsafe) var last: QueueEntry?
@@ -103,9 +97,8 @@ private final class QueueGroup {
     }
 }
 
-/// One queue.
 private final class Lane {
-    /// An entry that may be the next one to start, if it still is the next one of its group.
+    /// An entry that may start next, if it still is the next one of its group.
     private struct Candidate: Comparable {
         let level: UInt8
         let rank: Int64
@@ -115,7 +108,6 @@ private final class Lane {
         static func == (a: Self, b: Self) -> Bool { a.level == b.level && a.rank == b.rank }
     }
 
-    /// The right of a queue that waits too long to let one entry go on beside the fast ones.
     enum Pause: Equatable {
         case none
         case waiting(number: UInt64)
@@ -178,7 +170,6 @@ private final class Lane {
         leave(entry)
     }
 
-    /// The entry that starts next.
     func next() -> QueueEntry? {
         guard configuration.maxPerHost != nil else { return groups[""]?.next(configuration.order) }
         while let best = candidates.min {
@@ -292,12 +283,10 @@ private final class Lane {
 ///   nor hold them up, and are not throttled.
 /// - Each operation takes the same time, however many fetches wait.
 struct Queues {
-    /// A decision, which the owner carries out.
     enum Action {
-        /// The fetch has a slot.
         case start(QueueEntry)
         case throttle(QueueEntry, Bool)
-        /// ``pauseElapsed(_:)`` is to be called with the number after a time.
+        /// Call ``pauseElapsed(_:)`` with the number after a time.
         case armPause(Duration, number: UInt64)
     }
 
@@ -316,7 +305,6 @@ struct Queues {
         (localFast, localSlow) = (Lane(Self.local(fast)), Lane(Self.local(slow)))
     }
 
-    /// The number of local sources that are read at a time.
     static let mostLocal = 4
 
     private static func local(_ configuration: QueueConfiguration) -> QueueConfiguration {
@@ -342,7 +330,6 @@ struct Queues {
 
     func configuration(of queue: FetchQueue) -> QueueConfiguration { lane(queue).configuration }
 
-    /// The fetches that are on the network, the fast ones first.
     var onNetwork: [QueueEntry] { (fast.running.all + slow.running.all).filter(\.isOnNetwork) }
 
     /// The least urgent queue whose look-ups may begin; `nil` if none may.
@@ -358,13 +345,11 @@ struct Queues {
         lane(of: entry).looking += 1
     }
 
-    /// Puts an entry that is in no queue into its queue.
     func enqueue(_ entry: QueueEntry) {
         entry.isAmongLocal = entry.isLocal
         lane(of: entry).enqueue(entry, first: exchange(&entry.goesToFront, with: false))
     }
 
-    /// Takes an entry out, wherever it is.
     mutating func remove(_ entry: QueueEntry) {
         switch entry.place {
         case .none: break
@@ -384,7 +369,6 @@ struct Queues {
         parked += 1
     }
 
-    /// Notes that a running entry has reached the network.
     mutating func reachNetwork(_ entry: QueueEntry) {
         guard entry.place == .running else { return }
         lastNumber += 1
@@ -392,7 +376,7 @@ struct Queues {
         entry.transfer = lastNumber
     }
 
-    /// Moves an entry to the other queue. What waits goes to the front of `slowQueue`, or to the end of `fastQueue`.
+    /// A waiting fetch goes to the front of `slowQueue`, or to the end of `fastQueue`.
     func move(_ entry: QueueEntry, to queue: FetchQueue) {
         guard queue != entry.queue else { return }
         let (old, new) = (lane(of: entry), lane(queue, isLocal: entry.isAmongLocal))
@@ -431,7 +415,7 @@ struct Queues {
     mutating func setBacklog(_ backlog: StorageBacklog) { self.backlog = backlog }
     mutating func setBudget(isSpent: Bool) { isBudgetSpent = isSpent }
 
-    /// Adds somebody who may hold fetches back that have not begun: with `fast` all of them, with `slow` prefetches.
+    /// A holder may hold back fetches that have not begun: with `fast` all of them, with `slow` prefetches.
     mutating func addHolder(_ number: UInt64, of queue: FetchQueue) { holders[number] = (queue, false) }
     mutating func removeHolder(_ number: UInt64) { holders[number] = nil }
     mutating func hold(_ isHolding: Bool, by number: UInt64) { holders[number]?.isHolding = isHolding }
@@ -446,7 +430,6 @@ struct Queues {
 
     // MARK: Decisions
 
-    /// Decides what starts and what is held back.
     mutating func dispatch(into actions: inout [Action]) {
         for queue in [FetchQueue.fast, .slow] {
             while mayStart(queue), let entry = lane(queue).next() { start(entry, into: &actions) }
@@ -514,7 +497,7 @@ struct Queues {
         }
     }
 
-    /// Lets one slow fetch go on beside the fast ones, because slowQueue has waited for its longest pause.
+    /// Lets one slow fetch go on beside the fast ones, because `slowQueue` has waited for its longest pause.
     mutating func pauseElapsed(_ number: UInt64, into actions: inout [Action]) {
         guard slow.pause == .waiting(number: number) else { return }
         slow.pause = .none

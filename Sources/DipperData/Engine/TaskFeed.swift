@@ -1,8 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The feed of a task. It delivers the task's events to continuations, to streams, and to closures on the task's
-/// callback queue, one closure at a time.
+/// Delivers a task's events to continuations, streams and closures, one closure at a time.
 package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package typealias Outcome = Result<Event.Output, DipperError>
 
@@ -12,17 +11,13 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     package var outcome: Outcome? { log.withLock { $0.outcome } }
 
-    /// Waits for the end of the task. The continuation resumes at once if the task has ended.
     package func wait(_ continuation: UnsafeContinuation<Outcome, Never>) {
         let result = log.withLock { $0.await(continuation) }
         if let result { continuation.resume(returning: result) }
     }
 
-    /// Returns a stream of the events from now on, after the present state. If the reader falls behind, the stream
-    /// keeps the latest events.
-    /// - Parameters:
-    ///   - present: the state now.
-    ///   - forget: called with the stream's number when the stream is no longer read; must call ``forget(stream:)``.
+    /// Streams the events from now on, after the present state. A reader that falls behind gets the latest ones.
+    /// - Parameter forget: called with the stream's number when it is no longer read; must call ``forget(stream:)``.
     package func events(present: Event.State, forget: @escaping @Sendable (Int) -> Void) -> AsyncStream<Event> {
         AsyncStream(bufferingPolicy: .bufferingNewest(256)) { continuation in
             let number = log.withLock { $0.add(continuation, present: present) }
@@ -67,7 +62,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         return deliver(on: queue, flush)
     }
 
-    /// Takes news of the fetch that the task waits for.
     package func hear(_ news: FetchNews, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
         switch news {
         case .failure(let error): fail(error, on: queue, flush)
@@ -107,7 +101,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         return deliver(on: queue, flush)
     }
 
-    /// Delivers news to the hooks on the callback queue, unless a delivery is under way.
+    /// Has news delivered on the callback queue, unless a delivery is under way.
     @inline(__always)
     private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
         guard log.withLock({ $0.claimDelivery() }) else { return false }
@@ -132,7 +126,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 package enum FetchNews: Sendable {
     /// An attempt has failed. The fetch waits and tries again.
     case failure(DipperError)
-    /// A new attempt begins.
     case retry
     case progress(TaskProgress)
 }
@@ -166,7 +159,6 @@ struct TaskLog<Event: TaskEvent> {
         case retry
         case end(Outcome)
 
-        /// The entry as an event of a stream.
         var event: Event {
             switch self {
             case .failure(let error, let isFatal): .failure(error, isFatal: isFatal)
@@ -181,7 +173,7 @@ struct TaskLog<Event: TaskEvent> {
         var first: UnsafeContinuation<Outcome, Never>?
         var continuations: [UnsafeContinuation<Outcome, Never>] = []
         var streams: [AsyncStream<Event>.Continuation] = []
-        /// The last preview, which the caller releases outside the lock.
+        /// The caller releases it outside the lock.
         var preview: Event.Preview?
 
         var isAwaited: Bool { first != nil || !streams.isEmpty || preview != nil }
@@ -212,7 +204,6 @@ struct TaskLog<Event: TaskEvent> {
 
     private struct Listener {
         let hook: Hook
-        /// The number of the next entry that the hook has not heard.
         var cursor = 0
         var progressHeard = 0
         var previewHeard = 0
@@ -226,12 +217,11 @@ struct TaskLog<Event: TaskEvent> {
 
     /// The part that a task has only if somebody listens to it, or if it has failed.
     private final class Contents {
-        /// The latest entries. Earlier ones are forgotten, because a call that retries for days must not remember each
-        /// failure. ``forgotten`` counts them.
+        /// The latest entries: a call that retries for days must not remember each failure.
         var entries: [Entry] = []
         var forgotten = 0
         var listeners: [Listener] = []
-        /// The latest progress. It is told after the entries that were there when it came; earlier progress is dropped.
+        /// Told after the entries that were there when it came; earlier progress is dropped.
         var progress: TaskProgress?
         var progressNumber = 0
         var progressPlace = 0
@@ -243,7 +233,6 @@ struct TaskLog<Event: TaskEvent> {
         var nextStream = 0
         var isDelivering = false
 
-        /// - Parameter outcome: the end of the task, if it has ended.
         init(after outcome: Outcome?) {
             if let outcome { end(outcome) }
         }
@@ -263,7 +252,6 @@ struct TaskLog<Event: TaskEvent> {
             remember(.end(outcome))
         }
 
-        /// Returns the earliest news that a hook has not heard.
         func nextNews() -> (listener: Int, news: News)? {
             var next: (place: Int, listener: Int, news: News)?
             func consider(_ place: Int, _ listener: Int, _ news: News) {
@@ -285,7 +273,6 @@ struct TaskLog<Event: TaskEvent> {
     }
 
     private(set) var outcome: Outcome?
-    /// The first that waits for the end.
     private var first: UnsafeContinuation<Outcome, Never>?
     private var kept: Contents?
 
@@ -298,7 +285,7 @@ struct TaskLog<Event: TaskEvent> {
         }
     }
 
-    /// The number of failures and retries that are remembered for hooks that are added late or cannot keep up.
+    /// The number of failures and retries remembered for hooks that are added late or cannot keep up.
     static var mostEntries: Int { 64 }
 
     private var streams: [AsyncStream<Event>.Continuation] { kept.map { Array($0.streams.values) } ?? [] }
@@ -321,7 +308,6 @@ struct TaskLog<Event: TaskEvent> {
         return streams
     }
 
-    /// Takes a preview in place of the one before.
     /// - Returns: the streams to tell, and the preview before, which the caller releases outside the lock.
     mutating func set(_ new: Event.Preview) -> (streams: [AsyncStream<Event>.Continuation], old: Event.Preview?) {
         guard outcome == nil else { return ([], nil) }
@@ -330,8 +316,6 @@ struct TaskLog<Event: TaskEvent> {
         return (streams, exchange(&contents.preview, with: new))
     }
 
-    /// Takes the end of the task.
-    /// - Returns: the continuations and streams to tell; `nil` if the task had ended before.
     mutating func end(_ result: Outcome) -> Ended? {
         guard outcome == nil else { return nil }
         let first = exchange(&first, with: nil)
@@ -364,7 +348,7 @@ struct TaskLog<Event: TaskEvent> {
         contents.listeners.append(Listener(hook: .preview(body)))
     }
 
-    /// Adds a stream and tells it the present state before any other event.
+    /// Tells a stream the present state before any other event.
     /// - Returns: the stream's number; `nil` if the task has ended, and with it the stream.
     mutating func add(_ stream: AsyncStream<Event>.Continuation, present: Event.State) -> Int? {
         stream.yield(.state(present))
@@ -388,15 +372,14 @@ struct TaskLog<Event: TaskEvent> {
     // MARK: Delivery
 
     /// Claims the delivery for the caller, who must then deliver until nothing is left.
-    /// - Returns: false if a delivery is under way, or if there are no hooks.
+    /// - Returns: `false` if a delivery is under way, or if there are no hooks.
     mutating func claimDelivery() -> Bool {
         guard let contents = kept, !contents.isDelivering, !contents.listeners.isEmpty else { return false }
         contents.isDelivering = true
         return true
     }
 
-    /// Returns a call of the next hook with news that it has not heard, in the order of the events. After `nil` the
-    /// delivery must be claimed anew.
+    /// Returns the next call, in the order of the events. After `nil` the delivery must be claimed anew.
     mutating func nextCall() -> (() -> Void)? {
         let contents = contents
         while let (listener, news) = contents.nextNews() {

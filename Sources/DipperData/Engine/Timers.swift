@@ -1,24 +1,20 @@
 import HeapModule
 
 extension Engine {
-    /// The identity of a timer, which no later timer has.
+    /// Identifies a timer, and is never used again.
     typealias TimerID = UInt64
 
     /// The timers of the engine, by time. Entries without work have been cancelled, and are skipped.
     struct Timers {
-        /// The work that is done when a timer fires.
         enum Work {
             case backOff(Fetch)
-            /// The end of the longest pause of slowQueue.
             case pause(UInt64)
-            /// Something has expired.
             case cleaning
-            /// The time of a call is up when that much has been spent on its fetch.
+            /// A call's time is up, when that much has been spent on its fetch.
             case timeout(DataTask)
-            /// A call has waited long enough for the network.
             case patience(DataTask)
             case report(Fetch, Fetch.News)
-            /// A transfer to whose host there is no way is looked at again: its number, and the bytes it had.
+            /// Another look at a transfer to whose host there is no way: its number, and the bytes it had.
             case grace(Fetch, UInt64, received: Int)
         }
 
@@ -33,7 +29,6 @@ extension Engine {
         private var work: [TimerID: Work] = [:]
         private var lastID: TimerID = 0
 
-        /// The time of the first timer.
         var first: Duration? {
             mutating get {
                 while let next = entries.min, work[next.id] == nil { entries.removeMin() }
@@ -54,7 +49,6 @@ extension Engine {
             entries = Heap(entries.unordered.filter { work[$0.id] != nil })
         }
 
-        /// Takes the first timer that is due.
         mutating func take(dueAt now: Duration) -> Work? {
             guard let first, first <= now, let next = entries.popMin() else { return nil }
             return work.removeValue(forKey: next.id)

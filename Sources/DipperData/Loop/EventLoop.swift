@@ -5,7 +5,7 @@ import Synchronization
 /// One thread that waits in the kernel for messages, descriptors and times, and does what they cause.
 ///
 /// A turn takes the messages that have been posted, tells the clients which of their descriptors are ready, and then
-/// gives each client its turn. What a client does must be short: it never blocks and never runs code of the program.
+/// gives each client its turn. A client never blocks and never runs code of the program.
 // The clients are used on the loop's thread only. Everything else that changes is behind a lock.
 final class EventLoop: SerialExecutor, @unchecked Sendable {
     typealias Message = @Sendable () -> Void
@@ -13,14 +13,12 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Inbox {
         var messages: [Message] = []
         var jobs: [UnownedJob] = []
-        /// Whether the thread sleeps, or is about to, and must be woken.
         var isAsleep = false
         var isEnded = false
     }
 
     private let inbox = Mutex(Inbox())
     private let thread = AtomicLazyReference<JoinableThread>()
-    /// The identity of the thread.
     private let number = Atomic<UInt>(0)
     private let epoll: Int32
     private let wakeup: Int32
@@ -28,8 +26,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     private var lastClient: UInt32 = 0
     private var isEnding = false
 
-    /// Starts the loop. It runs, whoever refers to it, until ``end()``.
-    /// - Parameter name: the name of the thread.
+    /// Runs until ``end()``, whoever refers to it.
     convenience init(name: String) {
         guard let descriptors = Self.descriptors() else {
             preconditionFailure("the system gives no descriptor: error \(errno)")
@@ -54,8 +51,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     private static let observers = Mutex<EventLoop?>(nil)
 
-    /// The loop that the observers share which the program itself adds to monitors of the kernel; `nil` while the system
-    /// gives no descriptor.
+    /// Shared by observers of the program's own; `nil` while the system gives no descriptor.
     static var forObservers: EventLoop? {
         observers.withLock { loop in
             if loop == nil { loop = descriptors().map { EventLoop(name: "dipper-observe", $0) } }
@@ -70,7 +66,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// Runs a message on the loop's thread, after those that were posted before.
+    /// Runs a message on the loop's thread, after those posted before.
     /// - Returns: `false`, and the message does not run, if the loop has ended.
     @discardableResult
     func post(_ message: @escaping Message) -> Bool {
@@ -83,7 +79,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         return !isEnded
     }
 
-    /// Whether the calling thread is the loop's.
     var isCurrent: Bool { number.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     func enqueue(_ job: consuming ExecutorJob) {
@@ -102,13 +97,11 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         post { [self] in isEnding = true }
     }
 
-    /// Returns when the thread has ended. Call this method once.
+    /// Call this method once.
     func join() async { await thread.load()?.join() }
 
     // MARK: The loop's thread
 
-    /// Adds a client, which gets turns from now on.
-    /// - Returns: the client's number.
     func add(_ client: some LoopClient) -> UInt32 {
         lastClient += 1
         clients[lastClient] = client
@@ -117,7 +110,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     func remove(client: UInt32) { clients[client] = nil }
 
-    /// Watches a descriptor for a client.
     /// - Parameters:
     ///   - events: the events of epoll(7) to wait for; zero ends the watch.
     ///   - old: those that are waited for now; zero if the descriptor is not watched.
@@ -181,16 +173,14 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         clients = [:]
     }
 
-    /// The time that the thread may sleep, in milliseconds.
+    /// In milliseconds.
     private static func patience(_ due: ContinuousClock.Instant?) -> Int32 {
         due.map { Int32(clamping: max(0, ContinuousClock.now.duration(to: $0).milliseconds)) } ?? -1
     }
 }
 
-/// A part of the program that lives on a loop. Only the loop's thread calls it.
+/// Used on the loop's thread only.
 protocol LoopClient: AnyObject {
-    /// A watched descriptor is ready.
-    /// - Parameter events: the events of epoll(7).
     func ready(_ descriptor: Int32, _ events: UInt32)
     /// Does what is due, once in each turn of the loop.
     /// - Returns: the time of the next turn, unless something else causes one earlier.

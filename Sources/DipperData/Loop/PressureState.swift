@@ -1,35 +1,31 @@
 /// The level of memory pressure, made from signs and times: a value without a clock.
 ///
-/// A sign raises the level at once. A level lasts for some seconds after its last sign. Then the level falls by one
-/// step, so that it takes two steps from `severe` to `normal`. While much of a limit is in use the level stays: the
-/// shares at which it falls are a little below those that raise it, so that it does not change with every picture.
+/// A sign raises the level at once. A level lasts for some seconds after its last sign, then falls by one step, so that
+/// it takes two steps from `severe` to `normal`. While much of a limit is in use the level stays: the shares at which
+/// it falls are a little below those that raise it, so that it does not change with every picture.
 struct PressureState: Equatable, Sendable {
-    /// How long a level lasts after its last sign.
     let calm: Duration
-    /// The shares of a group's limit that raise the level to `moderate`, and below which it falls again.
+    /// Shares of a group's limit that raise the level to `moderate`, and below which it falls again.
     static let moderateUse = (rise: 0.85, fall: 0.75)
-    /// The shares of a group's limit that raise the level to `severe`, and below which it falls again.
+    /// Shares of a group's limit that raise the level to `severe`, and below which it falls again.
     static let severeUse = (rise: 0.95, fall: 0.90)
-    /// The share of the machine's memory from which stalls of the machine's tasks count. With less in use, the tasks
-    /// wait because of the limits of their groups.
+    /// With a smaller share of the machine's memory in use, its tasks stall because of the limits of their groups.
     static let shortMachine = 0.8
 
     private(set) var level = MemoryPressure.normal
-    /// The time at which the level falls by one step if there is no further sign.
     private(set) var due: Duration?
 
     init(calm: Duration) {
         self.calm = calm
     }
 
-    /// Applies a sign and the memory in use.
     /// - Parameter now: the time on any clock that does not go back.
     mutating func apply(_ sign: PressureSign, _ use: MemoryUse, at now: Duration) {
         let seen = max(Self.level(of: sign, use), Self.level(of: use, during: level))
         if seen >= level {
             level = seen
         } else if let due, now >= due {
-            // The level falls by one step only, because the memory that was just freed may be needed again at once.
+            // By one step only: the memory that was just freed may be needed again at once.
             level = max(seen, level == .severe ? .moderate : .normal)
         } else {
             return
@@ -74,15 +70,14 @@ package struct PressureTiming: Sendable {
         calm: .seconds(10), period: .seconds(5), spacing: .milliseconds(500))
 }
 
-/// An observation about memory pressure.
 enum PressureSign: Equatable, Sendable {
-    /// Some tasks of the process's group had to wait for memory.
+    /// Some tasks of the process's group waited for memory.
     case stalled
-    /// All tasks of the process's group had to wait for memory.
+    /// All tasks of the process's group waited for memory.
     case blocked
-    /// Some tasks of the machine had to wait for memory; their groups may have limits of their own.
+    /// Some tasks of the machine waited for memory; their groups may have limits of their own.
     case machineStalled
-    /// All tasks of the machine had to wait for memory.
+    /// All tasks of the machine waited for memory.
     case machineBlocked
     /// The kernel has difficulty reclaiming memory within the group (version 1's `medium`).
     case pressed
@@ -94,11 +89,10 @@ enum PressureSign: Equatable, Sendable {
     case looked
 }
 
-/// The shares of memory in use.
 struct MemoryUse: Equatable, Sendable {
-    /// The largest share of a control group's limit that is in use; `nil` if there is no limit.
+    /// The largest share of a control group's limit; `nil` if there is no limit.
     var group: Double?
-    /// The share of the machine's memory that is in use; `nil` if unknown.
+    /// The share of the machine's memory; `nil` if unknown.
     var machine: Double?
 
     init(group: Double? = nil, machine: Double? = nil) {
@@ -106,7 +100,6 @@ struct MemoryUse: Equatable, Sendable {
         self.machine = machine
     }
 
-    /// Reads the use of the groups, and that of the machine.
     /// - Parameter root: the folder of `/proc`, for tests.
     init(_ groups: ControlGroups, root: String) {
         let memory = KernelText.read(root + "/proc/meminfo") ?? ""
@@ -121,12 +114,10 @@ struct MemoryUse: Equatable, Sendable {
 
 /// The time that tasks have waited for memory, from a pressure file (Linux, Documentation/accounting/psi.rst).
 struct StallTimes: Equatable, Sendable {
-    /// The time in which at least one task waited.
     var some: Duration
     /// The time in which all tasks that were not idle waited.
     var full: Duration
 
-    /// Parses a pressure file; `nil` if the text has another form.
     init?(_ text: String) {
         var times: [Substring: Duration] = [:]
         for line in text.split(separator: "\n") {
@@ -141,7 +132,7 @@ struct StallTimes: Equatable, Sendable {
         full = times["full"] ?? .zero
     }
 
-    /// The largest time that is accepted, in microseconds: about two thousand years.
+    /// In microseconds: about two thousand years.
     private static let most: Int64 = 1 << 56
 
     init(some: Duration, full: Duration) {
@@ -149,8 +140,7 @@ struct StallTimes: Equatable, Sendable {
         self.full = full
     }
 
-    /// Returns the sign for the time since an earlier look, by the shares that the triggers use; `nil` if both are
-    /// below.
+    /// The sign for the time since an earlier look, by the shares that the triggers use; `nil` if both are below.
     func sign(since earlier: StallTimes, over time: Duration, ofMachine: Bool) -> PressureSign? {
         guard time > .zero else { return nil }
         if (full - earlier.full) / time >= StallTrigger.severe.share { return ofMachine ? .machineBlocked : .blocked }
@@ -159,22 +149,18 @@ struct StallTimes: Equatable, Sendable {
     }
 }
 
-/// A trigger that the kernel reports: so much waiting within a window of time.
 struct StallTrigger: Equatable, Sendable {
     var kind: String
     var stall: Duration
-    /// The window; without privileges only multiples of two seconds are allowed.
+    /// Without privileges only multiples of two seconds are allowed.
     var window = Duration.seconds(2)
 
-    /// The trigger for `moderate`: some task waits a tenth of the time. systemd uses this share for its services as
-    /// well.
+    /// Some task waits a tenth of the time. systemd uses this share for its services as well.
     static let moderate = StallTrigger(kind: "some", stall: .milliseconds(200))
-    /// The trigger for `severe`: no task makes progress in a fifth of the time.
+    /// No task makes progress in a fifth of the time.
     static let severe = StallTrigger(kind: "full", stall: .milliseconds(400))
 
-    /// The share of the window that is spent waiting.
     var share: Double { stall / window }
 
-    /// The text to write into a pressure file.
     var text: String { "\(kind) \(Int(stall / .microseconds(1))) \(Int(window / .microseconds(1)))" }
 }

@@ -2,13 +2,16 @@ import Dispatch
 import Foundation
 import Synchronization
 
+// Each lock is taken alone, except that a thread that holds DiskTier.staged may take the condition of Workers.
+// TaskFeed.log and AnimatedImage.player are held while an `AsyncStream` takes an element, and the writer of an
+// EntryIndex during a transaction.
+
 /// A thread for work that blocks. It ends when its body returns, and callers can wait for that.
 package final class JoinableThread: Sendable {
     private let handle: pthread_t
     private let isJoined = Atomic(false)
 
-    /// Starts the thread.
-    /// - Parameter name: the thread's name, shown by `top -H` and debuggers; at most 15 bytes count.
+    /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
     package init(name: String, _ run: @escaping @Sendable () -> Void) {
         switch SystemThread.start(name: name, run) {
         case .success(let handle): self.handle = handle
@@ -39,9 +42,8 @@ package final class JoinableThread: Sendable {
     }
 }
 
-/// The system's threads. Each is to be joined or detached once.
+/// Each of these threads is joined or detached once.
 enum SystemThread {
-    /// The error of a system that gives no thread.
     struct Refusal: Error {
         let code: CInt
     }
@@ -56,9 +58,7 @@ enum SystemThread {
         }
     }
 
-    /// Starts a thread.
-    /// - Parameter name: the thread's name, shown by `top -H` and debuggers; at most 15 bytes count.
-    /// - Returns: the thread, which runs the body; or the reason why the body does not run.
+    /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
     static func start(name: String, _ run: @escaping @Sendable () -> Void) -> Result<pthread_t, Refusal> {
         let body = Unmanaged.passRetained(Body(name, run))
         var handle = pthread_t()
@@ -95,22 +95,20 @@ enum SystemThread {
 /// An owner with recurring work keeps one instance, because Dispatch starts a thread for each queue that is busy.
 package struct SeparateThread: Sendable {
     package let queue = DispatchQueue(label: "dipper")
-    /// Runs the code of the program's own that follows from the work, so that it holds up neither the next work nor
-    /// timers.
+    /// The program's own code that follows from the work holds up neither the next work nor timers here.
     private let hooks = DispatchQueue(label: "dipper.hooks")
 
     package init() {}
 
     package func run(_ work: @escaping @Sendable () -> Void) { queue.async { carryOut(work) } }
 
-    /// Returns when the closures so far, and the code of the program's own that follows from them, have run.
+    /// Returns when the closures so far, and the program's own code that follows from them, have run.
     func finish() async {
         await withCheckedContinuation { continuation in
             queue.async { [hooks] in hooks.async { continuation.resume() } }
         }
     }
 
-    /// Does work of this thread, on the calling thread.
     package func carryOut(_ work: () -> Void) {
         let steps = Afterwards.steps(after: work)
         if !steps.isEmpty { hooks.async { for step in steps { step() } } }
@@ -131,5 +129,88 @@ package final class OnceTask: Sendable {
             return task
         }
         await task.value
+    }
+}
+
+/// Code of the program's own, such as hooks, that a thread runs once it has stopped carrying out actions. Such code may
+/// be slow, and may wait for the thread's next actions.
+///
+/// A thread may carry out actions of several engines, one inside the other. It runs the code after all of them.
+// Only the thread that carries out the actions uses it.
+package final class Afterwards: @unchecked Sendable {
+    package typealias Step = @Sendable () -> Void
+
+    var steps: [Step] = []
+    /// Steps that wake others and return at once, with their queues. Together they wake a waiting thread only once.
+    private var wakes: [(queue: DispatchQueue?, step: Step)] = []
+
+    var isEmpty: Bool { steps.isEmpty && wakes.isEmpty }
+
+    func wake() {
+        if wakes.isEmpty { return }
+        var rest = exchange(&wakes, with: [])[...]
+        while let (queue, step) = rest.popFirst() {
+            guard let queue else {
+                step()
+                continue
+            }
+            let same = rest.prefix { $0.queue === queue }
+            rest = rest.dropFirst(same.count)
+            queue.async {
+                step()
+                for (_, step) in same { step() }
+            }
+        }
+    }
+
+    // MARK: This thread
+
+    /// The list of each thread; `nil` on a thread that carries out no actions.
+    private static let key: pthread_key_t = {
+        var key = pthread_key_t()
+        pthread_key_create(&key, nil)
+        return key
+    }()
+
+    private static var present: Afterwards? {
+        pthread_getspecific(key).map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// Begins to carry out actions. The caller keeps the list until ``end()``.
+    static func begin(_ list: Afterwards) { pthread_setspecific(key, Unmanaged.passUnretained(list).toOpaque()) }
+
+    static func end() { pthread_setspecific(key, nil) }
+
+    /// Runs a step when this thread has stopped carrying out actions; at once if it carries out none.
+    package static func run(_ step: @escaping Step) {
+        if let present { present.steps.append(step) } else { step() }
+    }
+
+    /// Wakes others when this thread has stopped carrying out actions; at once if it carries out none.
+    /// - Parameter queue: `nil` for a step that returns at once.
+    static func wake(on queue: DispatchQueue? = nil, _ step: @escaping Step) {
+        if let present {
+            present.wakes.append((queue, step))
+        } else if let queue {
+            queue.async(execute: step)
+        } else {
+            step()
+        }
+    }
+
+    /// Runs a closure that carries out actions.
+    /// - Returns: the steps that the caller runs next; none if this thread carries out other actions around these,
+    ///   whose end they wait for.
+    static func steps(after body: () -> Void) -> [Step] {
+        if present != nil {
+            body()
+            return []
+        }
+        let list = Afterwards()
+        begin(list)
+        body()
+        end()
+        list.wake()
+        return list.steps
     }
 }

@@ -3,7 +3,7 @@ import Foundation
 /// A clock reduced to the cache's needs: the time since some fixed moment, sleeping, and waking.
 package struct TimeSource: Sendable {
     package let now: @Sendable () -> Duration
-    /// Sleeps until a time. A length of time would be too long if the clock were moved on before the sleep begins.
+    /// Sleeps until a time: a length of time would be too long if the clock were moved on before the sleep begins.
     package let sleep: @Sendable (_ due: Duration) async throws -> Void
     /// Whether this is a clock of the system, not one that a test moves on.
     package let isReal: Bool

@@ -3,15 +3,12 @@ import Foundation
 import HeapModule
 
 /// A few threads for work that blocks or computes, the most urgent first. If there are several, one is always left to
-/// urgent work.
-///
-/// The work under way takes no more memory than a budget; further work waits, in its order. One piece of work may always
-/// run, so that one that is larger than the budget runs alone.
+/// urgent work. The work under way takes no more memory than a budget, but one piece may always run.
 package final class Workers: Sendable {
     package typealias Place = WorkOrder<Int>.Place
     package typealias Work = @Sendable () -> Void
 
-    /// The work that waits. Every access is made while holding `condition`.
+    /// Accessed only while holding `condition`.
     private final class Desk: @unchecked Sendable {
         let condition = NSCondition()
         let mostLeisurely: Int
@@ -19,12 +16,10 @@ package final class Workers: Sendable {
         var order = WorkOrder<Int>()
         var work: [Int: Waiting] = [:]
         var lastID = 0
-        /// The pieces of work under way that are not urgent.
         var leisurely = 0
-        /// The pieces of work under way that take memory, and the bytes that they take.
+        /// Work under way that takes memory, and the bytes that it takes.
         var costly = 0
         var used = 0
-        /// The rank of the least urgent work that may begin; `nil` if none may.
         var allowed: WorkOrder<Int>.Rank? = .background
         var isEnding = false
 
@@ -39,7 +34,6 @@ package final class Workers: Sendable {
             return body()
         }
 
-        /// Waits for work that may begin; `nil` if the thread is to end.
         func next() -> Taken? {
             while true {
                 switch locked(step) {
@@ -89,7 +83,6 @@ package final class Workers: Sendable {
 
     private struct Waiting {
         let run: Work
-        /// Measures the memory that the work takes, in bytes.
         let measure: (@Sendable () -> Int)?
         var cost: Int?
     }
@@ -100,7 +93,6 @@ package final class Workers: Sendable {
         let cost: Int
     }
 
-    /// The next step of a thread.
     private enum Step {
         case run(Taken)
         case measure(Int, @Sendable () -> Int)
@@ -125,7 +117,7 @@ package final class Workers: Sendable {
         }
     }
 
-    /// Ends the threads, which do not keep the workers.
+    /// The threads do not keep the workers.
     deinit { end() }
 
     /// The number of pieces of work that wait.
@@ -152,8 +144,7 @@ package final class Workers: Sendable {
     @discardableResult
     package func run(_ work: @escaping Work) -> Bool { add(.init(rank: .urgent, priority: .normal), work) != nil }
 
-    /// Adds work whose result somebody has yet to take: its thread begins nothing else until the closure that the work
-    /// is given has been called.
+    /// Adds work whose result must be taken: its thread begins nothing else until the work calls its closure.
     @discardableResult
     package func add(
         _ place: Place, cost: (@Sendable () -> Int)? = nil,
@@ -209,13 +200,11 @@ package final class Workers: Sendable {
     }
 }
 
-/// The order in which pieces of work are done. A value: no lock, no thread.
+/// The order in which work is done. A value: no lock, no thread.
 package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
-    /// The urgency of a piece of work.
+    /// The urgency of work.
     package enum Rank: Int, Sendable, Comparable {
-        /// Work for calls in `fastQueue`.
         case urgent
-        /// Work for calls in `slowQueue`.
         case slow
         /// Work that no call waits for.
         case background
@@ -252,7 +241,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         static func == (a: Self, b: Self) -> Bool { a.number == b.number }
     }
 
-    /// The waiting work, with the number of its present entry in the heap. Entries with other numbers are skipped.
+    /// Entries of the heap with another number than the present one are skipped.
     private var waiting: [ID: (number: Int, place: Place)] = [:]
     private var heap = Heap<Entry>()
     private var next = 0
@@ -275,7 +264,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         if waiting[id] != nil { insert(id, place) }
     }
 
-    /// Removes work, and returns whether the work was waiting.
+    /// Removes work, and returns whether it was waiting.
     @discardableResult
     package mutating func remove(_ id: ID) -> Bool { waiting.removeValue(forKey: id) != nil }
 
@@ -286,7 +275,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         return next
     }
 
-    /// Returns the work to do next, which continues to wait. Work below the given rank is not returned.
+    /// Returns the work to do next, which continues to wait.
     package mutating func first(upTo lowest: Rank) -> (id: ID, rank: Rank)? {
         while let first = heap.min {
             guard waiting[first.id]?.number == first.number else {

@@ -1,10 +1,9 @@
 import Foundation
 import ProcessShims
+import Synchronization
 
-/// A byte buffer that grows at its end and becomes a `Data` without a copy.
-///
-/// A snapshot shares the buffer's bytes. Appending never changes these bytes, and moves them only while there is no
-/// snapshot.
+/// A byte buffer that grows at its end and becomes a `Data` without a copy. A snapshot shares the buffer's bytes:
+/// appending never changes them, and moves them only while there is no snapshot.
 struct ByteBuffer: ~Copyable {
     // Bytes below the count of a snapshot never change, and the memory is freed with its last owner.
     private final class Storage: @unchecked Sendable {
@@ -29,7 +28,7 @@ struct ByteBuffer: ~Copyable {
 
     init() {}
 
-    /// Makes room for `wanted` bytes in all. Returns `false` if there is no memory for them.
+    /// Makes room for `wanted` bytes in all; `false` if there is no memory.
     mutating func reserve(_ wanted: Int) -> Bool {
         let isAlone = isKnownUniquelyReferenced(&storage)
         guard let current = storage else {
@@ -45,7 +44,7 @@ struct ByteBuffer: ~Copyable {
         return true
     }
 
-    /// Appends bytes. Returns `false`, and nothing has changed, if there is no memory for them.
+    /// `false`, and nothing has changed, if there is no memory.
     mutating func append(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let source = bytes.baseAddress, bytes.count > 0 else { return true }
         let (needed, overflows) = count.addingReportingOverflow(bytes.count)
@@ -60,11 +59,10 @@ struct ByteBuffer: ~Copyable {
         return true
     }
 
-    /// Returns the bytes so far without a copy. They must not be changed in place.
+    /// Without a copy: the bytes must not be changed in place.
     func snapshot() -> Data { storage.map { $0.data(count: count) } ?? Data() }
 
-    /// Returns the bytes and empties the buffer. Copies them only if a snapshot shares them; `nil` if there is no
-    /// memory for that copy.
+    /// Empties the buffer. Copies the bytes only if a snapshot shares them; `nil` if there is no memory for that.
     mutating func takeData() -> Data? {
         defer {
             storage = nil
@@ -84,12 +82,9 @@ struct ByteBuffer: ~Copyable {
     }
 }
 
-/// One block of memory for ``ByteBuffer``.
-///
-/// Small blocks come from `malloc`, most bodies from shared chunks of pages (``PageChunks``). A large block is a mapping
-/// of its own, so that freeing it returns its memory to the system: `malloc` would keep it in the process, because after
-/// the first large block is freed, glibc serves blocks of that size from its heap (the dynamic `M_MMAP_THRESHOLD` of
-/// mallopt(3)), where any small block behind them keeps them from being returned.
+/// Small blocks come from `malloc`, most bodies from ``PageChunks``. A large block is a mapping of its own, so that
+/// freeing it returns its memory to the system: after the first large block is freed, glibc serves blocks of that size
+/// from its heap (`M_MMAP_THRESHOLD` of mallopt(3)), where any small block behind them keeps them in the process.
 struct BufferMemory: ~Copyable {
     private enum Home: Equatable {
         case heap, pages, mapping
@@ -100,11 +95,10 @@ struct BufferMemory: ~Copyable {
     }
 
     private(set) var start: UnsafeMutableRawPointer
-    /// The size of the block in bytes. What is not from `malloc` has whole pages.
+    /// In bytes; in whole pages unless from `malloc`.
     private(set) var capacity: Int
     private var home: Home
 
-    /// Allocates a block of at least the wanted number of bytes; `nil` if there is no memory.
     init?(_ wanted: Int) {
         let wanted = max(1, wanted)
         home = Home(wanted)
@@ -128,7 +122,7 @@ struct BufferMemory: ~Copyable {
         }
     }
 
-    /// Changes the size of the block, which may move it. The first `count` bytes are kept, as far as they fit.
+    /// May move the block. The first `count` bytes are kept, as far as they fit.
     /// - Returns: `false`, and nothing has changed, if there is no memory.
     mutating func resize(_ wanted: Int, keeping count: Int) -> Bool {
         let wanted = max(1, wanted)
@@ -154,7 +148,6 @@ struct BufferMemory: ~Copyable {
         return true
     }
 
-    /// Returns the size rounded up to whole pages; `nil` if the sum overflows.
     private static func wholePages(_ count: Int) -> Int? {
         let (sum, overflows) = count.addingReportingOverflow(PageChunks.page - 1)
         return overflows ? nil : sum / PageChunks.page * PageChunks.page
@@ -163,5 +156,144 @@ struct BufferMemory: ~Copyable {
     static func map(_ length: Int) -> UnsafeMutableRawPointer? {
         let start = mmap(nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         return start == MAP_FAILED ? nil : start
+    }
+}
+
+/// Memory for bodies of usual sizes: runs of pages, cut from chunks of 2 MB that are used again.
+///
+/// The first touch of fresh pages is the largest cost of a small body that is kept, so pages that are given back serve
+/// the next bodies. A body that outlives its neighbours does not hold their memory: the holes are filled again, and a
+/// chunk of which little is in use gives its other pages back to the system, if there are more than a few.
+final class PageChunks: Sendable {
+    static let shared = PageChunks()
+    static let page = max(4_096, sysconf(Int32(_SC_PAGESIZE)))
+    static let largest = 256 << 10
+    private static let chunk = 2 << 20
+    private static let pages = chunk / page
+    /// The number of chunks that may be empty, or in part, without giving memory back.
+    private static let mostSpare = 4
+
+    private final class Chunk {
+        var used: [Bool] = Array(repeating: false, count: PageChunks.pages)
+        var count = 0
+        /// The page at which the search for room begins.
+        var next = 0
+        /// Whether pages that are not in use may hold memory of the system.
+        var isWarm = false
+        var isListed = false
+
+        func take(_ wanted: Int) -> Int? {
+            guard count + wanted <= PageChunks.pages else { return nil }
+            for range in [next..<PageChunks.pages, 0..<min(PageChunks.pages, next + wanted)] {
+                var length = 0
+                for index in range {
+                    length = used[index] ? 0 : length + 1
+                    if length == wanted {
+                        let first = index - wanted + 1
+                        mark(first, wanted, true)
+                        next = index + 1
+                        isWarm = true
+                        return first
+                    }
+                }
+            }
+            return nil
+        }
+
+        /// Gives the memory of all unused pages back to the system.
+        func cool(at address: UInt) {
+            isWarm = false
+            var first = 0
+            while first < PageChunks.pages {
+                let end = used[first...].firstIndex(of: true) ?? PageChunks.pages
+                if end > first { Self.cool(address, first, end - first) }
+                first = end + 1
+            }
+        }
+
+        static func cool(_ address: UInt, _ first: Int, _ length: Int) {
+            let start = UnsafeMutableRawPointer(bitPattern: address + UInt(first * PageChunks.page))
+            madvise(start, length * PageChunks.page, Int32(MADV_DONTNEED))
+        }
+
+        func mark(_ first: Int, _ length: Int, _ isUsed: Bool) {
+            for index in first..<first + length { used[index] = isUsed }
+            count += isUsed ? length : -length
+        }
+    }
+
+    private struct State {
+        var chunks: [UInt: Chunk] = [:]
+        var current: UInt?
+        /// Chunks that are half empty, or were so; the last one is filled next.
+        var roomy: [UInt] = []
+        var spare = 0
+
+        mutating func next() -> UInt? {
+            while let address = roomy.popLast() {
+                // It may have been released since.
+                guard let chunk = chunks[address], chunk.isListed else { continue }
+                chunk.isListed = false
+                if chunk.count == 0 { spare -= 1 }
+                return address
+            }
+            guard let start = PageChunks.map() else { return nil }
+            // Pages of 2 MB cost less, but a program of a few bodies does not need a whole one.
+            if !chunks.isEmpty { madvise(start, PageChunks.chunk, Int32(MADV_HUGEPAGE)) }
+            chunks[UInt(bitPattern: start)] = Chunk()
+            return UInt(bitPattern: start)
+        }
+
+        mutating func give(_ address: UInt, _ first: Int, _ length: Int) {
+            guard let chunk = chunks[address] else { return }
+            chunk.mark(first, length, false)
+            guard address != current, chunk.count * 2 <= PageChunks.pages else { return }
+            if chunk.count == 0, spare == PageChunks.mostSpare {
+                chunks[address] = nil
+                munmap(UnsafeMutableRawPointer(bitPattern: address), PageChunks.chunk)
+                return
+            }
+            if chunk.count == 0 { spare += 1 }
+            if !chunk.isListed { roomy.append(address) }
+            chunk.isListed = true
+            // A few chunks stay warm: the next bodies come soon.
+            if chunks.count > PageChunks.mostSpare, chunk.count > 0, chunk.count * 8 <= PageChunks.pages {
+                if chunk.isWarm { chunk.cool(at: address) } else { Chunk.cool(address, first, length) }
+            }
+        }
+    }
+
+    private let state = Mutex(State())
+
+    var size: Int { state.withLock { $0.chunks.count * Self.chunk } }
+
+    func take(_ length: Int) -> UnsafeMutableRawPointer? {
+        let wanted = length / Self.page
+        let address: UInt? = state.withLock { state in
+            while true {
+                if let current = state.current, let first = state.chunks[current]?.take(wanted) {
+                    return current + UInt(first * Self.page)
+                }
+                state.current = state.next()
+                if state.current == nil { return nil }
+            }
+        }
+        return address.flatMap { UnsafeMutableRawPointer(bitPattern: $0) }
+    }
+
+    func give(_ start: UnsafeMutableRawPointer, _ length: Int) {
+        let address = UInt(bitPattern: start)
+        let base = address & ~UInt(Self.chunk - 1)
+        state.withLock { $0.give(base, Int(address - base) / Self.page, length / Self.page) }
+    }
+
+    private static func map() -> UnsafeMutableRawPointer? {
+        guard let start = BufferMemory.map(2 * chunk) else { return nil }
+        let address = UInt(bitPattern: start)
+        let aligned = (address + UInt(chunk - 1)) & ~UInt(chunk - 1)
+        let before = Int(aligned - address)
+        if before > 0 { munmap(start, before) }
+        munmap(start + before + chunk, chunk - before)
+        return start + before
     }
 }

@@ -5,14 +5,11 @@ import Foundation
 struct CurlAnswer {
     private(set) var status = 0
     private(set) var fields = HTTPHeaders()
-    /// The announced length of the body in bytes; `nil` if the server has not announced one, or the answer has a
-    /// content coding.
+    /// The announced length in bytes; `nil` if there is none, or the answer has a content coding.
     private(set) var length: Int?
-    /// The number of bytes of all lines, informational answers included.
     private(set) var size = 0
-    /// Whether the empty line after the fields has arrived.
     private(set) var isComplete = false
-    /// Whether the answer has a content coding, so that its `Content-Length` is not the length of the decoded body.
+    /// With a content coding, `Content-Length` is not the length of the decoded body.
     private(set) var isCoded = false
     /// Whether the `Content-Length` values contradict each other, are not numbers, or are too many to read.
     private(set) var isMalformed = false
@@ -54,8 +51,7 @@ struct CurlAnswer {
         }
     }
 
-    /// Takes a field. Returns `false` for a line that is not a well-formed field: parsers disagree about such lines, so
-    /// it is ignored.
+    /// Returns `false` for a line that is not a well-formed field: parsers disagree about such lines, so it is ignored.
     private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return false }
         let name = String(decoding: line.part(0..<colon), as: UTF8.self)
@@ -80,7 +76,7 @@ struct CurlAnswer {
         status = code
         var announced: curl_off_t = -1
         _ = dipper_curl_get_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced)
-        // With a content coding the announced length counts the coded bytes.
+        // With a content coding, the announced length counts the coded bytes.
         length = announced >= 0 && !isCoded ? Int(announced) : nil
     }
 
@@ -96,13 +92,11 @@ struct CurlAnswer {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Returns a part of the bytes. A slice would be slower without optimization.
     fileprivate func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: baseAddress.map { $0 + range.lowerBound }, count: range.count)
     }
 }
 
-/// The translation of libcurl's result codes into ``DipperError``.
 enum CurlErrors {
     static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, of transfer: CurlTransfer) -> DipperError {
         if transfer.isTooLarge { return .tooLarge }
@@ -119,10 +113,8 @@ enum CurlErrors {
         return classify(code, osError: Int32(osError), isClear: isClear).with(detail: CurlLibrary.describe(code))
     }
 
-    /// Whether libcurl's error text says that the connection ended during the TLS handshake without an alert.
-    ///
-    /// A peer that hangs up, or a network that fails, during the handshake has not refused TLS. libcurl has one code
-    /// for a refusal and for a broken handshake, and its text for the latter depends on the TLS library.
+    /// Whether the connection ended during the TLS handshake without an alert: the peer hung up or the network failed,
+    /// but TLS was not refused. libcurl has one code for both, and its text depends on the TLS library.
     static func isBrokenHandshake(_ text: String) -> Bool {
         ["unexpected eof", "SSL_ERROR_SYSCALL", "SSL_ERROR_ZERO_RETURN", "reset by peer", "non-properly terminated"]
             .contains { text.contains($0) }
@@ -166,9 +158,7 @@ enum CurlErrors {
     }
 }
 
-/// The measurements of libcurl.
 enum CurlMetrics {
-    /// Returns the number of bytes of fields and bodies so far, in both directions.
     static func moved(_ handle: UnsafeMutableRawPointer) -> Int {
         var (down, up): (curl_off_t, curl_off_t) = (0, 0)
         _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &down)
@@ -178,7 +168,6 @@ enum CurlMetrics {
         return Int(down) + Int(up) + head
     }
 
-    /// Reads the metrics of a transfer.
     /// - Parameter earlier: the time from the first beginning of the transfer to the last.
     static func read(_ handle: UnsafeMutableRawPointer, earlier: Duration) -> TransferMetrics {
         func number(_ info: CURLINFO) -> Int {
@@ -191,7 +180,6 @@ enum CurlMetrics {
             _ = dipper_curl_get_long(handle, info, &value)
             return value
         }
-        /// Returns a time that libcurl has measured; zero if the event did not happen.
         func moment(_ info: CURLINFO) -> Duration {
             let time = number(info)
             return time > 0 ? earlier + .microseconds(time) : .zero

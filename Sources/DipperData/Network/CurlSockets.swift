@@ -1,21 +1,18 @@
 import CCurl
 import Foundation
 
-/// The open sockets of a pool. Only the loop's thread uses this object.
+/// The open sockets of a pool, for the loop's thread only.
 // libcurl's callbacks hold its address; the pool keeps it alive until libcurl has closed every socket.
 final class CurlSockets: @unchecked Sendable {
     private final class Socket {
-        /// The events of epoll(7) that libcurl waits for.
         var wanted: UInt32 = 0
-        /// The events that the loop waits for.
+        /// The events of epoll(7) that the loop waits for.
         var watched: UInt32 = 0
-        /// The ports of the connection; `nil` until a transfer has asked for its socket.
+        /// `nil` until a transfer has asked for its socket.
         var ports: Ports?
-        /// Whether the last answer was in HTTP/1.
         var speaksHTTP1 = false
-        /// Whether the size of the receive buffer is fixed.
         var isLimited = false
-        /// The time at which a check first found its link down; `nil` while the link is up.
+        /// When a check first found its link down; `nil` while the link is up.
         var standsStillSince: ContinuousClock.Instant?
     }
 
@@ -23,7 +20,6 @@ final class CurlSockets: @unchecked Sendable {
     /// The events that the loop waits for on descriptors that libcurl has opened by itself.
     private var foreign: [Int32: UInt32] = [:]
     private var byPorts: [Ports: Int32] = [:]
-    /// The open sockets whose ports are not known yet.
     private var nameless: Set<Int32> = []
     /// The time that a link may be down before its connections are shut down.
     private static let patience = Duration.milliseconds(1_500)
@@ -44,7 +40,7 @@ final class CurlSockets: @unchecked Sendable {
 
     /// Notes the events that libcurl waits for. An idle connection continues to be watched, because the next transfer
     /// waits for the same events: that saves two calls of the kernel for each transfer.
-    /// - Returns: the events that the loop waits for now; `nil` if it can go on with them.
+    /// - Returns: the events that the loop waits for now; `nil` for no change.
     func wait(for events: UInt32, on socket: Int32) -> UInt32? {
         guard let state = open[socket] else {
             let old = foreign[socket] ?? 0
@@ -55,8 +51,8 @@ final class CurlSockets: @unchecked Sendable {
         return events == 0 || events == state.watched ? nil : exchange(&state.watched, with: events)
     }
 
-    /// Returns the events that the loop waits for on a connection that libcurl does not use now, and forgets them: the
-    /// server has closed it, or sends what is not read now. `nil` if libcurl uses it.
+    /// Returns the events that the loop waits for on a connection that libcurl does not use, and forgets them: the
+    /// server has closed it, or sends bytes that nobody reads now. `nil` if libcurl uses it.
     func idleEvents(of socket: Int32) -> UInt32? {
         guard let state = open[socket], state.wanted == 0 else { return nil }
         return exchange(&state.watched, with: 0)
@@ -68,11 +64,9 @@ final class CurlSockets: @unchecked Sendable {
     struct Ports: Hashable {
         let local: Int32
         let peer: Int32
-        /// The address of the peer as text.
         let address: String
     }
 
-    /// Returns the open socket of a connection.
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
@@ -88,18 +82,16 @@ final class CurlSockets: @unchecked Sendable {
         return socket
     }
 
-    /// Returns whether the last answer on the connection was in HTTP/1. On such a connection the server sends nothing
-    /// before the next request.
+    /// On such a connection the server sends nothing before the next request.
     func speaksHTTP1(_ socket: Int32) -> Bool { open[socket]?.speaksHTTP1 ?? false }
 
     func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
 
-    /// Returns whether bytes have arrived that have not been read.
     static func hasInput(_ socket: Int32) -> Bool {
         dipper_curl_has_input(socket) != 0
     }
 
-    /// Fixes the size of the receive buffer, so that the kernel does not enlarge it.
+    /// The kernel no longer enlarges a fixed buffer.
     func limit(_ socket: Int32, to size: Int) {
         guard open[socket] != nil else { return }
         var size = Int32(clamping: size)
@@ -112,25 +104,23 @@ final class CurlSockets: @unchecked Sendable {
         open[socket]?.isLimited = true
     }
 
-    /// Lets the kernel manage the receive buffer again.
     func unlimit(_ socket: Int32) {
         guard open[socket]?.isLimited == true else { return }
         open[socket]?.isLimited = false
         var nothing: Int32 = 0
         let length = socklen_t(MemoryLayout<Int32>.size)
         if setsockopt(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, &nothing, length) == 0 { return }
-        // Kernels before Linux 5.14 do not know SO_BUF_LOCK. There the buffer gets the largest size that the kernel
-        // allows.
+        // Kernels before Linux 5.14 do not know SO_BUF_LOCK: the buffer gets the largest size that the kernel allows.
         var size = Int32(ReceiveWindow.largest)
         setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, length)
     }
 
-    /// Returns the round trip that the kernel has measured, in seconds; `nil` before the first measurement.
+    /// In seconds; `nil` before the first measurement.
     static func roundTrip(_ socket: Int32) -> Double? {
         info(socket).flatMap { $0.tcpi_rtt > 0 ? Double($0.tcpi_rtt) * 1e-6 : nil }
     }
 
-    /// Returns about how many bytes the kernel lets the sender have in flight.
+    /// About how many bytes the kernel lets the sender have in flight.
     static func window(_ socket: Int32) -> Int? { info(socket).map { Int($0.tcpi_rcv_ssthresh) } }
 
     private static func info(_ socket: Int32) -> tcp_info? {
@@ -141,8 +131,7 @@ final class CurlSockets: @unchecked Sendable {
 
     static func isLoopback(_ socket: Int32) -> Bool { localAddress(socket)?.isLoopback ?? false }
 
-    /// Shuts down connections on which nothing can arrive: those whose local address the machine has lost, and those
-    /// whose link has been down for ``patience``.
+    /// Shuts down connections whose local address the machine has lost, or whose link has been down for ``patience``.
     /// - Returns: when to check again; `nil` if no other connection's link is down.
     func dropOrphans() -> ContinuousClock.Instant? {
         guard let (addresses, working) = Self.ownAddresses() else { return nil }
@@ -193,7 +182,6 @@ final class CurlSockets: @unchecked Sendable {
     /// IFF_UP and IFF_RUNNING of <net/if.h>, which are an enumeration in some headers and macros in others.
     private static let running: UInt32 = 0x1 | 0x40
 
-    /// Returns all addresses of the machine, and those of links that are up.
     private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
         var first: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&first) == 0 else { return nil }
@@ -209,4 +197,129 @@ final class CurlSockets: @unchecked Sendable {
         }
         return (all, working)
     }
+}
+
+/// The size of the receive buffer of a transfer in `slowQueue`.
+///
+/// After a transfer is paused, bytes keep arriving until the buffer is full. So the buffer's size decides how soon the
+/// link is free for urgent work. The size begins near what a usual path holds, and grows only while growth makes the
+/// transfer faster: where the window, not the link, is the limit. A value; the owner of the socket applies it.
+struct ReceiveWindow: Sendable {
+    /// In bytes, as requested from the kernel, which adds about as many for its own bookkeeping.
+    static let smallest = 128 << 10
+    /// In bytes, as requested from the kernel.
+    static let largest = 16 << 20
+
+    private(set) var size: Int
+    private var isProbing = false
+    private var rateBefore = 0.0
+    private var mark: (time: Double, bytes: Int)?
+    private var restsUntil = 0.0
+
+    /// The size that has proved useful, without a growth that is only being tried.
+    var proven: Int { isProbing ? size / 2 : size }
+
+    init(_ size: Int = smallest) {
+        self.size = size
+    }
+
+    /// Discards the running measurement, because the transfer was paused.
+    mutating func interrupt() {
+        mark = nil
+    }
+
+    /// Returns the new size if it changes.
+    /// - Parameters:
+    ///   - time: seconds since any fixed moment.
+    ///   - roundTrip: of the path without a queue, in seconds.
+    ///   - window: the number of bytes that the kernel lets the sender have in flight.
+    mutating func measure(
+        time: Double, bytes: Int, roundTrip: Double, window: @autoclosure () -> Int
+    ) -> Int? {
+        guard let start = mark else {
+            mark = (time, bytes)
+            return nil
+        }
+        let span = time - start.time
+        // A growth takes effect only after the sender has filled the larger window.
+        guard span >= max(roundTrip * (isProbing ? 4 : 2), 0.002) else { return nil }
+        let rate = Double(bytes - start.bytes) / span
+        mark = (time, bytes)
+        if isProbing {
+            isProbing = false
+            guard rate < rateBefore * Self.worthwhile else { return grow(rate * roundTrip, rate, window()) }
+            size /= 2
+            restsUntil = time + Self.rest
+            mark = nil
+            return size
+        }
+        return time < restsUntil ? nil : grow(rate * roundTrip, rate, window())
+    }
+
+    private mutating func grow(_ underWay: Double, _ rate: Double, _ window: Int) -> Int? {
+        guard size < Self.largest, underWay >= Double(window) * Self.full else { return nil }
+        size *= 2
+        rateBefore = rate
+        isProbing = true
+        mark = nil
+        return size
+    }
+
+    /// The share of the window in use from which the window counts as the limit.
+    private static let full = 0.9
+    /// The factor in speed from which a larger window is kept.
+    private static let worthwhile = 1.25
+    /// The seconds without a new try after a growth that did not help.
+    private static let rest = 5.0
+}
+
+struct SlowFlow {
+    private let socket: Int32
+    private let host: String
+    // The pool outlives the flows of its transfers.
+    private unowned let pool: CurlPool
+    private var window: ReceiveWindow
+    private var roundTrip: Double?
+
+    init(_ socket: Int32, to host: String, pool: CurlPool) {
+        self.socket = socket
+        self.host = host
+        self.pool = pool
+        let path = pool.paths[host]
+        window = ReceiveWindow(path?.window ?? ReceiveWindow.smallest)
+        // The shortest round trip seen is that of a path without a queue.
+        roundTrip = [path?.roundTrip, CurlSockets.roundTrip(socket)].compactMap { $0 }.min()
+        pool.sockets.limit(socket, to: window.size)
+        remember()
+    }
+
+    mutating func interrupt() { window.interrupt() }
+
+    mutating func measure(_ handle: UnsafeMutableRawPointer) {
+        guard let roundTrip else { return }
+        var received: curl_off_t = 0
+        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &received)
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        let seconds = Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+        let before = window.proven
+        defer { if window.proven != before { remember() } }
+        guard
+            let size = window.measure(
+                time: seconds, bytes: Int(received), roundTrip: roundTrip, window: CurlSockets.window(socket) ?? .max)
+        else { return }
+        pool.sockets.limit(socket, to: size)
+    }
+
+    private func remember() {
+        if pool.paths.count > 1_000 { pool.paths = [:] }
+        pool.paths[host] = .init(window: window.proven, roundTrip: roundTrip)
+    }
+}
+
+struct NetworkPath: Sendable {
+    /// The size of the receive buffer that proved useful, in bytes.
+    var window: Int
+    /// Without a queue, in seconds; `nil` if it has not been measured.
+    var roundTrip: Double?
 }

@@ -1,9 +1,8 @@
 import CCurl
 import Foundation
 
-/// One transfer by libcurl. Other threads may call the methods of ``Transfer``; all else belongs to the loop's thread.
-// The mutable state is used on the loop's thread only, because the methods of `Transfer` post messages to the loop. A
-// loop that has ended takes none: a new transfer then ends on the thread that starts it.
+/// One transfer by libcurl. The methods of ``Transfer`` post messages; all else belongs to the loop's thread.
+// A loop that has ended takes no messages: a new transfer then ends on the thread that starts it.
 final class CurlTransfer: Transfer, @unchecked Sendable {
     let request: TransferRequest
     let pool: CurlPool
@@ -13,27 +12,19 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     var headerList: UnsafeMutablePointer<curl_slist>?
     /// The fields for a proxy, which libcurl sends to no server.
     var proxyHeaderList: UnsafeMutablePointer<curl_slist>?
-    /// The addresses that libcurl is given for the names on the route.
     var addressList: UnsafeMutablePointer<curl_slist>?
-    /// The memory into which libcurl writes its error text.
     let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
-    /// The proxy to use and the names to look up.
     let route: NetworkRoute
-    /// The addresses of the names on the route that are known so far.
     var addresses: [String: [HostAddress]] = [:]
-    /// Whether libcurl has asked for the addresses of a name.
     private(set) var needsAddresses = false
     /// The number of look-ups begun because libcurl asked for addresses.
     private(set) var lookups = 0
-    /// The look-up that the transfer waits for.
     var ticket: HostLookups.Ticket?
-    /// The time by which the connection must be established.
+    /// By this time the connection must be established.
     var connectDeadline: ContinuousClock.Instant?
-    /// The time at which libcurl was given the transfer for the first time.
     var firstBegun: ContinuousClock.Instant?
-    /// The time at which libcurl was given the transfer for the last time.
     var begun: ContinuousClock.Instant?
-    /// The limit of speed and duration; `nil` until a connection is there and the request is about to be sent.
+    /// `nil` until a connection is there and the request is about to be sent.
     var speed: SpeedLimit?
     var isThrottled: Bool
     private(set) var queue: FetchQueue
@@ -45,7 +36,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var isAddressRefused = false
     private var mayConnectSomewhere = false
     private var socket: Int32?
-    /// Whether the transfer must not use a kept connection.
     private(set) var needsNewConnection: Bool
     private var flow: SlowFlow?
 
@@ -80,19 +70,17 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: Connection
 
-    /// The names on the route whose addresses are not known.
     var missingNames: [NetworkRoute.Name] { route.names.filter { addresses[$0.host] == nil } }
 
-    /// Returns whether libcurl may resolve a host by itself: only if the route has no names, so that resolving is
-    /// instant. Otherwise notes that libcurl needs addresses.
+    /// Whether libcurl may resolve a host by itself: only if the route has no names, so that resolving is instant.
+    /// Otherwise notes that libcurl needs addresses.
     func mayResolve() -> Bool {
         if route.names.isEmpty { return true }
         needsAddresses = true
         return false
     }
 
-    /// Forgets the known addresses, which libcurl did not accept or has dropped, and counts a new look-up. Returns
-    /// `false` after too many look-ups.
+    /// The addresses were not accepted, or have been dropped. Returns `false` after too many look-ups.
     func beginLookup() -> Bool {
         needsAddresses = false
         addresses = [:]
@@ -102,14 +90,13 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private static let mostLookups = 4
 
-    /// Sets the link of a link-local address, because libcurl's address list cannot hold it.
+    /// libcurl's address list cannot hold the link of a link-local address.
     func setScope(of address: UnsafeMutablePointer<curl_sockaddr>) {
         guard !addresses.isEmpty, let ip = IPAddress(dipper_curl_address(address)), ip.isLinkLocal else { return }
         let known = addresses.values.joined().first { $0.scope != 0 && IPAddress($0.text) == ip }
         if let known { dipper_curl_set_scope(address, known.scope) }
     }
 
-    /// The text of libcurl for the failure.
     var errorText: String { String(cString: errorBuffer) }
 
     func mayConnect(to address: UnsafePointer<curl_sockaddr>) -> Bool {
@@ -122,8 +109,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// Whether the address policy has refused every address that libcurl tried.
     var isRefused: Bool { isAddressRefused && !mayConnectSomewhere }
 
-    /// Records that the connection is established, new or reused. Returns `false` if the request must not be sent on
-    /// it.
+    /// Takes note of the connection, new or reused. Returns `false` if the request must not be sent on it.
     func connected(from ports: CurlSockets.Ports) -> Bool {
         pool.noteConnection(on: route)
         // For a reused connection libcurl reports the ports only, not the socket.
@@ -150,7 +136,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if !isThrottled { speed?.run(at: pool.time) }
     }
 
-    /// Returns the error for a transfer that is too slow or takes too long; `nil` if it keeps to the limits.
     func tooSlow(at now: Duration) -> DipperError? {
         guard let handle, speed != nil else { return nil }
         let configuration = pool.configuration
@@ -163,7 +148,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         }
     }
 
-    /// Releases the connection, which another transfer may reuse.
     func disconnect() {
         if let socket, let version = httpVersion {
             pool.sockets.note(socket, speaksHTTP1: version < CURL_HTTP_VERSION_2_0)
@@ -181,7 +165,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         }
     }
 
-    /// Moves the transfer to a queue. The receive window follows once no other transfer can share the connection.
+    /// The receive window follows once no other transfer can share the connection.
     private func move(to queue: FetchQueue) {
         guard queue != self.queue else { return }
         self.queue = queue
@@ -190,13 +174,13 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         followQueue()
     }
 
-    /// Whether no other transfer can share the connection. In the fast pool this is known once the answer begins.
+    /// In the fast pool, this is known once the answer begins.
     private var ownsConnection: Bool { pool.queue == .slow || httpVersion.map { $0 < CURL_HTTP_VERSION_2_0 } ?? false }
 
-    /// Whether several transfers may share the connection. A shared connection is not slowed down for one of them.
+    /// A connection that several transfers share is not slowed down for one of them.
     var isMultiplexed: Bool { httpVersion.map { $0 >= CURL_HTTP_VERSION_2_0 } ?? false }
 
-    /// The HTTP version in libcurl's numbers; `nil` before the answer begins.
+    /// In libcurl's numbers; `nil` before the answer begins.
     private var httpVersion: Int? {
         var version = 0
         guard let handle, dipper_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version) == CURLE_OK, version > 0 else {
@@ -205,7 +189,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return version
     }
 
-    /// Whether another request can continue the received part of the body.
     var canBeContinued: Bool {
         answer.status == 200 && body.count > 0 && body.count < answer.length ?? .max
             && PartialBody.validator(in: answer.fields) != nil
@@ -219,8 +202,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: Answer
 
-    /// Takes a line of the header section, line break included. Returns `false` if the section is too large or
-    /// malformed.
+    /// Returns `false` if the header section is too large or malformed.
     func takeHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
         let isFirst = answer.size == 0
         answer.take(line)
@@ -232,10 +214,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return !answer.isMalformed
     }
 
-    /// Takes a piece of the body. Returns `false` if the transfer must end.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if answer.status == 0 { readStatus() }
-        // The body of an error is read so that the connection can be reused. A long body costs more time than a new
+        // The body of an error is read so that the connection can be reused; a long one costs more than a new
         // connection.
         if !(200...299).contains(answer.status), !request.keepsErrorBody {
             errorBytes += bytes.count
@@ -245,7 +226,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             isTooLarge = true
             return false
         }
-        // More is reserved when it arrives: a server may announce what it does not send.
+        // More is reserved when it arrives: a server may announce a body that it does not send.
         if body.count == 0, let length = answer.length { _ = body.reserve(min(length, limit, PageChunks.largest)) }
         guard body.append(bytes) else {
             isTooLarge = true
@@ -256,7 +237,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return true
     }
 
-    /// The most bytes of body that this transfer may receive, after content decoding.
+    /// In bytes of the body, after content decoding.
     private var limit: Int {
         let configuration = pool.configuration
         let whole =
@@ -265,12 +246,12 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return whole - offset
     }
 
-    /// The position in the whole body at which this answer's body begins: zero unless the status is 206.
+    /// Where this answer's body begins in the whole body: zero unless the status is 206.
     private var offset: Int { answer.status == 206 ? request.offset : 0 }
 
     private static let longestErrorBody = 64 << 10
 
-    /// Whether the answer is an error whose status is known and whose body is not wanted.
+    /// The body of an error may not be wanted.
     var hasSaidEnough: Bool {
         answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
     }
@@ -283,7 +264,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: Completion
 
-    /// Ends the transfer and reports the result, the first time it is called.
     func end(_ result: Result<Void, DipperError>, metrics: TransferMetrics = .init()) {
         guard !isOver else { return }
         isOver = true
@@ -308,7 +288,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if let handle { answer.readStatus(handle) }
     }
 
-    /// Takes the body out of the transfer and returns it with the answer; `nil` if there is no memory for the body.
     private func response(_ metrics: TransferMetrics) -> TransferResponse? {
         body.takeData().map {
             TransferResponse(status: answer.status, headers: answer.fields, body: $0, metrics: metrics)
@@ -321,45 +300,37 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 struct SpeedLimit: Sendable {
     enum Verdict: Equatable {
         case fine
-        /// The average rate over the whole window is lower than allowed.
         case tooSlow
-        /// The transfer takes longer than allowed.
         case tooLong
     }
 
     private let rate: Int
     private let window: Duration
     private let longest: Duration?
-    /// The time that counts, without the current run.
     private var counted = Duration.zero
-    /// The start of the current run; `nil` while the transfer is held back.
+    /// `nil` while the transfer is held back.
     private var runningSince: Duration?
     /// Bytes moved at times of ``counted``, the oldest first. All marks but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
-    /// Creates a limit.
     /// - Parameters:
-    ///   - rate: the least rate in bytes a second; zero for no limit.
+    ///   - rate: bytes a second; zero for no limit.
     ///   - window: the time over which the average is taken.
-    ///   - longest: the longest duration of the transfer; `nil` for no limit.
     init(rate: Int, window: Duration, longest: Duration?) {
         self.rate = rate
         self.window = window
         self.longest = longest
     }
 
-    /// Starts the time: the transfer may use the link.
     mutating func run(at now: Duration) {
         if runningSince == nil { runningSince = now }
     }
 
-    /// Stops the time: the transfer is held back.
     mutating func hold(at now: Duration) {
         if let runningSince { counted += now - runningSince }
         runningSince = nil
     }
 
-    /// Returns whether the transfer keeps to the limits.
     /// - Parameter bytes: the bytes moved so far, in both directions.
     mutating func check(at now: Duration, bytes: Int) -> Verdict {
         guard let runningSince else { return .fine }

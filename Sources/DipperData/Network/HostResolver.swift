@@ -3,19 +3,16 @@ import DequeModule
 import Foundation
 import Synchronization
 
-/// A resolver that looks up the addresses of hosts on threads of its own.
-///
-/// A name server that does not answer delays only the callers that wait for it. Cancelling a look-up is instant: its
-/// thread finishes by itself.
+/// Looks up the addresses of hosts on threads of its own, so that a name server that does not answer delays only the
+/// callers that wait for it. Cancelling a look-up is instant: its thread finishes by itself.
 final class HostResolver: Sendable {
     private let lookups: Mutex<HostLookups>
     private let lookUp: @Sendable (String) -> HostLookups.Answer
     private let start = ContinuousClock.now
 
-    /// Creates a resolver.
     /// - Parameters:
     ///   - mostThreads: the most look-ups that run, or hang, at a time.
-    ///   - timeToLive: how long addresses are used without a new look-up. The system does not report how long they are
+    ///   - timeToLive: how long addresses are used without a new look-up: the system does not report how long they are
     ///     valid.
     ///   - lookUp: asks the system; may block.
     init(
@@ -28,14 +25,13 @@ final class HostResolver: Sendable {
 
     private var now: Duration { ContinuousClock.now - start }
 
-    /// Returns the known addresses of a host without waiting; `nil` if the host must be looked up.
     func addresses(of host: String) -> [HostAddress]? {
         lookups.withLock { $0.addresses(of: host, at: now) }
     }
 
-    /// Looks up a host. Replies once, on any thread, or on this one before the method returns. After ``forget(_:)`` the
-    /// reply is not called, unless it was about to be called already.
-    /// - Returns: the ticket for ``forget(_:)``; `nil` if the reply has been given.
+    /// Replies once, on any thread, or on this one before the method returns. After ``forget(_:)`` the reply is not
+    /// called, unless it was about to be.
+    /// - Returns: `nil` if the reply has been given.
     func resolve(_ host: String, _ reply: @escaping HostLookups.Reply) -> HostLookups.Ticket? {
         switch lookups.withLock({ $0.ask(host, at: now, reply: reply) }) {
         case .known(let addresses):
@@ -50,7 +46,6 @@ final class HostResolver: Sendable {
         }
     }
 
-    /// Withdraws a reply.
     func forget(_ ticket: HostLookups.Ticket) {
         let reply = lookups.withLock { $0.forget(ticket) }
         withExtendedLifetime(reply) {}
@@ -102,9 +97,7 @@ extension HostAddress {
     }
 }
 
-/// An address of a host.
 struct HostAddress: Sendable, Hashable {
-    /// The address as text, without a zone.
     let text: String
     /// The index of the link of a link-local address; zero for other addresses.
     var scope: UInt32 = 0
@@ -113,21 +106,17 @@ struct HostAddress: Sendable, Hashable {
 /// The names of hosts that are known or being looked up: a value that starts no threads and asks no name servers.
 ///
 /// All callers that ask for one name share one look-up. A look-up that hangs cannot be stopped and keeps its thread,
-/// even if no caller waits for it any more. So the number of threads is bounded, and further names wait for a thread.
-/// Names that are known do not wait.
+/// even if no caller waits for it any more, so the number of threads is bounded, and further names wait.
 struct HostLookups {
     typealias Answer = Result<[HostAddress], DipperError>
     typealias Reply = @Sendable (Answer) -> Void
 
-    /// The result of asking for a name.
     enum Asked {
         case known([HostAddress])
-        /// The caller has joined a look-up and gets a reply later. If `startsThread` is set the caller must start one
-        /// more thread that calls ``next()``.
+        /// The reply comes later. With `startsThread`, the caller must start one more thread that calls ``next()``.
         case joined(Ticket, startsThread: Bool)
     }
 
-    /// The identity of one reply that a caller waits for.
     struct Ticket: Sendable, Hashable {
         fileprivate let lookup: Int
         fileprivate let number: Int
@@ -136,7 +125,7 @@ struct HostLookups {
     private struct Lookup {
         let name: String
         var replies: [Int: Reply] = [:]
-        /// Whether the network has changed since the look-up began: later callers start a new look-up.
+        /// The network has changed since the look-up began, so later callers start a new one.
         var isOutdated = false
     }
 
@@ -155,12 +144,10 @@ struct HostLookups {
         self.timeToLive = timeToLive
     }
 
-    /// Returns the known addresses of a name; `nil` if the name must be looked up.
     func addresses(of name: String, at now: Duration) -> [HostAddress]? {
         known[name].flatMap { now < $0.until ? $0.addresses : nil }
     }
 
-    /// Asks for a name: returns known addresses, or adds the reply to a look-up.
     mutating func ask(_ name: String, at now: Duration, reply: @escaping Reply) -> Asked {
         if let addresses = addresses(of: name, at: now) { return .known(addresses) }
         lastNumber += 1
@@ -176,12 +163,11 @@ struct HostLookups {
         return .joined(ticket, startsThread: startsThread)
     }
 
-    /// Removes a reply and returns it, so that the caller can release it outside its lock.
+    /// The caller releases the reply outside its lock.
     mutating func forget(_ ticket: Ticket) -> Reply? {
         lookups[ticket.lookup]?.replies.removeValue(forKey: ticket.number)
     }
 
-    /// Returns the next look-up for a thread; `nil` if the thread must end.
     mutating func next() -> (lookup: Int, name: String)? {
         while let number = queue.popFirst() {
             guard let lookup = lookups[number] else { continue }
@@ -192,7 +178,6 @@ struct HostLookups {
         return nil
     }
 
-    /// Ends a look-up and returns the replies to call with its answer.
     mutating func finished(_ number: Int, _ answer: Answer, at now: Duration) -> [Reply] {
         guard let lookup = lookups[number] else { return [] }
         remove(number)
@@ -204,8 +189,7 @@ struct HostLookups {
         return Array(lookup.replies.values)
     }
 
-    /// Records that a thread could not be started. Returns the replies to call with a failure if no other thread is
-    /// left.
+    /// A thread could not be started. Returns the replies to call with a failure if no other thread is left.
     mutating func threadFailed() -> [Reply] {
         threads -= 1
         guard threads == 0 else { return [] }
@@ -215,7 +199,7 @@ struct HostLookups {
         return replies
     }
 
-    /// Forgets the known addresses, because the network has changed. New callers do not join look-ups that are running.
+    /// New callers do not join look-ups that are running.
     mutating func networkChanged() {
         known = [:]
         for number in current.values where !queue.contains(number) { lookups[number]?.isOutdated = true }
@@ -228,4 +212,105 @@ struct HostLookups {
     }
 
     private static let mostKnown = 1_000
+}
+
+/// The meaning of a URL's host, as far as it is known without asking a name server.
+enum HostTarget: Hashable, Sendable {
+    /// Over the link that the zone names, if there is one.
+    case addresses([IPAddress], zone: String? = nil)
+    case name
+
+    /// - Parameters:
+    ///   - host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).
+    ///   - hosts: the names that are known without a look-up.
+    init(_ host: String, hosts: HostsFile = HostsFile()) {
+        let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+        let parts = bare.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
+            self = .addresses([address.unmapped], zone: parts.count > 1 ? Self.zone(parts[1]) : nil)
+            return
+        }
+        let name = HostsFile.canonical(bare)
+        if name == "localhost" || name.hasSuffix(".localhost") {
+            // Localhost names are loopback, regardless of the hosts file (RFC 6761, 6.3).
+            self = .addresses(Self.loopback)
+        } else if let known = hosts.addresses[name] {
+            self = .addresses(known)
+        } else {
+            self = .name
+        }
+    }
+
+    private static let loopback = [IPAddress("127.0.0.1"), IPAddress("::1")].compactMap { $0 }
+
+    /// Removes the `25` of a percent-encoded percent sign, which URLs put before the zone.
+    private static func zone(_ text: String) -> String {
+        text.hasPrefix("25") && text.count > 2 ? String(text.dropFirst(2)) : text
+    }
+}
+
+/// The names of a file like `/etc/hosts`; see `hosts(5)`.
+struct HostsFile: Sendable, Equatable {
+    /// By name, in lower case, without a dot at the end.
+    private(set) var addresses: [String: [IPAddress]] = [:]
+
+    init() {}
+
+    init(_ text: String) {
+        for line in text.split(whereSeparator: \.isNewline) {
+            let words = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
+            guard let first = words.first, let address = IPAddress(Self.withoutZone(first)) else { continue }
+            for name in words.dropFirst() {
+                addresses[Self.canonical(String(name)), default: []].append(address.unmapped)
+            }
+        }
+    }
+
+    static func canonical(_ name: String) -> String {
+        (name.hasSuffix(".") ? String(name.dropLast()) : name).lowercased()
+    }
+
+    private static func withoutZone(_ word: Substring) -> String {
+        String(word.prefix { $0 != "%" })
+    }
+}
+
+/// Reads a hosts file, and again when it has changed.
+final class HostsReader: Sendable {
+    private struct Stamp: Equatable {
+        var seconds: Int
+        var nanoseconds: Int
+        var size: Int64
+        var number: UInt64
+    }
+
+    private struct State {
+        var stamp: Stamp?
+        var hosts = HostsFile()
+    }
+
+    private let path: String
+    private let state = Mutex(State())
+
+    init(path: String) {
+        self.path = path
+    }
+
+    var hosts: HostsFile {
+        let stamp = stamp()
+        if let known = state.withLock({ $0.stamp == stamp ? $0.hosts : nil }) { return known }
+        let text = (try? Data(contentsOf: URL(fileURLWithPath: path))).map { String(decoding: $0, as: UTF8.self) }
+        let hosts = HostsFile(text ?? "")
+        let old = state.withLock { exchange(&$0, with: State(stamp: stamp, hosts: hosts)) }
+        _ = consume old
+        return hosts
+    }
+
+    private func stamp() -> Stamp? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        return Stamp(
+            seconds: status.st_mtim.tv_sec, nanoseconds: status.st_mtim.tv_nsec, size: Int64(status.st_size),
+            number: UInt64(status.st_ino))
+    }
 }

@@ -5,15 +5,12 @@ public struct IPAddress: Hashable, Sendable {
     enum Family: Hashable, Sendable {
         case v4, v6
 
-        /// The number of bits of an address.
         var width: Int { self == .v4 ? 32 : 128 }
     }
 
     let family: Family
-    /// The first 64 bits. An IPv4 address fills the upper 32 of them, so that prefixes of both families are compared in
-    /// the same way.
+    /// An IPv4 address fills the upper 32 bits, so that prefixes of both families are compared in the same way.
     let high: UInt64
-    /// The last 64 bits.
     let low: UInt64
 
     private init(_ family: Family, high: UInt64, low: UInt64 = 0) {
@@ -22,8 +19,7 @@ public struct IPAddress: Hashable, Sendable {
         self.low = low
     }
 
-    /// Creates an address from its bytes; `nil` for any other number of bytes.
-    /// - Parameter bytes: 4 or 16 bytes in network order.
+    /// - Parameter bytes: 4 or 16 bytes in network order; `nil` for any other number.
     init?(_ bytes: some Collection<UInt8>) {
         func number(_ bytes: some Sequence<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
         switch bytes.count {
@@ -50,8 +46,7 @@ public struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// Creates an address from the host of a URL; `nil` if the host is a name. An IPv4 address may have any form that
-    /// `inet_aton` reads, as in libcurl.
+    /// `nil` if the host is a name. An IPv4 address may have any form that `inet_aton` reads, as in libcurl.
     init?(host: String) {
         var v4 = in_addr()
         guard
@@ -67,7 +62,6 @@ public struct IPAddress: Hashable, Sendable {
         return IPAddress(.v4, high: low << 32)
     }
 
-    /// The bytes in network order.
     var bytes: [UInt8] {
         (0..<family.width / 8).map { UInt8(truncatingIfNeeded: ($0 < 8 ? high : low) >> (56 - UInt64($0 % 8) * 8)) }
     }
@@ -78,7 +72,7 @@ public struct IPAddress: Hashable, Sendable {
         let plain = unmapped
         return plain.family == .v4 ? plain.high >> 56 == 127 : plain.high == 0 && plain.low == 1
     }
-    /// Whether the address is link-local: 169.254.0.0/16 (RFC 3927) or fe80::/10 (RFC 4291, 2.5.6).
+    /// 169.254.0.0/16 (RFC 3927) or fe80::/10 (RFC 4291, 2.5.6).
     var isLinkLocal: Bool { family == .v4 ? high >> 48 == 0xA9FE : high >> 54 == 0xFE80 >> 6 }
 }
 
@@ -92,8 +86,7 @@ extension IPAddress: CustomStringConvertible {
 }
 
 extension IPAddress {
-    /// Creates an address from a socket address; `nil` for another family. An IPv4-mapped IPv6 address becomes an IPv4
-    /// address.
+    /// `nil` for another family. An IPv4-mapped IPv6 address becomes an IPv4 address.
     init?(_ address: UnsafePointer<sockaddr>) {
         guard let found = Self.read(address) else { return nil }
         self = found.unmapped
@@ -117,7 +110,6 @@ extension IPAddress {
     }
 }
 
-/// The distinction between public and special addresses.
 extension IPAddress {
     /// Whether the address is open to everyone: not loopback, private, link-local, shared, multicast, documentation or
     /// otherwise reserved (RFC 6890 and IANA's special-purpose registries).
@@ -151,10 +143,8 @@ extension IPAddress {
     ].compactMap { text, length in IPAddress(text).map { IPPrefix($0, length: length) } }
 }
 
-/// A prefix: the addresses whose first bits are equal.
 struct IPPrefix: Hashable, Sendable {
     let address: IPAddress
-    /// The number of bits that are compared.
     let length: Int
 
     init(_ address: IPAddress, length: Int) {

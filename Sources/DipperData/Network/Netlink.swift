@@ -1,10 +1,8 @@
 import CMnl
 import Foundation
 
-/// A failure to hear from the kernel about its network.
 struct NetlinkError: Error, CustomStringConvertible {
     let operation: String
-    /// A value of `errno`.
     let code: Int32
 
     init(_ operation: String, code: Int32 = errno) {
@@ -17,20 +15,19 @@ struct NetlinkError: Error, CustomStringConvertible {
 
 /// A socket that asks the kernel about links, addresses and routes (`rtnetlink(7)`). Needs no privilege.
 final class Netlink {
-    /// The groups that tell of changes of links, and of addresses, routes and rules of both families.
+    /// Changes of links, and of addresses, routes and rules of both families.
     static let changes = [
         RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
         RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,
     ].reduce(UInt32(0)) { $0 | 1 << ($1.rawValue - 1) }
 
-    /// The size of the buffer in bytes: the kernel answers in pieces of at most this size.
+    /// In bytes: the kernel answers in pieces of at most this size.
     private static let pieceSize = 32 << 10
 
     private let handle: OpaquePointer
     private let buffer: UnsafeMutableRawBufferPointer
     private var sequence: UInt32 = 0
 
-    /// Opens a socket.
     /// - Parameter groups: the multicast groups to receive changes from, as in `netlink(7)`; 0 for none.
     init(groups: UInt32 = 0) throws(NetlinkError) {
         guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue)) else {
@@ -55,7 +52,7 @@ final class Netlink {
 
     var descriptor: Int32 { mnl_socket_get_fd(handle) }
 
-    /// Takes the messages that have been received. Throws if no more will come.
+    /// Throws if no more messages will come.
     /// - Parameter take: called with each message's type and payload; with type 0 if messages were lost.
     func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) throws(NetlinkError) {
         var isLossy = false
@@ -71,7 +68,7 @@ final class Netlink {
             }
             switch errno {
             case EAGAIN:
-                // What was lost came after what has been taken.
+                // The lost messages came after those that have been taken.
                 if isLossy { loss() }
                 return
             case EINTR: continue
@@ -84,11 +81,11 @@ final class Netlink {
 
     /// Asks the kernel.
     /// - Parameters:
-    ///   - header: what follows the header of netlink, such as `rtmsg`.
+    ///   - header: follows the header of netlink, such as `rtmsg`.
     ///   - flags: 0 to ask for one thing, `NLM_F_DUMP` to ask for all.
-    ///   - attributes: what is asked for, by the attributes' types.
+    ///   - attributes: by their types.
     ///   - take: called with the payload of each message of the answer, which is valid only during the call.
-    /// - Returns: 0, or the error with which the kernel answers, a value of `errno`.
+    /// - Returns: 0, or the `errno` with which the kernel answers.
     func ask<Header: BitwiseCopyable>(
         _ type: Int, _ header: Header, flags: Int32 = 0, _ attributes: [(type: Int, value: [UInt8])] = [],
         take: (UnsafeRawBufferPointer) -> Void
@@ -114,8 +111,6 @@ final class Netlink {
         }
     }
 
-    /// Reads a piece of an answer.
-    /// - Returns: the result, if the answer ends in this piece.
     private static func read(
         _ piece: UnsafeRawBufferPointer, _ sequence: UInt32, isDump: Bool, _ take: (UnsafeRawBufferPointer) -> Void
     ) -> Int32? {
@@ -134,7 +129,6 @@ final class Netlink {
         return result
     }
 
-    /// Calls a closure with the header and the payload of each message, until it returns `false`.
     private static func forEach(
         in piece: UnsafeRawBufferPointer, _ body: (nlmsghdr, UnsafeRawBufferPointer) -> Bool
     ) {
@@ -180,11 +174,150 @@ struct NetlinkAttributes: Sequence, IteratorProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Returns the value at the start; `nil` if there are too few bytes.
     func structure<Value: BitwiseCopyable>(_ type: Value.Type) -> Value? {
         count >= MemoryLayout<Value>.size ? loadUnaligned(as: type) : nil
     }
 
-    /// The text up to a zero byte, or to the end.
     var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
+}
+
+/// Whether a host can be reached, which the kernel decides for an address.
+extension Netlink {
+    private enum Way {
+        case open
+        /// No route, or none over a link that is up.
+        case none
+        case refused
+    }
+
+    /// Returns whether packets to the host can leave this machine. A name that must be looked up counts as a host on
+    /// the internet or, without a way to the internet, as a host in a network of this machine.
+    func canReach(_ host: HostTarget) throws(NetlinkError) -> Bool {
+        switch host {
+        case .addresses(let addresses, let zone):
+            for address in addresses where try canReach(address, zone: zone) { return true }
+            return false
+        case .name: return try canReachNames()
+        }
+    }
+
+    private func canReach(_ address: IPAddress, zone: String?) throws(NetlinkError) -> Bool {
+        // This machine is always reachable.
+        if address.isLoopback || address.isUnspecified { return true }
+        guard let zone else { return try way(to: address) == .open }
+        let link = UInt32(zone) ?? if_nametoindex(zone)
+        guard link != 0 else { return false }
+        return try way(to: address, over: link) == .open
+    }
+
+    private func way(to address: IPAddress, over link: UInt32? = nil) throws(NetlinkError) -> Way {
+        var header = rtmsg()
+        header.rtm_family = UInt8(address.family == .v4 ? AF_INET : AF_INET6)
+        header.rtm_dst_len = UInt8(address.family.width)
+        var attributes = [(Int(RTA_DST.rawValue), address.bytes)]
+        if let link { attributes.append((Int(RTA_OIF.rawValue), withUnsafeBytes(of: link) { Array($0) })) }
+        var route: (type: UInt8, link: UInt32?, source: IPAddress?)?
+        let error = try ask(RTM_GETROUTE, header, attributes) { payload in
+            guard let header = payload.structure(rtmsg.self) else { return }
+            var found: (type: UInt8, link: UInt32?, source: IPAddress?) = (header.rtm_type, nil, nil)
+            for (type, value) in NetlinkAttributes(payload, after: rtmsg.self) {
+                switch type {
+                case Int(RTA_OIF.rawValue): found.link = value.structure(UInt32.self)
+                case Int(RTA_PREFSRC.rawValue): found.source = IPAddress(value)
+                default: break
+                }
+            }
+            route = found
+        }
+        switch error {
+        case 0: break
+        case EHOSTUNREACH, EACCES, EINVAL: return .refused
+        // A kernel without IPv6.
+        case EOPNOTSUPP where address.family == .v6: return .none
+        case EOPNOTSUPP, EPERM: throw NetlinkError("route", code: error)
+        default: return .none
+        }
+        guard let route else { return .none }
+        // This machine; or an address that no host has, for which the network is not to blame.
+        if route.type != RTN_UNICAST { return .open }
+        // Other machines cannot answer to an address that is valid on the link alone.
+        guard let link = route.link, let source = route.source,
+            address.family == .v4 || address.isLinkLocal || !source.isLinkLocal
+        else { return .none }
+        return try isUp(link) ? .open : .none
+    }
+
+    private func isUp(_ index: UInt32) throws(NetlinkError) -> Bool {
+        var header = ifinfomsg()
+        header.ifi_index = Int32(bitPattern: index)
+        var isUp = false
+        let error = try ask(RTM_GETLINK, header) { payload in
+            isUp = payload.structure(ifinfomsg.self).map { Self.isUp($0.ifi_flags) } ?? false
+        }
+        guard error == 0 || error == ENODEV else { throw NetlinkError("link", code: error) }
+        return isUp
+    }
+
+    /// Switched on, with a carrier, and free to be used, for example after 802.1X.
+    private static func isUp(_ flags: UInt32) -> Bool {
+        let needed = UInt32(IFF_UP.rawValue | IFF_LOWER_UP.rawValue)
+        return flags & needed == needed && flags & UInt32(IFF_DORMANT.rawValue) == 0
+    }
+
+    // MARK: Names
+
+    /// Addresses in the halves of both families' internet: those of name servers of the root zone. Some VPNs cover the
+    /// default route with two halves. Nothing is sent to them.
+    private static let internet = ["9.9.9.9", "198.41.0.4", "2001:503:ba3e::2:30"].compactMap { IPAddress($0) }
+
+    private func canReachNames() throws(NetlinkError) -> Bool {
+        var refused: Set<IPAddress.Family> = []
+        for address in Self.internet {
+            switch try way(to: address) {
+            case .open: return true
+            case .refused: refused.insert(address.family)
+            case .none: break
+            }
+        }
+        let links = try linksToOthers()
+        var isFound = false
+        let error = try ask(RTM_GETADDR, ifaddrmsg(), flags: NLM_F_DUMP) { payload in
+            guard let header = payload.structure(ifaddrmsg.self), links.contains(header.ifa_index),
+                header.ifa_scope < RT_SCOPE_LINK.rawValue
+            else { return }
+            let family = Int32(header.ifa_family) == AF_INET ? IPAddress.Family.v4 : .v6
+            let isUsable = UInt32(header.ifa_flags) & UInt32(IFA_F_TENTATIVE | IFA_F_DADFAILED) == 0
+            if isUsable, !refused.contains(family) { isFound = true }
+        }
+        guard error == 0 else { throw NetlinkError("addresses", code: error) }
+        return isFound
+    }
+
+    /// Links that are up and lead to other machines: not the loopback, and no bridge to which only this machine's
+    /// containers and virtual machines are connected.
+    private func linksToOthers() throws(NetlinkError) -> Set<UInt32> {
+        var bridges: Set<UInt32> = []
+        var links: Set<UInt32> = []
+        var ports: Set<UInt32> = []
+        let error = try ask(RTM_GETLINK, ifinfomsg(), flags: NLM_F_DUMP) { payload in
+            guard let header = payload.structure(ifinfomsg.self), Self.isUp(header.ifi_flags),
+                header.ifi_flags & UInt32(IFF_LOOPBACK.rawValue) == 0
+            else { return }
+            var kind = ""
+            var master: UInt32?
+            for (type, value) in NetlinkAttributes(payload, after: ifinfomsg.self) {
+                switch type {
+                case Int(IFLA_MASTER): master = value.structure(UInt32.self)
+                case Int(IFLA_LINKINFO):
+                    kind = NetlinkAttributes(value).first { $0.type == Int(IFLA_INFO_KIND) }?.payload.text ?? ""
+                default: break
+                }
+            }
+            let index = UInt32(bitPattern: header.ifi_index)
+            if kind == "bridge" { bridges.insert(index) } else if kind != "dummy" { links.insert(index) }
+            if let master, !["veth", "tun", "macvtap"].contains(kind) { ports.insert(master) }
+        }
+        guard error == 0 else { throw NetlinkError("links", code: error) }
+        return links.union(bridges.intersection(ports))
+    }
 }

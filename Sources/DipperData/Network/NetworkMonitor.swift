@@ -1,3 +1,10 @@
+import CMnl
+import Dispatch
+import Foundation
+import Logging
+import ProcessShims
+import Synchronization
+
 /// The interface that tells whether hosts can be reached. ``NetlinkMonitor`` asks the kernel; `DipperTesting` has a
 /// manual monitor for tests.
 ///
@@ -49,5 +56,313 @@ public struct NetworkConditions: Sendable, Hashable {
     public init(isConstrained: Bool = false, isExpensive: Bool = false) {
         self.isConstrained = isConstrained
         self.isExpensive = isExpensive
+    }
+}
+
+/// A network monitor that asks the Linux kernel whether hosts can be reached, and that reports changes at once.
+///
+/// The monitor asks for the route to an address, and never the network itself: it sends no packets and does not poll.
+/// An address counts as reachable if the kernel would send packets to it, by whatever rule, table or virtual network,
+/// over a link that is up. A name counts as reachable if there is a route to the internet, or at least a network that
+/// does not consist only of containers and virtual machines of this host. A name in `/etc/hosts` counts as its
+/// addresses. This machine is always reachable.
+///
+/// The thread of a cache hears of changes; other observers are called by a thread that they share, which sleeps in the
+/// kernel. No privilege is needed. Where the kernel reports nothing, as in some sandboxes, every host counts as
+/// reachable, and the monitor logs this once.
+///
+/// ```swift
+/// print(NetlinkMonitor.shared.canReach("example.org") ? "online" : "offline")
+/// ```
+public final class NetlinkMonitor: NetworkMonitor {
+    /// The monitor that the whole program shares.
+    public static let shared = NetlinkMonitor()
+
+    private struct State {
+        var observers = Observers()
+        /// Watches that hear of changes.
+        var watches = 0
+        /// Watches that have heard of a change and wait for more.
+        var unsettled = 0
+        /// The answers since the last change, because the same hosts are asked about again and again.
+        var answers: [HostTarget: (canReach: Bool, time: ContinuousClock.Instant)] = [:]
+        var targets: [String: (target: HostTarget, time: ContinuousClock.Instant)] = [:]
+        /// Observations that hear of no change, so that nobody may wait for one.
+        var deaf = 0
+        var round = 0
+        var conditions = NetworkConditions()
+        var hasWarned = false
+    }
+
+    private let logger: Logger
+    private let hosts = HostsReader(path: "/etc/hosts")
+    private let state = Mutex(State())
+    private let netlink = Mutex<Netlink?>(nil)
+
+    /// Creates a monitor.
+    /// - Parameter logger: receives one warning if the kernel reports nothing.
+    public init(logger: Logger? = nil) {
+        self.logger = (logger ?? .silent).category("network")
+    }
+
+    // MARK: Queries
+
+    public func canReach(_ host: String) -> Bool {
+        let now = ContinuousClock.now
+        let target = target(of: host, at: now)
+        let (known, round, isDeaf) = state.withLock { state in
+            // A thousand fetches that fail together need one answer, not a thousand.
+            let life = state.watches > 0 && state.unsettled == 0 ? Self.life : Self.shortLife
+            let answer = state.answers[target].flatMap { now - $0.time < life ? $0.canReach : nil }
+            return (answer, state.round, state.deaf > 0)
+        }
+        if isDeaf { return true }
+        if let known { return known }
+        let answer = ask { netlink throws(NetlinkError) in try netlink.canReach(target) }
+        // A question that the kernel does not answer takes long, and is not asked again soon.
+        let moment = answer == nil ? ContinuousClock.now + .seconds(60) : now
+        state.withLock { state in
+            guard state.round == round else { return }
+            if state.answers.count >= 1_024 { state.answers = [:] }
+            state.answers[target] = (answer ?? true, moment)
+        }
+        return answer ?? true
+    }
+
+    private func target(of host: String, at now: ContinuousClock.Instant) -> HostTarget {
+        let known = state.withLock { $0.targets[host] }
+        if let known, now - known.time < Self.life { return known.target }
+        let target = HostTarget(host, hosts: hosts.hosts)
+        state.withLock { state in
+            if state.targets.count >= 1_024 { state.targets = [:] }
+            state.targets[host] = (target, now)
+        }
+        return target
+    }
+
+    /// How long an answer of the kernel or of the hosts file holds.
+    private static let life = Duration.seconds(1)
+    /// How long an answer of the kernel holds while a change may have come that has not been heard.
+    private static let shortLife = Duration.milliseconds(10)
+
+    private func ask(_ question: (Netlink) throws(NetlinkError) -> Bool) -> Bool? {
+        let result = netlink.withLock { netlink -> Result<Bool, NetlinkError> in
+            do throws(NetlinkError) {
+                let socket: Netlink
+                if let open = netlink { socket = open } else { socket = try Netlink() }
+                netlink = socket
+                return .success(try question(socket))
+            } catch {
+                netlink = nil
+                return .failure(error)
+            }
+        }
+        if case .failure(let error) = result { warn(error) }
+        return try? result.get()
+    }
+
+    private func warn(_ error: NetlinkError) {
+        let isNew = state.withLock { !exchange(&$0.hasWarned, with: true) }
+        guard isNew else { return }
+        logger.warning(
+            "the kernel tells nothing of the network: every host counts as reachable",
+            metadata: ["error": "\(error)"])
+    }
+
+    /// The conditions set last with ``setConditions(_:)``: the kernel does not know them.
+    public var conditions: NetworkConditions { state.withLock { $0.conditions } }
+
+    /// Sets the conditions that this monitor reports. Calls the observers if the conditions have changed.
+    ///
+    /// ```swift
+    /// NetlinkMonitor.shared.setConditions(NetworkConditions(isConstrained: true))
+    /// ```
+    public func setConditions(_ conditions: NetworkConditions) {
+        let observers = state.withLock { state in
+            let old = exchange(&state.conditions, with: conditions)
+            return old == conditions ? [] : state.observers.all
+        }
+        for observer in observers { observer() }
+    }
+
+    // MARK: Observation
+
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        // The program's closure may be slow.
+        let queue = DispatchQueue(label: "dipper.observe")
+        let loop = EventLoop.forObservers
+        return observe(on: loop, onChange) { queue.async(execute: onChange) }
+    }
+
+    /// Calls a closure after each change, until the observation is released.
+    /// - Parameters:
+    ///   - loop: waits for changes; `nil` if the system gives none.
+    ///   - onChange: called after a change of the conditions, on the thread that sets them.
+    ///   - onNews: called after a change that the kernel tells, on the loop; `nil` for `onChange`.
+    func observe(
+        on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onNews: (@Sendable () -> Void)? = nil
+    ) -> ChangeObservation {
+        let number = state.withLock { $0.observers.add(onChange) }
+        let end = watch(on: loop, onNews ?? onChange)
+        return ChangeObservation {
+            let observer = self.state.withLock { $0.observers.remove(number) }
+            _ = consume observer
+            end()
+        }
+    }
+
+    /// - Returns: a closure that ends the watch.
+    private func watch(on loop: EventLoop?, _ onNews: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+        do throws(NetlinkError) {
+            guard let loop else { throw NetlinkError("epoll") }
+            // Opened here, so that no change is missed from now on.
+            let watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onNews)
+            loop.post { watch.begin() }
+            return { if !loop.post({ watch.end() }) { watch.end() } }
+        } catch {
+            cannotWatch(error)
+            return { self.watchChanged(deaf: -1) }
+        }
+    }
+
+    fileprivate func watchChanged(watches: Int = 0, unsettled: Int = 0, deaf: Int = 0) {
+        state.withLock { state in
+            state.watches += watches
+            state.unsettled += unsettled
+            state.deaf += deaf
+            state.round += 1
+            state.answers = [:]
+        }
+    }
+
+    fileprivate func cannotWatch(_ error: NetlinkError) {
+        watchChanged(deaf: 1)
+        warn(error)
+    }
+}
+
+/// Hears of changes of the kernel's links, addresses, routes and rules, on a loop.
+// Used on the thread of the loop only, and after the loop has ended by its last owner.
+private final class NetlinkWatch: LoopClient, @unchecked Sendable {
+    /// From the first change to the call that tells of it. Changes come in bursts: plugging in a cable causes a dozen.
+    private static let settling = Duration.milliseconds(20)
+    private static let spacing = Duration.milliseconds(100)
+
+    private let monitor: NetlinkMonitor
+    private let loop: EventLoop
+    private let onNews: @Sendable () -> Void
+    private var socket: Netlink?
+    private var news = NetlinkNews()
+    private var isBroken = false
+    private var client: UInt32 = 0
+    private var due: ContinuousClock.Instant?
+    private var lastCall = ContinuousClock.now
+
+    init(_ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink, _ onNews: @escaping @Sendable () -> Void) {
+        (self.monitor, self.loop, self.socket, self.onNews) = (monitor, loop, socket, onNews)
+    }
+
+    func begin() {
+        guard let socket else { return }
+        client = loop.add(self)
+        loop.watch(socket.descriptor, for: EPOLLIN.rawValue, insteadOf: 0, client: client)
+        monitor.watchChanged(watches: 1)
+    }
+
+    func end() {
+        if isBroken { monitor.watchChanged(deaf: -1) }
+        defer { socket = nil }
+        guard socket != nil, client > 0 else { return }
+        monitor.watchChanged(watches: -1, unsettled: due == nil ? 0 : -1)
+        loop.remove(client: client)
+    }
+
+    func ready(_ descriptor: Int32, _ events: UInt32) {
+        guard due == nil, let socket else { return }
+        // The socket is not polled until the call, so that a burst wakes the thread only once.
+        loop.watch(socket.descriptor, for: 0, insteadOf: EPOLLIN.rawValue, client: client)
+        due = max(.now + Self.settling, lastCall + Self.spacing)
+        monitor.watchChanged(unsettled: 1)
+    }
+
+    func turn() -> ContinuousClock.Instant? {
+        guard let due, due <= .now, let socket else { return due }
+        self.due = nil
+        lastCall = .now
+        var isNews = false
+        do throws(NetlinkError) {
+            // Drains first: a change after that is heard in the next round.
+            try socket.drain { type, payload in
+                if news.take(type, payload) { isNews = true }
+            }
+            loop.watch(socket.descriptor, for: EPOLLIN.rawValue, insteadOf: 0, client: client)
+            monitor.watchChanged(unsettled: -1)
+        } catch {
+            isNews = true
+            isBroken = true
+            monitor.watchChanged(watches: -1, unsettled: -1)
+            loop.remove(client: client)
+            self.socket = nil
+            monitor.cannotWatch(error)
+        }
+        if isNews { onNews() }
+        return nil
+    }
+}
+
+/// Recognises news: the kernel repeats itself, as each advertisement of a router renews addresses and routes.
+struct NetlinkNews {
+    private var said: [Int: Int] = [:]
+
+    /// - Returns: whether the message says something new that decides what can be reached.
+    mutating func take(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
+        guard let (about, content) = Self.read(type, payload) else {
+            // A link, address or route is gone, or the message is of an unknown type.
+            said = [:]
+            return true
+        }
+        if said.count > 4_096 { said = [:] }
+        let isNews = said.updateValue(content, forKey: about) != content
+        // With a link the kernel drops routes without a word, so earlier messages about them no longer count.
+        if isNews, type == RTM_NEWLINK { said = [about: content] }
+        return isNews
+    }
+
+    private static func read(_ type: Int, _ payload: UnsafeRawBufferPointer) -> (about: Int, content: Int)? {
+        switch type {
+        case RTM_NEWLINK:
+            guard let header = payload.structure(ifinfomsg.self) else { return nil }
+            let master = NetlinkAttributes(payload, after: ifinfomsg.self)
+                .first { $0.type == Int(IFLA_MASTER) }?.payload.structure(UInt32.self)
+            return (hash([type, Int(header.ifi_index)]), hash([Int(header.ifi_flags), Int(master ?? 0)]))
+        case RTM_NEWADDR:
+            guard let header = payload.structure(ifaddrmsg.self) else { return nil }
+            let about = attributes(payload, after: ifaddrmsg.self) { [Int(IFA_LOCAL), Int(IFA_ADDRESS)].contains($0) }
+            let content = attributes(payload, after: ifaddrmsg.self) { $0 != Int(IFA_CACHEINFO) }
+            return (hash([type, Int(header.ifa_index), about]), hash([Int(header.ifa_flags), content]))
+        case RTM_NEWROUTE:
+            // Only routes of IPv6 are repeated. The kernel does not tell the end of a route that another replaces.
+            guard let header = payload.structure(rtmsg.self), Int32(header.rtm_family) == AF_INET6 else { return nil }
+            let names = [RTA_DST, RTA_SRC, RTA_TABLE, RTA_PRIORITY].map { Int($0.rawValue) }
+            let volatile = [Int(RTA_CACHEINFO.rawValue), Int(RTA_EXPIRES.rawValue)]
+            let about = attributes(payload, after: rtmsg.self) { names.contains($0) }
+            let content = attributes(payload, after: rtmsg.self) { !volatile.contains($0) }
+            let place = [type, Int(header.rtm_dst_len), Int(header.rtm_src_len), Int(header.rtm_tos), about]
+            return (hash(place), hash([Int(header.rtm_type), Int(header.rtm_flags), content]))
+        default: return nil
+        }
+    }
+
+    private static func hash(_ numbers: [Int]) -> Int { numbers.hashValue }
+
+    private static func attributes<Header>(
+        _ payload: UnsafeRawBufferPointer, after header: Header.Type, where isWanted: (Int) -> Bool
+    ) -> Int {
+        var hasher = Hasher()
+        for (type, value) in NetlinkAttributes(payload, after: header) where isWanted(type) {
+            hasher.combine(type)
+            hasher.combine(bytes: value)
+        }
+        return hasher.finalize()
     }
 }

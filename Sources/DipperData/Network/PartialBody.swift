@@ -4,17 +4,16 @@ import Synchronization
 /// The beginning of a body whose rest can be requested (RFC 9110, section 14).
 struct PartialBody: Sendable {
     let bytes: Data
-    /// The fields of the answer that began the body, with the updates of later parts.
+    /// The fields of the first answer, with the updates of later parts.
     let headers: HTTPHeaders
-    /// The URL that answered, after all redirects.
     let url: String
     /// The strong validator that the rest must have as well.
     let validator: String
 
-    /// The length of the whole body in bytes, if the server announced it.
+    /// In bytes, of the whole body; `nil` if the server has not announced it.
     var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
 
-    /// Creates the beginning from an interrupted answer; `nil` if the body cannot be continued safely.
+    /// `nil` if the body cannot be continued safely.
     init?(_ response: TransferResponse, of url: String) {
         guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
         else {
@@ -25,7 +24,7 @@ struct PartialBody: Sendable {
         if let total, bytes.count >= total { return nil }
     }
 
-    /// Returns the validator with which the rest of a body can be requested; `nil` if it cannot be requested.
+    /// `nil` if the rest of the body cannot be requested.
     static func validator(in headers: HTTPHeaders) -> String? {
         guard headers["Content-Encoding"] == nil, headers["Accept-Ranges"]?.lowercased() != "none",
             let validator = Validators.rangeValidator(of: headers)
@@ -41,7 +40,7 @@ struct PartialBody: Sendable {
         self.validator = validator
     }
 
-    /// The fields that request the rest, without a content coding, because these bytes have none.
+    /// The rest is requested without a content coding, because these bytes have none.
     var fields: [HTTPHeaders.Field] {
         [
             .init("Range", "bytes=\(bytes.count)-"), .init("If-Range", validator),
@@ -49,7 +48,6 @@ struct PartialBody: Sendable {
         ]
     }
 
-    /// Returns whether an answer continues these bytes.
     func isContinued(by response: TransferResponse) -> Bool {
         guard
             Continuation.accepts(
@@ -60,7 +58,6 @@ struct PartialBody: Sendable {
         return response.body.count <= range.last - range.first + 1 && !response.body.isEmpty
     }
 
-    /// Returns these bytes followed by those of the answer.
     func continued(by response: TransferResponse) -> PartialBody {
         var headers = headers
         let range = response.headers["Content-Range"].flatMap { ContentRange($0) }
@@ -74,14 +71,12 @@ struct PartialBody: Sendable {
         return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
     }
 
-    /// The partial body with a copy of its bytes, if these lie in a chunk of pages among other bodies: what is kept for
-    /// long may keep the rest of the chunk from the system.
+    /// A copy of bytes that lie in a chunk of pages, which they would keep from the system for long.
     var unpooled: PartialBody {
         guard bytes.count <= PageChunks.largest else { return self }
         return PartialBody(bytes: bytes.withUnsafeBytes { Data($0) }, headers: headers, url: url, validator: validator)
     }
 
-    /// Returns the joined bytes in a ``ByteBuffer``, whose memory returns to the system when it is freed.
     private func joined(with rest: Data) -> Data {
         var whole = ByteBuffer()
         let isWhole =
@@ -90,7 +85,7 @@ struct PartialBody: Sendable {
         return (isWhole ? whole.takeData() : nil) ?? bytes + rest
     }
 
-    /// Returns whether a partial answer updates a field of the whole (RFC 9110, section 15.3.7).
+    /// Whether a partial answer updates a field of the whole (RFC 9110, section 15.3.7).
     private static func isRefreshed(_ name: String) -> Bool {
         ["date", "cache-control", "expires", "age", "vary"].contains(name.lowercased())
     }
@@ -100,9 +95,8 @@ extension PartialBody: RedactedStringConvertible {
     var description: String { "\(Redaction.standard.text(url)) \(bytes.count) bytes" }
 }
 
-/// A body made of the beginning that an earlier attempt received and the bytes that the current transfer adds.
-///
-/// Previews of a body that is still incomplete use it. Each call copies only the new bytes.
+/// The partial body of an earlier attempt and the bytes that the current transfer adds, for previews of a body that is
+/// still incomplete. Each call copies only the new bytes.
 final class JoinedBody: Sendable {
     private let beginning: Data
     private let bytes = Mutex(ByteBuffer())
@@ -111,7 +105,6 @@ final class JoinedBody: Sendable {
         self.beginning = beginning
     }
 
-    /// Returns the beginning followed by the bytes of the transfer.
     /// - Parameter rest: all bytes that the transfer has received so far.
     /// - Returns: bytes that must not be changed in place; `nil` if there is no memory for them.
     func joined(_ rest: Data) -> Data? {

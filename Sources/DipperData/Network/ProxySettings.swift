@@ -9,36 +9,32 @@ final class ProxySettings: Sendable {
     /// The last route, and the beginning of the URLs that it leads to: up to the path.
     private let last = Mutex<(beginning: Substring, route: NetworkRoute)?>(nil)
 
-    /// Creates settings.
     /// - Parameters:
-    ///   - fixed: the proxy for all requests but those that `no_proxy` exempts; `nil` for the proxies of the
-    ///     environment, empty for none.
+    ///   - fixed: the proxy unless `no_proxy` exempts a host; `nil` for those of the environment, empty for none.
     ///   - environment: variables such as `http_proxy`.
     init(fixed: String?, environment: [String: String] = ProcessInfo.processInfo.environment) {
         self.fixed = fixed
         self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
     }
 
-    /// Returns the host of the proxy for a URL; `nil` if the request goes to the URL's own host.
     func host(for url: URL) -> String? {
         guard let text = proxy(for: url) else { return nil }
         return URL(string: text.contains("://") ? text : "http://" + text)?.host(percentEncoded: false)
     }
 
-    /// Returns the proxy for a URL, as the caller or the environment spells it; `nil` for none.
+    /// The proxy as the caller or the environment spells it; `nil` for none.
     func proxy(for url: URL) -> String? {
         guard let text = fixed ?? variable(for: url), !text.isEmpty, !isExempt(url) else { return nil }
         return text
     }
 
-    /// Returns the HTTP proxy for a URL, without its user and password; `nil` if there is none, or one of another kind.
+    /// The HTTP proxy without user and password; `nil` if there is none, or one of another kind.
     func httpProxy(for url: URL) -> URL? {
         guard let text = proxy(for: url) else { return nil }
         let proxy = URL(string: text.contains("://") ? text : "http://" + text)?.ofOrigin
         return proxy?.scheme?.asciiLowercased.hasPrefix("http") == true ? proxy : nil
     }
 
-    /// Returns the route of a request for a URL.
     func route(to url: URL) -> NetworkRoute {
         let text = url.absoluteString
         let beginning = text.beforePath
@@ -72,7 +68,7 @@ final class ProxySettings: Sendable {
         }
     }
 
-    /// Returns whether an entry such as `192.0.2.1` or `192.0.2.0/24` covers an address.
+    /// Whether an entry such as `192.0.2.1` or `192.0.2.0/24` covers an address.
     private static func covers(_ entry: Substring, _ address: IPAddress) -> Bool {
         let parts = entry.split(separator: "/", maxSplits: 1)
         let text = parts.first.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : String($0) }
@@ -88,7 +84,6 @@ extension ProxySettings: RedactedStringConvertible {
 }
 
 extension String {
-    /// The part of an absolute URL before its path.
     fileprivate var beforePath: Substring {
         var slashes = 0
         return Substring(
@@ -99,21 +94,18 @@ extension String {
     }
 }
 
-/// The route of a request: its proxy, and the names that must be looked up.
+/// The proxy of a request, and the names that must be looked up.
 struct NetworkRoute: Sendable {
-    /// A name whose addresses libcurl needs.
     struct Name: Sendable, Hashable {
         let host: String
         let port: Int
     }
 
-    /// The proxy in libcurl's form; empty for none.
+    /// In libcurl's form; empty for none.
     let proxy: String
     /// The names to look up, without literal addresses and names of this machine.
     let names: [Name]
 
-    /// Creates the route to a URL.
-    /// - Parameter proxy: the proxy to use; `nil` for none.
     init(to url: URL, by proxy: String?) {
         self.proxy = proxy ?? ""
         let target = Self.name(in: url.absoluteString)
@@ -137,7 +129,7 @@ struct NetworkRoute: Sendable {
         }
     }
 
-    /// Returns the host and port of a URL as libcurl reads them, the host in lower case.
+    /// The host and port as libcurl reads them, the host in lower case.
     private static func name(in url: String, defaultPort: Int? = nil) -> Name? {
         guard let parts = curl_url() else { return nil }
         defer { curl_url_cleanup(parts) }

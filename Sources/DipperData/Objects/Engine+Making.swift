@@ -1,6 +1,5 @@
 import Foundation
 
-/// Making objects: the look at the tiers, then the parent or the bytes, then the step.
 extension Engine {
     // MARK: Work
 
@@ -11,7 +10,7 @@ extension Engine {
         return bench
     }
 
-    /// Returns the making of an object that a call may join, or a new one, which the caller begins.
+    /// Returns work that a call may join, or new work, which the caller begins.
     func make(
         _ origin: Origin, _ step: any ObjectStep, in cache: ObjectCache, keepsBytes: Bool
     ) -> (make: Make, isNew: Bool) {
@@ -29,13 +28,11 @@ extension Engine {
         }
     }
 
-    /// Brings work to its next stage.
     private func enter(_ make: Make, _ stage: Make.Stage) {
         (make.stage, make.lookUp) = (stage, nil)
         make.round += 1
     }
 
-    /// Ends work that nothing waits for, or hands on its urgency.
     func settle(_ make: Make) {
         guard make.calls.isEmpty, make.children.isEmpty else { return make.refresh(in: self) }
         if case .over = make.stage { return }
@@ -56,14 +53,13 @@ extension Engine {
         endIdle(key, in: cache)
     }
 
-    /// Ends the interest of work in the bytes.
     private func leaveSupply(_ make: Make) {
         guard let supply = make.supply, supply.makes.contains(where: { $0 === make }) else { return }
         supply.makes.removeAll { $0 === make }
         settle(supply, in: make.cache)
     }
 
-    /// Ends the fetches of a key that nothing waits for, unless somebody may come to wait for them.
+    /// Ends the fetches of a key that nothing waits for, unless a look at the tiers may still need them.
     func endIdle(_ key: CacheKey, in cache: ObjectCache) {
         guard let bench = cache.state.benches[key] else { return }
         for supply in bench.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
@@ -89,12 +85,11 @@ extension Engine {
         if bench.isEmpty { cache.state.benches[key] = nil }
     }
 
-    /// Lets go of the prefetches that work has held back.
+    /// Lets the prefetches start that work has held back.
     func release(_ make: Make) {
         if exchange(&make.isReserved, with: false) { release(make.origin.source) }
     }
 
-    /// Ends work, and all that waits for it.
     private func fail(_ make: Make, _ error: DipperError) {
         let (calls, children) = (exchange(&make.calls, with: []), make.children)
         if !calls.isEmpty { tellEnd(make, calls, .failure(error)) }
@@ -108,7 +103,7 @@ extension Engine {
 
     // MARK: Looking
 
-    /// Takes note that the object is on disk, or will not be.
+    /// The object is on disk, or will not be.
     func makeReady(_ make: Make) { enter(make, .ready) }
 
     func begin(_ make: Make) {
@@ -137,13 +132,12 @@ extension Engine {
         }
     }
 
-    /// Returns the object that memory has, or that the program has added.
     private func atHand(_ make: Make) -> MadeObject? {
         make.cache.hit(make.origin, make.step) ?? make.cache.added(make.origin, make.step, isWhole: true)
     }
 
     private func found(_ object: MadeObject, for make: Make) {
-        // The object waits to be written, as the calls do.
+        // The calls wait until the added object is written.
         if make.origin.waitsForDisk, object.isAdded, make.cache.isStaged(object, make.step.addedKey(make.origin.key)) {
             enter(make, .looking)
             return hold(make, until: make.step.addedKey(make.origin.key))
@@ -152,8 +146,6 @@ extension Engine {
         made(object, for: [make], isWritten: true)
     }
 
-    /// Takes the disk's answer.
-    /// - Parameter bytes: the number of bytes that have been counted as waiting.
     private func looked(_ make: Make, _ round: UInt64, _ stored: StoredData?, _ bytes: Int) {
         var waiting = bytes
         defer { stopWaiting(&waiting, in: make.cache) }
@@ -187,7 +179,6 @@ extension Engine {
 
     // MARK: The parent and the bytes
 
-    /// Turns to what the object is made from.
     private func descend(_ make: Make) {
         guard make.earlier == nil, let before = make.step.before else { return fetch(make) }
         let (origin, cache) = (make.origin, make.cache)
@@ -195,7 +186,7 @@ extension Engine {
             if let object = cache.hit(origin, before) ?? cache.added(origin, before, isWhole: false) {
                 return perform(make, .object(object))
             }
-            // An object that is there, or on its way, is shared.
+            // An object that is in memory, or on its way, is shared.
             guard let parent = joinable(origin, before, in: cache, keepsBytes: make.keepsBytes) else {
                 return fetch(make)
             }
@@ -218,7 +209,6 @@ extension Engine {
         if parent.isMade, let object = parent.object { perform(make, .object(object)) } else { attend(make) }
     }
 
-    /// Has the calls of work hear of the fetch that it waits for.
     private func attend(_ make: Make) {
         guard let supply = make.fetch else { return }
         for call in make.allCalls { attend(call, at: supply) }
@@ -274,11 +264,10 @@ extension Engine {
         if supply.origin.following == nil { source.engine.begin(task) }
     }
 
-    /// Ends a fetch that nothing waits for.
     private func settle(_ supply: Supply, in cache: ObjectCache) {
         guard supply.makes.isEmpty else { return supply.refresh(in: self) }
         let bench = cache.state.benches[supply.origin.key]
-        // Who is still looking may come to wait for the bytes.
+        // A look at the tiers that is under way may still need the bytes.
         if supply.basis == nil, supply.isCurrent, bench?.isLooking == true { return }
         end(supply, in: cache)
         if supply.origin.following == nil, supply.basis == nil { supply.task.cancel() }
@@ -297,27 +286,24 @@ extension Engine {
         tellEndIfOver(supply, in: cache)
     }
 
-    /// Tells the end of the call for bytes of which nothing is made any more.
+    /// Tells the end of a call for bytes of which nothing is made any more.
     private func tellEndIfOver(_ supply: Supply, in cache: ObjectCache) {
         guard supply.data == nil, let basis = supply.basis else { return }
         if cache.state.benches[supply.origin.key]?.makes.contains(where: { $0.root === supply }) == true { return }
         tellEnd(supply, .success(basis.source))
     }
 
-    /// Takes note that bytes wait no longer to be made into an object.
     private func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) {
         let bytes = exchange(&bytes, with: 0)
         if bytes > 0 { cache.listener.waiting(-bytes) }
     }
 
-    /// Tells the end of calls as their callers see it: that of the call for the bytes; if there was none, of each.
     private func tellEnd(_ make: Make, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
         if let supply = make.root { return tellEnd(supply, result) }
         if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
         for call in calls { make.origin.source.events.call(make.origin.dataKey, call.want.queue, result) }
     }
 
-    /// Tells the end of the call for the bytes, as the callers see it.
     private func tellEnd(_ supply: Supply, _ result: Result<ResponseSource, DipperError>) {
         guard supply.origin.following == nil, !exchange(&supply.hasTold, with: true) else { return }
         supply.origin.source.events.ended(supply.task, result)
@@ -357,7 +343,7 @@ extension Engine {
             call: source.events.wants(.objects) ? task.eventID : nil)
         if response.source != .network || response.info.isStandIn { supply.isNewest = false }
         if supply.origin.isAnew { supply.isClosed = true }
-        // Who is still looking finds the bytes in the data cache.
+        // A look at the tiers that is under way finds the bytes in the data cache.
         if supply.makes.isEmpty { return end(supply, in: cache) }
         for make in supply.makes {
             if let broken = make.broken {
@@ -381,7 +367,6 @@ extension Engine {
 
     // MARK: Steps
 
-    /// - Parameter waiting: the number of bytes that wait for the step.
     private func perform(_ make: Make, _ source: StepRun.Source, waiting: Int = 0) {
         enter(make, .making)
         let (cache, key) = (make.cache, make.origin.key)
@@ -406,7 +391,7 @@ extension Engine {
         let work: @Sendable (@escaping @Sendable () -> Void) -> Void = { taken in
             let result: StepResult? =
                 run.isCancelled ? nil : cache.perform(run, step, origin, keepsBytes: keepsBytes)
-            // What follows takes its place before the thread goes on.
+            // The next work takes its place before the thread goes on.
             let isPosted = self.post { engine in
                 if let result { engine.finished(run, result, of: origin.key, in: cache) }
                 taken()
@@ -416,7 +401,7 @@ extension Engine {
         if let place = (run.isOfBytes ? step.programs : nil) ?? step.place {
             return Afterwards.run { place.perform { work {} } }
         }
-        // What is made next takes memory as well.
+        // The next step takes memory as well.
         let steps = make.family.map(\.step)
         let ticket = cache.workers.add(
             place(make.wants.highest, isNext: run.isNext), cost: { steps.reduce(0) { max($0, run.cost($1)) } },
@@ -452,7 +437,6 @@ extension Engine {
         }
     }
 
-    /// Makes an object without its earlier form, of the bytes that have come.
     private func goOn(_ make: Make) {
         enter(make, .waiting)
         guard let supply = make.supply, let before = make.step.before, !make.step.isWholePath else {
@@ -472,7 +456,7 @@ extension Engine {
         switch run.source {
         case .form, .bytes(_, _, orForm: .some):
             guard isBroken else { break }
-            // The form is made anew.
+            // The stored form is bad, and is made anew.
             if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
             make.earlier = nil
             return make.supply == nil ? descend(make) : goOn(make)
@@ -493,14 +477,12 @@ extension Engine {
 
     // MARK: Objects
 
-    /// Takes an object for those that have waited for it.
-    /// - Parameter isWritten: whether the disk need not be told of it.
     private func made(_ object: MadeObject, for makes: [Make], isWritten: Bool) {
         for make in makes {
             make.object = object
             make.isWritten = isWritten
             enter(make, .ready)
-            // The bytes are let go of.
+            // Lets go of the bytes.
             leaveSupply(make)
         }
         keep(object, for: makes, isWritten: isWritten)
@@ -512,15 +494,13 @@ extension Engine {
         }
     }
 
-    /// Keeps an object that calls have waited for, and answers them.
     func keep(_ object: MadeObject, for all: [Make], isWritten: Bool = false) {
-        // What is only a step on the way to other objects would take their room.
+        // An object that is only a step on the way to others would take their room in memory.
         let makes = all.filter { !$0.calls.isEmpty }
         guard let first = makes.first else { return }
         let (cache, info) = (first.cache, object.basis.info)
         let keepers = makes.filter { !$0.isOutdated && $0.origin.policy != .bypass }
         if let keeper = keepers.first, !keeper.origin.source.mayKeep(info, for: keeper.origin.request) {
-            // What is there is out of date.
             if !info.isStandIn, cache.memory.entry(for: keeper.key)?.isAdded == false {
                 cache.memory.remove(keeper.key)
             }
@@ -547,8 +527,7 @@ extension Engine {
         write(Write(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient), in: cache)
     }
 
-    /// Answers the calls of work.
-    /// - Parameter failing: returns the error that the calls end with, if they do not have the object.
+    /// - Parameter failing: returns the error that the calls end with, if they do not get the object.
     func deliver(_ makes: [Make], _ object: MadeObject, failing: (Make) -> DipperError? = { _ in nil }) {
         for make in makes where !make.calls.isEmpty {
             let result = failing(make).map { Result<MadeObject, DipperError>.failure($0) } ?? .success(object)
@@ -561,12 +540,12 @@ extension Engine {
         }
     }
 
-    /// Removes what was made from other bytes, because an object of the newest has been made.
+    /// Removes objects made from other bytes, because one of the newest has been made.
     private func supersede(by object: MadeObject, _ origin: Origin, in cache: ObjectCache) {
         let info = object.basis.info
         for make in cache.state.benches[origin.key]?.makes ?? [] {
             if case .looking = make.stage { continue }
-            // What is still being fetched is no older.
+            // A fetch that is under way brings no older bytes.
             if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
             (make.isOutdated, make.isClosed) = (true, true)
         }
@@ -584,17 +563,14 @@ extension Engine {
     }
 }
 
-/// The result of a step.
 enum StepResult: Sendable {
     case made(MadeObject)
-    /// The bytes are not those that the earlier form was made of.
     case otherBytes
-    /// - Parameter digest: that of the bytes.
+    /// With the digest of the bytes.
     case failed(DipperError, digest: UInt64)
 }
 
 extension ObjectCache {
-    /// Does a step, on a thread that may be kept for long.
     func perform(_ run: StepRun, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
         let events = origin.source.events
         var digest: UInt64 = 0
@@ -644,7 +620,6 @@ extension ObjectCache {
 }
 
 extension StepRun {
-    /// Returns an estimate of the memory that the step takes, in bytes.
     func cost(_ step: any ObjectStep) -> Int {
         switch source {
         case .bytes(let data, _, nil): step.cost(of: .bytes(data))

@@ -1,21 +1,17 @@
 import Foundation
 
-/// Writing the stored forms of objects: one write at a time for each, the latest wins, and none after a removal.
+/// One write at a time for each stored form: the latest wins, and none begins after a removal.
 extension Engine {
-    /// The end of a write.
     enum WriteEnd {
-        /// The disk has the object, or has staged it.
         case stored
-        /// The object has no stored form, so there is nothing to wait for.
         case unneeded
-        /// The object is not on disk.
         case failed
     }
 
-    /// The number of writes from which on a write is as urgent as a call: each write holds an object.
+    /// From this number of writes on, a write is as urgent as a call: each holds an object.
     private static let mostLeisurely = 8
 
-    /// Has an object written, after the write of the same object that is under way, and in place of the one that waits.
+    /// Writes after the write of the same object that is under way, in place of the one that waits.
     func write(_ write: Write, in cache: ObjectCache) {
         welcome(cache.state)
         cache.state.writeCount += 1
@@ -35,7 +31,7 @@ extension Engine {
         }
     }
 
-    /// Has a call for an object that the program has added wait until that is written.
+    /// Has a call wait until an object that the program has added is written.
     func hold(_ make: Make, until key: CacheKey) {
         guard let line = make.cache.state.writes[key] else {
             // The write is on its way to the engine.
@@ -50,7 +46,7 @@ extension Engine {
     }
 
     private func begin(_ write: Write, in cache: ObjectCache) {
-        // A write that calls wait for, or that is in a hurry because many wait, comes before what is made next.
+        // A write that calls wait for, or one of many, comes before what is made next.
         let isInHurry = !write.wants.isEmpty || cache.state.writeCount > Self.mostLeisurely
         let want = write.wants.isEmpty ? Want(queue: .fast, level: 0) : write.wants.highest
         let place = isInHurry ? place(want, isNext: true) : .init(rank: .background, priority: .normal)
@@ -59,7 +55,7 @@ extension Engine {
             cache.perform(write) { end in self.post { $0.written(write, end, in: cache) } }
         }
         write.ticket = cache.workers.add(place, work)
-        // If the threads have ended, what is left is written all the same.
+        // If the threads have ended, the rest is written all the same.
         if write.ticket == nil { self.work(work) { _, _ in } }
     }
 
@@ -70,7 +66,6 @@ extension Engine {
         if let next = line.next { begin(next, in: cache) }
     }
 
-    /// Answers the calls that have waited for a write.
     private func end(_ write: Write, _ result: WriteEnd, in cache: ObjectCache) {
         cache.state.writeCount -= 1
         if write.object.isAdded { cache.unstage(write.key, write.object) }
@@ -94,7 +89,6 @@ extension Engine {
 }
 
 extension ObjectCache {
-    /// Makes the stored form of an object, and has it kept.
     fileprivate func perform(_ write: Write, written: @escaping @Sendable (Engine.WriteEnd) -> Void) {
         let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
         let mayWrite = {
@@ -111,7 +105,7 @@ extension ObjectCache {
             if object.isAdded {
                 // A fetch that has begun since the object was added did not find it on disk.
                 source.remove(key, from: .all)
-                // What is removed, or added, from now on is not replaced.
+                // What is removed or added from now on is not replaced.
                 let claim = source.claim(key)
                 guard mayWrite() else { return written(.failed) }
                 source.add(form, for: request.with(\.key, key), claim)
@@ -124,13 +118,12 @@ extension ObjectCache {
             if !write.isAwaited { written(.stored) }
         } catch {
             listener.notKept(key, error)
-            // Nothing takes the place of the bytes.
+            // No stored form takes the place of the bytes.
             if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim,
                 bytes.digest == object.basis.digest
             {
                 source.keepBytes(bytes, object.basis.info, for: request, claim)
             }
-            // The object has no stored form that a call could wait for.
             written(.unneeded)
         }
     }
@@ -139,7 +132,7 @@ extension ObjectCache {
         let (object, origin) = (write.object, write.origin)
         if let form = object.form { return form }
         var excerpt = object.excerpt
-        // An object that was made of one in memory comes without its bytes. Others may need more of them.
+        // An object that was made of one in memory comes without its bytes, and may need more of them.
         let isWhole = excerpt.map { !write.step.needsBytes || $0.digest == object.basis.digest } ?? false
         if !isWhole, object.basis.digest != 0, let stored = origin.source.peek(origin.dataKey, for: origin.request),
             stored.data.digest == object.basis.digest

@@ -4,18 +4,16 @@ import Synchronization
 /// A cache of objects that are made from the bytes of data caches, each of them once however many calls wait. It keeps
 /// them in memory, and their stored forms in the data caches that the bytes came from.
 package final class ObjectCache: Sendable {
-    /// The work on the objects of a cache: what is wanted, made and written. Only the engine uses it.
+    /// Only the engine uses it.
     final class State: @unchecked Sendable {
         var benches: [CacheKey: Bench] = [:]
-        /// The calls whose callers asked for other keys than those of their origins, by these keys.
+        /// Calls whose callers asked for other keys than those of their origins, by these keys.
         var aliases: [CacheKey: [ObjectIdentifier: ObjectCall]] = [:]
-        /// The write of each stored form that is under way, and the one that follows.
         var writes: [CacheKey: (present: Write, next: Write?)] = [:]
         var writeCount = 0
-        /// The stored bytes that have been fetched again because an object could not be made of them, by their digests.
+        /// The digests of stored bytes that have been fetched again because an object could not be made of them.
         var refetched: [CacheKey: UInt64] = [:]
         var waiting: [CheckedContinuation<Void, Never>] = []
-        /// Whether the engine knows of this.
         var isGuest = false
 
         var isIdle: Bool { benches.isEmpty && writes.isEmpty }
@@ -23,8 +21,7 @@ package final class ObjectCache: Sendable {
 
     /// The parts of the program that hear of the making.
     package struct Listener: Sendable {
-        /// Called with the number of bytes that wait to be made into objects from now on; with a negative number, of
-        /// those that wait no longer.
+        /// Called with the number of bytes that wait to be made into objects, negative when they have been.
         package var waiting: @Sendable (Int) -> Void = { _ in }
         /// Called when the stored form of an object could not be made.
         package var notKept: @Sendable (CacheKey, DipperError) -> Void = { _, _ in }
@@ -37,12 +34,9 @@ package final class ObjectCache: Sendable {
     package let workers: Workers
     let listener: Listener
     let state = State()
-    /// The objects that the program has added, until their stored forms are on disk.
     private let staged = Mutex<[CacheKey: MadeObject]>([:])
 
-    /// - Parameters:
-    ///   - memory: contains no other objects.
-    ///   - workers: the threads that make objects and their stored forms.
+    /// - Parameter memory: contains no other objects.
     init(_ engine: Engine, memory: ObjectTier, workers: Workers, _ listener: Listener = Listener()) {
         (self.engine, self.memory, self.workers, self.listener) = (engine, memory, workers, listener)
     }
@@ -51,7 +45,6 @@ package final class ObjectCache: Sendable {
 
     /// Turns the urgent calls for a key into prefetches.
     package func demote(_ key: CacheKey) { engine.post { [state] in $0.demote(key, in: state) } }
-    /// Ends the calls for a key as cancelled.
     package func cancel(key: CacheKey) { engine.post { [state] in $0.cancel(key, in: state) } }
     package func cancelAll() { engine.post { [state] in $0.cancelAll(in: state) } }
 
@@ -71,7 +64,6 @@ package final class ObjectCache: Sendable {
         engine.post { [state] engine in engine.guests.removeAll { $0 === state } }
     }
 
-    /// Returns when there is no write.
     package func finishWrites() async {
         await withCheckedContinuation { continuation in
             let isPosted = engine.post { [state] _ in
@@ -102,9 +94,9 @@ package final class ObjectCache: Sendable {
         return object
     }
 
-    /// Returns the object that the program has added in place of the bytes, or of the object of a step: until its stored
-    /// form is on disk, and as long as it is in memory for the objects that are made from it.
-    /// - Parameter isWhole: whether the object itself is asked for. What memory has of that answers by its own rules.
+    /// Returns the object that the program has added in place of the bytes, or of the object of a step: until its
+    /// stored form is on disk, and as long as memory has it.
+    /// - Parameter isWhole: whether the object itself is asked for. If memory has it, its own rules decide.
     func added(_ origin: Origin, _ step: any ObjectStep, isWhole: Bool) -> MadeObject? {
         guard origin.looks else { return nil }
         let key = step.addedKey(origin.key)
@@ -125,14 +117,12 @@ package final class ObjectCache: Sendable {
         return false
     }
 
-    /// Returns the object in memory that was made of equal bytes.
     func present(_ key: CacheKey, madeOf digest: UInt64) -> Product? {
         guard digest != 0, let entry = memory.entry(for: key), entry.digest == digest else { return nil }
         return entry.product
     }
 
-    /// Returns an object without the network, however old it is. Reads the disk and makes the object on the caller's
-    /// thread.
+    /// Makes an object without the network, however old it is. Reads the disk on the caller's thread.
     package func find(_ origin: Origin, _ step: any ObjectStep) -> Product? {
         if let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request),
             entry.info.mayBeShown(to: origin.request.headers)
@@ -167,7 +157,6 @@ package final class ObjectCache: Sendable {
         return MadeObject(try step.make(of: .bytes(stored.data), task), basis)
     }
 
-    /// Returns the object of an earlier step that the tiers have.
     private func kept(_ origin: Origin, _ step: any ObjectStep) -> MadeObject? {
         if let object = added(origin, step, isWhole: false) { return object }
         if let entry = memory.entry(for: step.key(origin.key)), entry.info.mayBeShown(to: origin.request.headers) {
@@ -179,7 +168,7 @@ package final class ObjectCache: Sendable {
         return MadeObject(product, Basis(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk))
     }
 
-    /// Returns an object that is made of what the disk has, on a thread that makes objects. It does not enter memory.
+    /// Returns an object made of what the disk has, on a thread that makes objects. It does not enter memory.
     package func findOnDisk(_ origin: Origin, _ step: any ObjectStep) async -> Product? {
         await withCheckedContinuation { continuation in
             let ticket = workers.add(.init(.fast, origin.request.priority)) {
@@ -210,7 +199,6 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Makes an object from bytes on the caller's thread, and keeps it in memory.
     package func make(_ data: Data, _ info: EntryInfo, for origin: Origin, _ step: any ObjectStep) -> Product? {
         keeping(origin, step) { () throws(DipperError) -> MadeObject? in
             let product = try step.make(of: .bytes(data), MakingTask(origin.dataKey))
@@ -218,7 +206,6 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Makes an object on the caller's thread, and keeps it in memory unless it is removed meanwhile.
     private func keeping(
         _ origin: Origin, _ step: any ObjectStep, _ make: () throws(DipperError) -> MadeObject?
     ) -> Product? {
@@ -231,7 +218,6 @@ package final class ObjectCache: Sendable {
 
     // MARK: Keeping
 
-    /// Keeps an object in memory.
     func insert(_ object: MadeObject, _ key: CacheKey, for origin: Origin, _ claim: Claim?) {
         memory.insert(
             .init(object.product, digest: object.basis.digest, isAdded: object.isAdded, object.basis.info), for: key,
@@ -241,11 +227,8 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Keeps an object that the program adds in place of what the tiers have: in memory at once, on disk a little
-    /// later.
-    /// - Parameters:
-    ///   - form: the stored form, if it is at hand.
-    ///   - step: the step that would have made the object.
+    /// Keeps an object that the program adds: in memory at once, on disk a little later.
+    /// - Parameter form: the stored form, if it is at hand.
     package func add(
         _ product: Product, _ info: EntryInfo, form: Data? = nil, for origin: Origin, _ step: any ObjectStep
     ) {
@@ -254,10 +237,10 @@ package final class ObjectCache: Sendable {
         object.form = form
         object.isAdded = true
         let added = object
-        // All objects of one first step have one file.
+        // All objects of one first step share one file.
         let isWritten = origin.storing != .never
         if isWritten { staged.withLock { $0[key] = added } }
-        // What the object replaces must not be read while the object waits to be written.
+        // The entry on disk must not be read while the object waits to be written.
         origin.source.remove(place, from: .all)
         if step.before == nil {
             origin.source.removeDerived(of: place)
@@ -269,7 +252,6 @@ package final class ObjectCache: Sendable {
         if !isPosted { unstage(key, added) }
     }
 
-    /// Returns whether an added object still waits to be written.
     func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool {
         staged.withLock { $0[key]?.product === object.product }
     }
@@ -284,9 +266,9 @@ package final class ObjectCache: Sendable {
 
     // MARK: Removing
 
-    // The caller removes the bytes or the stored form, which revokes the right of what is being made.
+    // The caller removes the bytes or the stored form, which revokes the claims of work under way.
 
-    /// Removes what was made from the bytes of a key.
+    /// Removes all objects of the bytes of a key.
     package func remove(_ key: CacheKey, from tiers: CacheTiers) {
         if tiers.contains(.disk) { unstage { $0 == key || $0.isDerived(of: key) } }
         if tiers.contains(.memory) { forget(key) }
@@ -300,7 +282,7 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Removes what was made from the bytes of a key from memory.
+    /// Removes all objects of the bytes of a key from memory.
     package func forget(_ key: CacheKey) {
         memory.remove(key)
         memory.removeDerived(of: key)

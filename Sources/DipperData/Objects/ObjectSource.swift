@@ -1,15 +1,13 @@
 import Foundation
 import Synchronization
 
-/// The data cache that brings the bytes of objects, and the one that keeps their stored forms, mostly the same. It does
-/// not keep these caches alive.
+/// The data caches that bring the bytes of objects and keep their stored forms. Does not keep these caches alive.
 package final class ObjectSource: Sendable {
     let engine: Engine
     private let defaults: Call.Defaults
-    /// Whether an object is out of date as soon as other bytes have taken the place of its own in memory.
+    /// Whether an object is out of date as soon as memory has other bytes in place of its own.
     private let watchesBytes: Bool
 
-    /// The store that keeps the stored forms.
     private let forms: DataStore
 
     /// - Parameter forms: the store that keeps the stored forms; `nil` for the one that has the bytes.
@@ -23,7 +21,7 @@ package final class ObjectSource: Sendable {
     var hasDisk: Bool { store.disk != nil }
     var keepsForms: Bool { forms.disk != nil }
 
-    /// Returns whether another source has its bytes, and keeps the stored forms, where this one does.
+    /// Returns whether both sources use the same caches.
     func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }
 
@@ -35,9 +33,9 @@ package final class ObjectSource: Sendable {
 
     /// Returns a call for the bytes of a request. The caller starts it and tells its end to the events.
     /// - Parameters:
-    ///   - step: the step that is made of the bytes. If the request has alternatives, the next one is asked when a source
-    ///     answers with something else, such as a page of a captive portal.
-    ///   - keepsOnDisk: whether the bytes are kept on disk; `false` if what is made of them takes their place.
+    ///   - step: made of the bytes. If the request has alternatives, the next one is asked when a source answers with
+    ///     something else, such as a page of a captive portal.
+    ///   - keepsOnDisk: `false` if an object made of the bytes takes their place on disk.
     func task(
         for request: DataRequest, _ queue: FetchQueue, _ step: any ObjectStep, keepsOnDisk: Bool
     ) -> DataTask {
@@ -49,45 +47,39 @@ package final class ObjectSource: Sendable {
         return DataTask(call, queue: queue, tellsEnd: false)
     }
 
-    /// Returns how a request may use an object made from an answer.
     func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
         if watchesBytes, isReplaced(info, request.cacheKey) { return .revalidate }
         return defaults.use(of: info, for: request, at: store.now)
     }
 
-    /// Returns whether memory has newer bytes than those of an answer.
     private func isReplaced(_ info: EntryInfo, _ key: CacheKey) -> Bool {
         store.memory.part(of: key) { $0.info }.map { $0.stored > info.stored } ?? false
     }
 
-    /// Returns whether an object made from an answer may be kept.
     func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
 
-    /// Returns how long an object is kept in memory. The request or the cache decides
-    /// (``DataRequest/memoryExpiration``), even if the bytes expire earlier on disk. If neither has an expiration, the
-    /// object is kept as long as the bytes.
+    /// The request or the cache decides (``DataRequest/memoryExpiration``), even if the bytes expire earlier on disk.
+    /// If neither does, the object is kept as long as the bytes.
     func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
         forms.memoryLifetime(call(request), stored: info.storedDate)
     }
 
-    /// Creates the right to keep what is made from the bytes of a key. Removals of the bytes revoke it.
+    /// Creates the right to keep objects made from the bytes of a key. Removals of the bytes revoke it.
     /// - Parameters:
     ///   - form: the key of the stored form, whose removals revoke the right as well; `nil` for none.
-    ///   - earlier: the right that was claimed before.
+    ///   - earlier: a right that was claimed before.
     func claim(_ key: CacheKey, _ form: CacheKey? = nil, within earlier: Claim? = nil) -> Claim {
         var claim = earlier ?? store.history.claim(key)
         if forms !== store { claim = forms.history.claim(key, within: claim) }
         return form.map { forms.history.claim($0, within: claim) } ?? claim
     }
 
-    /// Returns the bytes of a request without the network, on the caller's thread.
     func peek(_ key: CacheKey, for request: DataRequest, in tiers: CacheTiers = .all) -> StoredData? {
         store(of: key).find(key, request.headers, for: call(request, key), in: tiers).flatMap {
             $0.value.info.isChosen(by: request.headers) ? $0.value : nil
         }
     }
 
-    /// Keeps the bytes of an answer on disk after all, because there is nothing that takes their place.
     func keepBytes(_ data: Data, _ info: EntryInfo, for request: DataRequest, _ claim: Claim) {
         let kept = StoredData(data: data, info: info.with(Storing.fields(of: info.headers), family: info.family))
         store.add(kept, for: request.cacheKey, call(request), onDisk: true, request.durability, claim: claim)
@@ -95,13 +87,12 @@ package final class ObjectSource: Sendable {
 
     // MARK: Stored forms
 
-    /// Returns whether a call waits until its entry is on disk.
     func waitsForDisk(_ request: DataRequest) -> Bool {
         (hasDisk || keepsForms) && request.waitsForDiskWrite && call(request).keepsOnDisk
     }
 
     /// Finds out whether there is an entry, in the order of urgency.
-    /// - Returns: the look-up; `nil` if it has been answered.
+    /// - Returns: `nil` if `answer` has been called.
     func find(
         _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (Bool) -> Void
     ) -> Workers.Ticket? {
@@ -109,7 +100,7 @@ package final class ObjectSource: Sendable {
     }
 
     /// Reads an entry for a request, in the order of urgency.
-    /// - Returns: the look-up; `nil` if it has been answered.
+    /// - Returns: `nil` if `answer` has been called.
     func read(
         _ key: CacheKey, for request: DataRequest, _ place: Workers.Place,
         _ answer: @escaping @Sendable (StoredData?) -> Void
@@ -117,14 +108,12 @@ package final class ObjectSource: Sendable {
         store(of: key).read(key, for: call(request, key), place, answer)
     }
 
-    /// Returns the object of a key in memory that answers a request. A request with options of its own decides how long
-    /// memory keeps it.
+    /// A request with options of its own decides how long memory keeps the object.
     @inline(__always)
     func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
         forms.object(key, in: memory, for: request, defaults)
     }
 
-    /// Waits until an entry is on disk, as a request wants it.
     func settle(_ key: CacheKey, for request: DataRequest, whenDone: @escaping @Sendable (_ isOnDisk: Bool) -> Void) {
         let call = call(request, key)
         store(of: key).settle(key, call, call.mustBeDurable ? .durable : .relaxed, whenDone: whenDone)
@@ -132,8 +121,6 @@ package final class ObjectSource: Sendable {
 
     func has(_ key: CacheKey) -> Bool { store(of: key).contains(key) }
 
-    /// Keeps the stored form of an object that was made from an answer.
-    /// - Parameter whenWritten: called once, with whether it is on disk.
     func keep(
         _ form: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
         _ claim: Claim?, whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
@@ -147,7 +134,6 @@ package final class ObjectSource: Sendable {
             whenWritten: whenWritten)
     }
 
-    /// Keeps an entry that the program adds.
     func add(_ data: Data, for request: DataRequest, _ claim: Claim) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = call(request)
@@ -164,58 +150,51 @@ package final class ObjectSource: Sendable {
         store(of: key).memory.remove(key)
     }
 
-    /// Removes the stored forms of all objects that were made from an entry.
     func removeDerived(of key: CacheKey) {
         store.removeDerived(of: key)
         if forms !== store { forms.removeDerived(of: key) }
     }
 }
 
-/// The request for the bytes that objects are made from, and the data cache that has them. Requests that one call of the
-/// data cache can serve have one origin.
+/// A request for bytes, and the data cache that has them. Requests that one call can serve have one origin.
 package final class Origin: Sendable {
-    /// The key under which memory keeps what is made from the bytes.
+    /// The key of the object in memory before the suffix of its step.
     let key: CacheKey
-    /// The key that the caller asked for, if a smaller source has taken its place.
+    /// The key that the caller asked for, if a smaller source has replaced it.
     let alias: CacheKey?
-    /// Whether it is known which source is asked for.
     let isDecided: Bool
     package let request: DataRequest
-    /// The key of the bytes in their data cache.
     let dataKey: CacheKey
     let policy: DataRequest.CachePolicy
     let storing: Storing
-    /// Whether the request waits until its entry is on disk. An object in memory does not tell whether it is.
+    /// Whether the request waits until its entry is on disk, which an object in memory does not tell.
     let waitsForDisk: Bool
     let source: ObjectSource
     /// Distinguishes the keys of this data cache from those of others; empty for the cache's own.
     private let prefix: String
     /// Begins a fetch of newer bytes, or returns the one that has begun; `nil` for a fetch of the origin's own.
     let following: (@Sendable () -> DataTask)?
-    /// The right to keep what is made of that fetch, claimed before it began.
     let claim: Claim?
 
     /// How an object is written to disk.
     enum Storing: Int, Comparable {
-        /// The object is not written.
         case never
-        /// The object is written after it has been delivered.
+        /// After it has been delivered.
         case background
-        /// The object is delivered when it has been written, or when the attempt has failed.
+        /// Before it is delivered; also delivered if the write fails.
         case awaited
-        /// The object is delivered when it has been written; if that fails, ``DipperError/notWritten`` is.
+        /// Before it is delivered; if the write fails, ``DipperError/notWritten`` is.
         case required
 
         static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
     }
 
     /// - Parameters:
-    ///   - prefix: the begin of the keys of what is made from this data cache's bytes, which distinguishes them from
-    ///     those of other data caches.
-    ///   - askedKey: the key that the caller has asked for, if a smaller source has taken its place.
+    ///   - prefix: the beginning of the keys of the objects, which distinguishes them from those of other data caches.
+    ///   - askedKey: the key that the caller has asked for, if a smaller source has replaced it.
     ///   - isDecided: whether it is known which source is asked for.
     ///   - following: begins a fetch of newer bytes, or returns the one that has begun.
-    ///   - claim: the right to keep what is made of them.
+    ///   - claim: the right to keep objects made of them.
     package init(
         _ request: DataRequest, _ policy: DataRequest.CachePolicy, _ source: ObjectSource, prefix: String = "",
         askedKey: CacheKey? = nil, isDecided: Bool = true, following: (@Sendable () -> DataTask)? = nil,
@@ -229,7 +208,7 @@ package final class Origin: Sendable {
         self.request = request
         self.policy = policy
         self.source = source
-        // Now, because this may ask a provider of the program's own.
+        // Asks a provider, which is code of the program's own.
         waitsForDisk = source.waitsForDisk(request)
         storing = source.keepsForms ? Self.storing(request, policy, waits: waitsForDisk) : .never
         self.prefix = prefix
@@ -248,10 +227,10 @@ package final class Origin: Sendable {
             following: following)
     }
 
-    /// Returns the origin of what is made from newer bytes: one for all who ask, until it is made.
+    /// Returns the origin of objects made from newer bytes: one for all callers, until they are made.
     /// - Parameters:
-    ///   - fetch: begins the fetch of these bytes, or returns the one that has begun.
-    ///   - claim: the right to keep what is made of them, claimed before.
+    ///   - claim: the right to keep the objects, claimed before.
+    ///   - fetch: begins the fetch of the bytes, or returns the one that has begun.
     package func following(_ claim: Claim?, _ fetch: @escaping @Sendable () -> DataTask) -> Origin {
         Origin(request, policy, source, prefix: prefix, askedKey: alias, following: fetch, claim: claim)
     }
@@ -267,12 +246,9 @@ package final class Origin: Sendable {
         return Origin(request.with(\.cachePolicy, policy), policy, source, prefix: prefix, askedKey: alias)
     }
 
-    /// Whether the tiers may answer.
     var looks: Bool { following == nil && !isAnew }
-    /// Whether each call asks the network anew.
     var isAnew: Bool { following == nil && (policy == .ignoreCache || policy == .bypass) }
 
-    /// Whether the disk may have the stored form of an object.
     var looksOnDisk: Bool { source.keepsForms && policy.readsDisk }
 
     private static func storing(
@@ -291,7 +267,6 @@ package final class Origin: Sendable {
 }
 
 extension Call.Defaults {
-    /// Returns how a request may use an object made from an answer.
     @inline(__always)
     func use(of info: EntryInfo, for request: DataRequest, at now: () -> Date) -> StoredUse {
         let isPlain = info.isPlain && request.headers.isEmpty && !request.hasHooks

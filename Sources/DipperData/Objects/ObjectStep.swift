@@ -10,8 +10,8 @@ package enum Material: Sendable {
     case form(Data)
 }
 
-/// A step by which an object is made: from bytes, or from the object of the step before. Steps with one suffix make the
-/// same object of the same bytes.
+/// A step that makes an object: from bytes, or from the object of the step before. Steps with one suffix make the same
+/// object of the same bytes.
 ///
 /// The methods are called on a thread that may be kept for long.
 package protocol ObjectStep: AnyObject, Sendable {
@@ -33,8 +33,8 @@ package protocol ObjectStep: AnyObject, Sendable {
     func cost(of material: Material) -> Int
     /// The place of the program's own in which the object is made; `nil` for the threads of the cache.
     var place: CallbackQueue? { get }
-    /// The place in which another program makes the object of the bytes, so that no thread of a caller waits for it, and
-    /// a failure says nothing about the bytes; `nil` for a step that needs no program.
+    /// The place in which another program makes the object of the bytes, so that no thread waits for it and a failure
+    /// says nothing about the bytes; `nil` for a step that needs no program.
     var programs: CallbackQueue? { get }
 
     /// Returns a scan that finds previews in the bytes that arrive; `nil` if there are none.
@@ -70,7 +70,6 @@ extension ObjectStep {
         throw .unsupportedFormat
     }
 
-    /// Returns the key of the object that this step makes of the bytes of a key.
     func key(_ bytes: CacheKey) -> CacheKey { suffix.isEmpty ? bytes : CacheKey(verbatim: bytes.string + suffix) }
     func addedKey(_ bytes: CacheKey) -> CacheKey {
         addedSuffix.isEmpty ? bytes : CacheKey(verbatim: bytes.string + addedSuffix)
@@ -85,10 +84,7 @@ package struct MakingTask: Sendable {
     private let call: CacheEvent.ID?
     private let events: EventHub?
 
-    /// - Parameters:
-    ///   - key: the key of the bytes.
-    ///   - call: the call that has brought the bytes.
-    ///   - events: the hub that is told; `nil` for none.
+    /// - Parameter call: the call that has brought the bytes.
     init(
         _ key: CacheKey, call: CacheEvent.ID? = nil, _ events: EventHub? = nil,
         isCancelled: @escaping @Sendable () -> Bool = { false }

@@ -1,23 +1,20 @@
 import Foundation
 import Synchronization
 
-/// The urgency of a call, or of work that is done for calls.
 struct Want: Hashable {
     var queue: FetchQueue
-    /// The priority in hundredths.
     var level: UInt8
 
     var priority: Priority { Priority(Double(level) / 100) }
 }
 
-/// The urgency of all that wait for a piece of work.
+/// The urgency of all that wait for one piece of work.
 struct Wants {
     private var count: Int32 = 0
     private var urgent: Int32 = 0
     private var levels = LevelCounts()
 
     var isEmpty: Bool { count == 0 }
-    /// The most urgent queue and the highest priority.
     var highest: Want { Want(queue: urgent > 0 ? .fast : .slow, level: levels.highest) }
 
     mutating func add(_ want: Want) {
@@ -33,20 +30,17 @@ struct Wants {
     }
 }
 
-/// A piece of work that several may wait for and that is done once: bringing bytes, or making an object. It is as urgent
-/// as the most urgent of those, and hands its urgency on to the work that it waits for itself.
-// Only the engine uses it.
+/// Work that several may wait for and that is done once: bringing bytes, or making an object. It is as urgent as the
+/// most urgent that waits, and hands its urgency on to the work that it waits for itself. Only the engine uses it.
 class SharedWork: @unchecked Sendable {
     final var wants = Wants()
-    /// The urgency that was handed on last.
     private final var told: Want?
-    /// The work that this work waits for.
     private(set) final var dependency: SharedWork?
 
-    /// Takes note of the urgency of work that waits for no other.
+    /// Takes the urgency of work that waits for no other.
     func move(to want: Want, in engine: isolated Engine) {}
 
-    /// Waits for other work. Its caller settles the work that it has waited for.
+    /// The caller settles the work that this work has waited for.
     final func wait(for work: SharedWork?) {
         if let told { dependency?.wants.remove(told) }
         let want = wants.highest
@@ -55,7 +49,6 @@ class SharedWork: @unchecked Sendable {
         dependency = work
     }
 
-    /// Hands on the urgency if it has changed.
     final func refresh(in engine: isolated Engine) {
         let want = wants.highest
         guard want != told else { return }
@@ -68,59 +61,48 @@ class SharedWork: @unchecked Sendable {
     }
 }
 
-/// The making of an object for calls with one origin: the look at the tiers, then its parent or the bytes, then its step.
+/// Makes an object for calls with one origin: looks at the tiers, gets the parent or the bytes, runs the step.
 final class Make: SharedWork, @unchecked Sendable {
     enum Stage {
-        /// The tiers are asked.
         case looking
-        /// The parent is being made, or the bytes are fetched.
         case waiting
         case making
-        /// Calls wait until the object is on disk.
         case writing
-        /// The object is made, and others are being made from it.
         case ready
         case over
     }
 
-    /// The stored form of an object.
     struct Form {
         let data: Data
         let info: EntryInfo
-        /// The digest of the bytes that it was made from.
         let digest: UInt64
     }
 
     let cache: ObjectCache
     let origin: Origin
     let step: any ObjectStep
-    /// Whether the bytes are kept on disk, beside what is made of them.
     let keepsBytes: Bool
-    /// The key of the object in memory.
     let key: CacheKey
-    /// The right to keep the object, claimed before the first look.
+    /// Claimed before the first look.
     let claim: Claim
     var stage = Stage.looking
-    /// The number of the stage, by which late answers are told from present ones.
+    /// The number of the stage, by which late answers are recognised.
     var round: UInt64 = 0
     var calls: [ObjectCall] = []
-    /// The objects that are made from this one.
     var children: [Make] = []
-    /// The object that this one is made from; `nil` if that is not needed.
+    /// `nil` if the object is made from bytes, or is in a tier.
     var parent: Make?
-    /// The bytes that the object is made from; `nil` if they are not needed.
+    /// `nil` if the object is made from another, or is in a tier.
     var supply: Supply?
     var lookUp: Workers.Ticket?
     /// Whether no prefetch starts because this work may fetch.
     var isReserved = false
-    /// The stored form that was made of earlier bytes. It serves if the bytes are still the same.
+    /// The stored form made of earlier bytes. It serves if the bytes are still the same.
     var earlier: Form?
     /// The stored bytes that are fetched again because the object cannot be made of them.
     var broken: (error: DipperError, digest: UInt64)?
     var object: MadeObject?
-    /// Whether the disk need not be told of the object.
     var isWritten = false
-    /// Whether later calls have the object made anew.
     var isClosed = false
     /// Whether the object is not kept, because a newer one takes its place.
     var isOutdated = false
@@ -132,21 +114,17 @@ final class Make: SharedWork, @unchecked Sendable {
             origin.dataKey, step.isStored ? step.key(origin.dataKey) : nil, within: origin.claim)
     }
 
-    /// Whether the object may be kept.
     var isValid: Bool { !isOutdated && !claim.isRevoked }
-    /// Whether a call may join.
     var isCurrent: Bool { !isClosed && isValid }
 
     /// The fetch that has brought, or will bring, the bytes: for this work itself or for its parent.
     var root: Supply? { supply ?? parent?.root }
 
-    /// The fetch that the work waits for, itself or through its parent.
     var fetch: Supply? {
         guard case .waiting = stage else { return nil }
         return root.flatMap { $0.basis == nil ? $0 : nil }
     }
 
-    /// Whether the object is made.
     var isMade: Bool {
         switch stage {
         case .writing, .ready: true
@@ -154,9 +132,8 @@ final class Make: SharedWork, @unchecked Sendable {
         }
     }
 
-    /// This work, and all that is made from its object.
+    /// This work, and all work on objects made from its object.
     var family: [Make] { children.reduce([self]) { $0 + $1.family } }
-    /// The calls that wait for the object, or for one made from it.
     var allCalls: [ObjectCall] { family.flatMap(\.calls) }
 
     override func move(to want: Want, in engine: isolated Engine) {
@@ -165,25 +142,22 @@ final class Make: SharedWork, @unchecked Sendable {
     }
 }
 
-/// The fetch of bytes that objects are made from, as one call of the data cache.
+/// The fetch of bytes for objects, as one call of the data cache.
 final class Supply: SharedWork, @unchecked Sendable {
     let origin: Origin
     let claim: Claim
     let task: DataTask
     let keepsBytes: Bool
     var makes: [Make] = []
-    /// The failure of the last attempt, while the fetch waits to try again.
     var failure: DipperError?
-    /// The bytes, once they have come.
     var data: Data?
     var basis: Basis?
     /// The number of bytes that wait to be made into an object.
     var waiting = 0
     var previews: Previews?
     var isClosed = false
-    /// Whether what was made of other bytes is out of date as soon as an object is made of these.
+    /// Whether objects of other bytes are out of date as soon as an object is made of these.
     var isNewest: Bool
-    /// Whether the end of the call has been told to the events.
     var hasTold = false
 
     init(_ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool) {
@@ -237,10 +211,8 @@ final class StepRun: SharedWork, @unchecked Sendable {
     /// Whether the step comes before all other work, so that few whole objects wait for their next step.
     var isNext: Bool { if case .object = source { true } else { false } }
 
-    /// Whether the object is made of the bytes themselves.
     var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
 
-    /// Returns whether a step makes the same object of the same answer.
     func isLike(_ other: Source) -> Bool {
         switch (source, other) {
         case (.bytes(_, let a, nil), .bytes(_, let b, nil)): a.info === b.info
@@ -254,7 +226,6 @@ final class StepRun: SharedWork, @unchecked Sendable {
     }
 }
 
-/// The writing of the stored form of an object.
 final class Write: SharedWork, @unchecked Sendable {
     let object: MadeObject
     let origin: Origin
@@ -263,9 +234,9 @@ final class Write: SharedWork, @unchecked Sendable {
     let keepsBytes: Bool
     /// Whether calls wait until the disk has the object.
     let isAwaited: Bool
-    /// The work whose calls wait for the end.
+    /// Work whose calls wait for the end.
     let makes: [Make]
-    /// The work that looks for the object again when it is on disk.
+    /// Work that looks for the object again when it is on disk.
     var blocked: [Make] = []
     var ticket: Workers.Ticket?
     private let begun = Atomic(false)
@@ -279,50 +250,43 @@ final class Write: SharedWork, @unchecked Sendable {
         (self.keepsBytes, self.makes, isAwaited) = (keepsBytes, makes, !makes.isEmpty)
     }
 
-    /// The key of the object in memory, by which writes of one object are told from others.
     var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
-    /// The key of the stored form.
     var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
 
-    /// Takes the write for the thread that carries it out, or for the one that drops it: the first gets it.
+    /// Returns whether the caller may carry out or drop the write: the first one may.
     func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
 
-    /// Whether a newer object takes the place of this one.
     var isRevoked: Bool { revoked.load(ordering: .acquiring) }
     func revoke() { revoked.store(true, ordering: .releasing) }
 
     override func move(to want: Want, in engine: isolated Engine) { ticket?.move(to: engine.place(want, isNext: true)) }
 }
 
-/// All that is being done with the bytes of one key.
 final class Bench {
     var makes: [Make] = []
     var supplies: [Supply] = []
     var runs: [StepRun] = []
-    /// The calls of which it is not yet known which source they ask for.
     var deciding: [ObjectCall] = []
 
     var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty && deciding.isEmpty }
 
-    /// Whether it is not yet known what somebody comes to wait for.
+    /// Whether it is not yet known which work a call comes to wait for.
     var isLooking: Bool {
         !deciding.isEmpty || makes.contains { if case .looking = $0.stage { true } else { false } }
     }
 }
 
-/// The answer that an object was made from, without its bytes, and the call that has brought it.
+/// The answer that an object was made from, without its bytes.
 package final class Basis: Sendable {
     package let info: EntryInfo
-    /// The digest of the bytes; 0 if there are none.
+    /// 0 if there are no bytes.
     package let digest: UInt64
     package let source: ResponseSource
     package let attempts: Int
     package let metrics: TransferMetrics?
     /// The fetch of newer bytes, if these are out of date.
     package let revalidation: DataTask?
-    /// The right to keep what is made from the bytes, claimed before they were asked for.
     package let claim: Claim?
-    /// The identity of the call in the events of the cache.
     let call: CacheEvent.ID?
 
     init(
@@ -341,17 +305,14 @@ package final class Basis: Sendable {
     }
 }
 
-/// An object, and what it was made from.
+/// An object, and the answer that it was made from.
 package struct MadeObject: Sendable {
     package let product: Product
     package let basis: Basis
-    /// Whether the program has added the object.
     var isAdded = false
     /// Whether memory has had the object already, so that it need not be written again.
     var isPresent = false
-    /// The stored form, if it is at hand.
     var form: Data?
-    /// The part of the bytes that the stored form needs.
     var excerpt: Data?
 
     init(_ product: Product, _ basis: Basis) { (self.product, self.basis) = (product, basis) }

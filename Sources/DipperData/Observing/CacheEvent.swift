@@ -58,7 +58,6 @@ extension CacheEvent {
             self.number = number
         }
 
-        /// Makes the identifier of a new piece of work.
         static func next() -> ID { ID(count.add(1, ordering: .relaxed).newValue) }
 
         /// The number, with a number sign before it.

@@ -9,7 +9,6 @@ import Synchronization
 public struct CacheEvents: AsyncSequence, Sendable {
     public typealias Element = CacheEvent
 
-    /// A sink that leaves the events to a listener.
     private struct Mailbox: EventSink {
         let topics: CacheEvent.Topics
         let missed: Missed
@@ -22,7 +21,7 @@ public struct CacheEvents: AsyncSequence, Sendable {
         func end() { continuation.finish() }
     }
 
-    /// The number of events that the listener has missed and has not been told of.
+    /// The number of events that the listener has missed, until it is told.
     fileprivate final class Missed: Sendable {
         let count = Atomic<Int>(0)
     }
@@ -46,7 +45,6 @@ public struct CacheEvents: AsyncSequence, Sendable {
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate var base: AsyncStream<CacheEvent>.Iterator
         fileprivate let missed: Missed
-        /// The event that comes after the notice of what was missed.
         fileprivate var later: CacheEvent?
 
         fileprivate init(base: AsyncStream<CacheEvent>.Iterator, missed: Missed) {

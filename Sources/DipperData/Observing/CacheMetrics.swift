@@ -9,7 +9,6 @@ struct CacheMetrics: Sendable {
     private let duration: Metrics.Timer
     private let firstByte: Metrics.Timer
 
-    /// Creates the metrics of a cache.
     /// - Parameter cache: the cache's name, a dimension of each metric.
     init(cache: String) {
         label = cache

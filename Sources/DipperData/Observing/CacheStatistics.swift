@@ -29,7 +29,6 @@ public struct CacheStatistics: Sendable, Hashable {
     public init() {}
 }
 
-/// The counters behind ``CacheStatistics``.
 final class StatisticsCounters: Sendable {
     let memoryHits = Atomic<Int>(0)
     let diskHits = Atomic<Int>(0)
@@ -41,7 +40,6 @@ final class StatisticsCounters: Sendable {
     let networkRequests = Atomic<Int>(0)
     let networkBytes = Atomic<Int>(0)
 
-    /// Counts a call that was answered.
     @inline(__always)
     func answered(_ source: ResponseSource) {
         switch source {

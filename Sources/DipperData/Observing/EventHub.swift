@@ -46,13 +46,10 @@ package final class EventHub: Sendable {
     let metrics: CacheMetrics
     private let time: TimeSource
     private let start: Duration
-    /// The topics that at least one sink wants.
     private let wanted = Atomic<UInt16>(0)
     private let listeners = Mutex(Listeners())
 
-    /// - Parameters:
-    ///   - name: the cache's name, a dimension of each metric.
-    ///   - sinks: the sinks that receive events from the beginning.
+    /// - Parameter name: the cache's name, a dimension of each metric.
     init(name: String, time: TimeSource, sinks: [any EventSink] = []) {
         metrics = CacheMetrics(cache: name)
         self.time = time
@@ -62,8 +59,7 @@ package final class EventHub: Sendable {
 
     // MARK: Sinks
 
-    /// Adds a sink.
-    /// - Returns: the number by which it can be removed; `nil`, and the sink is told the end, if no event follows.
+    /// - Returns: the number by which the sink is removed; `nil`, and the sink is told the end, if no event follows.
     @discardableResult
     func add(_ sink: any EventSink) -> Int? {
         let topics = sink.topics
@@ -89,7 +85,6 @@ package final class EventHub: Sendable {
         withExtendedLifetime(removed) {}
     }
 
-    /// Tells all sinks that no event follows.
     func end() {
         let ended = listeners.withLock { listeners -> [Listener] in
             listeners.isOver = true
@@ -101,7 +96,7 @@ package final class EventHub: Sendable {
         for listener in ended { listener.sink.end() }
     }
 
-    /// Runs under the lock, so that the number that is stored last is that of the sinks there are.
+    /// Runs under the lock, so that the number that is stored last is that of the present sinks.
     private func updateWanted(_ listeners: Listeners) {
         let topics = listeners.all.reduce(into: CacheEvent.Topics()) { $0.formUnion($1.topics) }
         wanted.store(topics.rawValue, ordering: .releasing)
@@ -115,7 +110,6 @@ package final class EventHub: Sendable {
         wanted.load(ordering: .relaxed) & topics.rawValue != 0
     }
 
-    /// Tells an event, if a sink wants one of its topics.
     @inline(__always)
     func tell(
         _ topics: CacheEvent.Topics, _ key: @autoclosure () -> CacheKey, _ id: @autoclosure () -> CacheEvent.ID?,
@@ -134,12 +128,10 @@ package final class EventHub: Sendable {
     }
 }
 
-/// The work below the engine and beside it: decodes, steps, writes, removals, conditions.
+/// Work below the engine and beside it: decodes, steps, writes, removals, conditions.
 extension EventHub {
     /// Decodes bytes, and tells the begin and the end.
-    /// - Parameters:
-    ///   - key: the key of the bytes.
-    ///   - call: the call that has brought them; `nil` if none has.
+    /// - Parameter call: the call that has brought the bytes; `nil` if none has.
     package func decode<Object>(
         _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
     ) throws(DipperError) -> Object {
@@ -159,7 +151,6 @@ extension EventHub {
     /// Tells the begin of a processing step.
     /// - Parameters:
     ///   - key: the key of the bytes that the object is made from.
-    ///   - name: the identifier of the step.
     ///   - call: the call that has brought the bytes; `nil` if none has.
     /// - Returns: a closure that tells the end; `nil` if no sink wants it.
     package func beginStep(
@@ -174,9 +165,7 @@ extension EventHub {
     }
 
     /// Tells the begin of a write.
-    /// - Parameters:
-    ///   - work: the job that the entry comes from; `nil` if the program has added it.
-    ///   - whenDone: the closure that waits for the end.
+    /// - Parameter work: the fetch that the entry comes from; `nil` if the program has added it.
     /// - Returns: the closure to call at the end, which tells the end as well.
     func beginWrite(
         _ key: CacheKey, _ bytes: Int, of work: CacheEvent.ID?, _ whenDone: (@Sendable (Bool) -> Void)?
@@ -204,7 +193,7 @@ extension EventHub {
 
     // MARK: Calls
 
-    /// Tells a call that no call for bytes stands for, from begin to end.
+    /// Tells the begin and the end of a call that no call for bytes stands for.
     func call(_ key: CacheKey, _ queue: FetchQueue, _ result: Result<ResponseSource, DipperError>) {
         let id = wants(.calls) ? CacheEvent.ID.next() : nil
         tell(.calls, key, id, .callBegan(queue))
@@ -242,18 +231,15 @@ struct EventIdentity: ~Copyable, Sendable {
     }
 }
 
-/// A piece of work of one kind that a job does now and then, such as an attempt. Each begin has one end.
+/// Work of one kind that a fetch does now and then, such as an attempt. Each begin has one end.
 struct EventSpan: ~Copyable, Sendable {
-    /// The number of the work under way; zero if there is none.
     private let number = Atomic<UInt64>(0)
 
-    /// The identifier of the work under way.
     var id: CacheEvent.ID? {
         let present = number.load(ordering: .relaxed)
         return present == 0 ? nil : CacheEvent.ID(present)
     }
 
-    /// Begins.
     /// - Returns: the new identifier; `nil` if the work is under way already.
     func begin() -> CacheEvent.ID? {
         let new = CacheEvent.ID.next()
@@ -261,7 +247,6 @@ struct EventSpan: ~Copyable, Sendable {
         return isNew ? new : nil
     }
 
-    /// Ends.
     /// - Returns: the identifier; `nil` if the begin was not told, or if the end has been told already.
     func end() -> CacheEvent.ID? {
         guard number.load(ordering: .relaxed) != 0 else { return nil }

@@ -1,6 +1,6 @@
 import Logging
 
-/// The sink that writes events to a log. Each message has its topic as `category` in the metadata.
+/// Each message in the log has its topic as `category` in the metadata.
 struct EventLog: EventSink {
     let topics: CacheEvent.Topics
     private let requests: Logger
@@ -20,7 +20,6 @@ struct EventLog: EventSink {
         self.redaction = redaction
     }
 
-    /// The topics that a log of this level shows.
     private static func topics(_ level: Logger.Level) -> CacheEvent.Topics {
         var topics: CacheEvent.Topics = []
         if level <= .info { topics.formUnion([.failures, .conditions]) }

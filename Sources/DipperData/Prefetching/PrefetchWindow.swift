@@ -18,10 +18,8 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
         let run: @Sendable (@escaping @Sendable () -> Void) -> Void
         /// Returns whether the cache can answer a request as it is wanted without the network.
         let isCached: @Sendable (Request) -> Bool
-        /// Makes a call, and tells its events to the closure that it is given. A priority takes the place of the
-        /// request's own.
+        /// Makes a call and tells its events to a closure. A priority replaces the request's own.
         let call: @Sendable (Request, Priority?, @escaping @Sendable (News) -> Void) -> any FetchTask
-        /// The queue on which closures run.
         let callbackQueue: CallbackQueue
 
         /// - Parameter call: makes a call in `slowQueue` whose closures are called in place.
@@ -71,8 +69,7 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
 
         var hasNews: Bool { !hasToldEnd && (progress != told || hasEnded) }
 
-        /// Ends a call.
-        /// - Parameter note: counts it.
+        /// - Parameter note: counts the call.
         mutating func leave(_ number: Int, _ note: (inout State, Request) -> Void) -> Call? {
             guard let call = calls.removeValue(forKey: number) else { return nil }
             if call.isParked { parked -= 1 }
@@ -88,7 +85,7 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
 
     /// The number of requests that are looked at before other users of the disk have their turn.
     private static var batch: Int { 32 }
-    /// The number of parked calls from which on no more are made, because each of them holds memory.
+    /// From this number of parked calls on no more are made, because each of them holds memory.
     private static var maxParked: Int { 256 }
 
     private let cache: Cache
@@ -286,7 +283,7 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
     /// Whether hooks run on a queue. Such a queue may be held up, so code that awaits the end does not wait for it.
     private var isQueued: Bool { !cache.callbackQueue.isInPlace }
 
-    /// Has the hooks called if there is news. If they are being called already, they hear of this news as well.
+    /// If the hooks are being called already, they hear of this news as well.
     private func tell() {
         let (isFirst, waiters, result) = state.withLock { state in
             let waiters = isQueued && state.hasEnded ? exchange(&state.waiters, with: []) : []
@@ -297,7 +294,7 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
         for waiter in waiters { waiter.resume(returning: result) }
     }
 
-    /// Tells one piece of news after the other: each in a turn of its own, so that other work of the queue has its turn.
+    /// One piece of news in each turn of the queue, so that other work has its turn.
     private func tellNews() {
         guard isQueued else {
             while tellNext() {}
@@ -306,7 +303,6 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
         cache.callbackQueue.perform { if self.tellNext() { self.tellNews() } }
     }
 
-    /// Tells the latest progress, or the end if there is no other news.
     /// - Returns: whether there is more to tell.
     private func tellNext() -> Bool {
         let call = state.withLock { state -> () -> Void in

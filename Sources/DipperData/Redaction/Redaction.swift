@@ -79,8 +79,7 @@ public struct Redaction: Sendable, Hashable {
     ]
 }
 
-/// A value whose fields may hold secrets. `print`, `dump` and a debugger print nothing of it but its description, which
-/// leaves the secrets out.
+/// A value whose fields may hold secrets: `print`, `dump` and a debugger show its description alone.
 package protocol RedactedStringConvertible: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension RedactedStringConvertible {

@@ -6,7 +6,6 @@
 /// to the previous delimiter; its value ends with its part of the path or query. Percent-encoded parts are decoded, and
 /// left out as a whole if they contain a secret.
 struct RedactionScanner {
-    /// Returns whether a line with this byte must be scanned.
     static func isSuspicious(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "@"), UInt8(ascii: "="), UInt8(ascii: "%"), UInt8(ascii: ":"): true
@@ -29,7 +28,6 @@ struct RedactionScanner {
     private let depth: Int
     private var output: [UInt8] = []
     private var position = 0
-    /// The start of the part that is being read.
     private var partStart = 0
     /// Whether the line begins like a URL: then values end at delimiters, and colons do not end names.
     private let isURL: Bool
@@ -80,7 +78,6 @@ struct RedactionScanner {
 
     // MARK: Parts
 
-    /// Appends the part that ends here to the output.
     private mutating func endPart() {
         output += isSecretWhenDecoded(line[partStart..<position]) ? Self.mark[...] : line[partStart..<position]
         partStart = position
@@ -100,7 +97,6 @@ struct RedactionScanner {
         partStart = position
     }
 
-    /// Reads the end of a name, and leaves out the value if the name is secret.
     private mutating func separator() {
         let name = name(before: position)
         endPart()
@@ -137,7 +133,6 @@ struct RedactionScanner {
 
     // MARK: User information
 
-    /// Leaves out the user information of the authority that begins here.
     /// - Parameter hasSlashes: whether slashes stand before the authority, as in URLs of the web.
     private mutating func authority(hasSlashes: Bool) {
         let end = line[position...].firstIndex(where: Self.endsAuthority) ?? line.count

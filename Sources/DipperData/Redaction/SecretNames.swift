@@ -3,7 +3,6 @@
 struct SecretNames: Sendable, Hashable {
     /// The words of each name, in lower case and joined, so that `PassWord` is found as `password`.
     private let joined: Set<String>
-    /// The most words that are joined for a comparison.
     private let reach: Int
 
     init(standard: [String], further: some Sequence<String>) {
@@ -63,7 +62,6 @@ struct SecretNames: Sendable, Hashable {
 
 /// A lenient decoder of percent-encoded bytes (RFC 3986, section 2.1): bytes that are no escape stay as they are.
 enum PercentCoding {
-    /// Returns the bytes with one level of encoding undone; `nil` if there is none.
     static func decoded(_ bytes: [UInt8]) -> [UInt8]? {
         guard bytes.contains(UInt8(ascii: "%")) else { return nil }
         var result: [UInt8] = []

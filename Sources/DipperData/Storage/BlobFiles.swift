@@ -14,7 +14,7 @@ struct BlobName {
         text = "\(Folder.name(of: UInt64(bitPattern: Int64(id))))-\(store)-\(String(number, radix: 16))-\(name)"
     }
 
-    /// Creates the name from its text; returns `nil` if the cache cannot have made it.
+    /// `nil` if the cache cannot have made the name.
     init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, Folder.isRandomName(parts[0]), Folder.isRandomName(parts[1]),
@@ -24,7 +24,6 @@ struct BlobName {
         (self.text, self.id, store) = (text, Int(Int64(bitPattern: id)), parts[1])
     }
 
-    /// The folder of the file.
     var shard: String { Self.shard(text) }
 
     static func shard(_ text: String) -> String { String(text.prefix(2)) }
@@ -36,14 +35,12 @@ final class BlobFiles: Sendable {
     private let root: Folder
     private let blobs: Folder
     private let faults: (any DiskFaults)?
-    /// The lock of this store; `nil` if nothing can be written.
     let lock: StoreLock?
     private let written = Atomic<UInt64>(0)
-    /// Whether the root folder has been flushed to the device. Once is enough, because `blobs` is created when the
-    /// store is opened.
+    /// Once is enough, because `blobs` is created when the store is opened.
     private let isRootFlushed = Atomic(false)
 
-    /// Opens the folders and creates those that are missing.
+    /// Creates missing folders.
     /// - Throws: `FileError` if the folder cannot be written; then nothing is open.
     init(root: Folder, faults: (any DiskFaults)? = nil) throws(FileError) {
         try faults?.check(.write, root.path)
@@ -53,7 +50,7 @@ final class BlobFiles: Sendable {
         lock = try StoreLock(in: root.makeFolder("stores"))
     }
 
-    /// Opens an existing store that cannot be written. Every write fails.
+    /// Opens a store that cannot be written. Every write fails.
     init(readingOnly root: Folder, faults: (any DiskFaults)? = nil) throws(FileError) {
         self.root = root
         self.faults = faults
@@ -64,13 +61,11 @@ final class BlobFiles: Sendable {
 
     var isReadOnly: Bool { lock == nil }
 
-    /// Whether files can still be found where they are written.
     var isThere: Bool { blobs.status.st_nlink > 0 && lock?.isThere != false }
 
     // MARK: Single files
 
-    /// Returns the bytes of a file; `nil` if there is no such file. The memory is from `malloc`, and the caller takes
-    /// it over.
+    /// `nil` if there is no such file. The memory is from `malloc`, and the caller takes it over.
     /// - Parameter size: the size that the file has, in bytes. No more is read of a longer one.
     func read(_ name: String, size: Int) throws(FileError) -> FileBytes? {
         try faults?.check(.read, name)
@@ -78,14 +73,13 @@ final class BlobFiles: Sendable {
         return try FileWriting.read(path, in: blobs, atMost: size + 1)
     }
 
-    /// Returns the size of a file in bytes; `nil` if there is none.
     func size(of name: String) throws(FileError) -> Int? {
         guard let path = Self.path(name), let (file, size) = try blobs.openFile(path) else { return nil }
         close(file)
         return size
     }
 
-    /// Writes a body to a new file. A durable one is on the device, with its name, when this returns.
+    /// A durable file is on the device, with its name, when this returns.
     /// - Parameters:
     ///   - id: the number of the row that will name the file.
     ///   - name: the name that ``FileNaming`` gives the entry.
@@ -111,7 +105,6 @@ final class BlobFiles: Sendable {
         return blob.text
     }
 
-    /// Flushes a file and its folders to the device.
     func flush(_ name: String) throws(FileError) {
         try faults?.check(.flush, name)
         guard let shard = try folder(of: name), let (file, _) = try shard.openFile(name) else {
@@ -130,7 +123,7 @@ final class BlobFiles: Sendable {
         isRootFlushed.store(true, ordering: .relaxed)
     }
 
-    /// Removes files. Returns `false` if one of them is still there.
+    /// Returns `false` if one of the files is still there.
     @discardableResult
     func remove(_ names: [String]) -> Bool {
         var areGone = true
@@ -146,21 +139,18 @@ final class BlobFiles: Sendable {
 
     // MARK: Listing
 
-    /// Returns the names of the existing two-character folders.
     func shards() throws(FileError) -> [String] {
         try blobs.listing().filter { $0.utf8.count == 2 && Folder.isHexadecimal($0) }
     }
 
-    /// Returns the names in one of these folders.
     func names(inShard shard: String) throws(FileError) -> [String] {
         guard blobs.entry(shard).map({ $0.st_mode & S_IFMT == S_IFDIR }) == true else { return [] }
         return try blobs.folder(shard)?.listing() ?? []
     }
 
-    /// Returns the path of a file.
     func location(_ name: String) -> String { "\(blobs.path)/\(BlobName.shard(name))/\(name)" }
 
-    /// Returns the path of a file in `blobs`; `nil` for a name from a damaged index that might lead elsewhere.
+    /// `nil` for a name from a damaged index that might lead elsewhere.
     private static func path(_ name: String) -> String? {
         name.utf8.contains(UInt8(ascii: "/")) || name.hasPrefix(".") || name.utf8.count > 255
             ? nil : "\(BlobName.shard(name))/\(name)"

@@ -3,14 +3,13 @@ import Foundation
 /// The marker file that identifies a folder of Dipper's: `dipper-cache`, one line with its name and the number of the
 /// folder's format.
 ///
-/// The marker is the first file that the cache creates in a folder, and the cache creates it only in an empty folder.
-/// The cache refuses a folder without a marker, with a marker of another format, or of another user, and changes
-/// nothing there.
+/// The marker is the first file that the cache creates in a folder, and the cache creates it only in an empty folder. A
+/// folder without a marker, with a marker of another format, or of another user is refused and not changed.
 enum CacheFolder {
     static let format = 4
     static let markerName = "dipper-cache"
 
-    /// Opens the folder. Creates the folder if it is missing, and marks it if it is empty.
+    /// Creates the folder if it is missing, and marks it if it is empty.
     /// - Throws: `FolderRefusal` or `FileError`.
     static func open(_ path: String) throws -> Folder {
         try make(path)
@@ -26,7 +25,7 @@ enum CacheFolder {
             }
             do throws(FileError) {
                 try folder.makeFile(markerName, markerText)
-                // Killed processes left these files, or processes that are about to find the folder marked.
+                // Left by killed processes, or by processes that are about to find the folder marked.
                 for name in names { folder.remove(name) }
             } catch {
                 if error.code != ENOENT { throw error }
@@ -37,9 +36,8 @@ enum CacheFolder {
 
     private static let markerText = [UInt8]("\(markerName) \(format)\n".utf8)
 
-    /// Returns whether the file can be a marker that another process is writing now, or was writing when it was killed
-    /// or when the power failed: its bytes are the beginning of the marker's, or zeros. Also `true` for a file that has
-    /// just disappeared.
+    /// Returns whether another process writes the marker now, or was killed or lost power while it did: the bytes are
+    /// the beginning of the marker's, or zeros. Also `true` for a file that has just disappeared.
     static func isUnfinishedMarker(_ name: String, in folder: Folder) -> Bool {
         guard Folder.isTemporary(name) else { return false }
         if folder.entry(name) == nil { return true }
@@ -51,7 +49,6 @@ enum CacheFolder {
         return markerText.starts(with: bytes[..<size]) || bytes.allSatisfy { $0 == 0 }
     }
 
-    /// Returns whether the folder has the marker of this format.
     /// - Throws: `FolderRefusal` if the marker is not Dipper's or names another format, or `FileError`.
     private static func isMarked(_ folder: Folder) throws -> Bool {
         // mutant FolderSafety: `return false }` => `return true }`
@@ -69,7 +66,7 @@ enum CacheFolder {
         return true
     }
 
-    /// Creates the folder and its missing parents so that they survive a power cut.
+    /// The folder and its missing parents survive a power cut.
     private static func make(_ path: String) throws(FileError) {
         if mkdir(path, 0o700) != 0 {
             if errno == EEXIST { return }
@@ -84,7 +81,6 @@ enum CacheFolder {
     }
 }
 
-/// The error thrown if the cache refuses a folder, with the reason.
 struct FolderRefusal: Error, Hashable, CustomStringConvertible {
     enum Reason: Hashable {
         case notEmpty

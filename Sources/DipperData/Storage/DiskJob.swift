@@ -1,23 +1,18 @@
 import Foundation
 import Synchronization
 
-/// Long work on the disk that the writer thread does in small steps, with other changes in between. A value.
 protocol DiskJob: Sendable {
-    /// Does one small step. Returns `false` once nothing is left to do.
     mutating func step(_ tier: DiskTier) throws -> Bool
 }
 
-/// The jobs that have not ended. A value; its owner locks it.
 struct DiskJobs {
-    /// The kind of a job, which decides who waits for its end: ``DiskTier/synchronize()`` waits for `asked` jobs,
-    /// ``DiskTier/indexOpened()`` for `opening` jobs, and ``DiskTier/reconcile()`` for all jobs.
+    /// ``DiskTier/synchronize()`` waits for `asked` jobs, ``DiskTier/indexOpened()`` for `opening` jobs, and
+    /// ``DiskTier/reconcile()`` for all jobs.
     enum Kind { case asked, background, opening }
 
     private var open: [(number: UInt64, kind: Kind)] = []
     private var next: UInt64 = 0
-    /// Whether a job that makes room under the limit is running.
     var isKeepingLimit = false
-    /// Whether a job that removes what was cleared is running.
     var isClearing = false
 
     mutating func begin(_ kind: Kind) -> UInt64 {
@@ -28,7 +23,6 @@ struct DiskJobs {
 
     mutating func end(_ number: UInt64) { open.removeAll { $0.number == number } }
 
-    /// The number of the latest job.
     var latest: UInt64 { next }
 
     func isOpen(upTo number: UInt64, _ kind: Kind?) -> Bool {
@@ -37,11 +31,11 @@ struct DiskJobs {
 }
 
 extension DiskTier {
-    /// The largest number of attempts, of two seconds each, to wait for another process that holds the index.
+    /// Attempts of two seconds each to wait for another process that holds the index.
     private static let mostAttempts = 30
 
-    /// Runs a job to its end, then calls `whenDone` with it, even if the job failed or did not run. The call comes from
-    /// the writer thread, or from the present thread if the writer thread is ending.
+    /// Runs a job to its end, then calls `whenDone` with it, even if the job failed or did not run: on the writer
+    /// thread, or on the present thread if the writer thread is ending.
     func start<Work: DiskJob>(
         _ job: Work, _ kind: DiskJobs.Kind = .asked, whenDone: @escaping @Sendable (Work) -> Void = { _ in }
     ) {
@@ -63,8 +57,7 @@ extension DiskTier {
         jobs.withLock { $0.end(number) }
     }
 
-    /// Does the next step of a job. Returns the job and the number of attempts that its following step has made so far;
-    /// `nil` instead of the number if the job has ended.
+    /// Returns the job and the attempts that its next step has made so far; no number if the job has ended.
     private func step<Work: DiskJob>(_ job: Work, attempts: Int) -> (Work, Int?) {
         var job = job
         if opened.isIndexHeld, attempts < Self.mostAttempts {
@@ -88,14 +81,12 @@ extension DiskTier {
     /// Returns when all changes asked for so far have been carried out.
     func synchronize() async { await jobsEnd(.asked) }
 
-    /// Returns when all changes requested so far have been carried out, and files and index have been compared if that
-    /// is due, as after a power cut.
+    /// Also compares files and index if that is due, as after a power cut.
     func reconcile() async { await jobsEnd(nil) }
 
     func jobsEnd(_ kind: DiskJobs.Kind?) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            // Work that was asked for earlier, ahead of this closure, may have staged changes. They may begin jobs. What
-            // others ask for meanwhile is not waited for.
+            // Work that was asked for earlier, ahead of this closure, may have staged changes, which may begin jobs.
             let isRunning = writer.run {
                 let change = self.staged.withLock { $0.area.latest }
                 self.wait(while: { self.staged.withLock { $0.area.isWaiting(upTo: change) } }) {
@@ -107,7 +98,6 @@ extension DiskTier {
         }
     }
 
-    /// Lets other work of the writer thread have its turn as long as a condition holds, and then goes on.
     private func wait(while condition: @escaping @Sendable () -> Bool, then goOn: @escaping @Sendable () -> Void) {
         guard condition(), writer.run({ self.wait(while: condition, then: goOn) }) else { return goOn() }
     }

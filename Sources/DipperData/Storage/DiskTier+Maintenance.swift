@@ -27,11 +27,10 @@ public struct StoreReport: Sendable, Hashable {
 
 /// Listing and verification. All methods are safe on any thread; the writer thread makes the changes.
 extension DiskTier {
-    /// The number and the size of the entries on disk, without staged ones.
     var totals: EntryIndex.Totals { (try? presentIndex?.totals()) ?? .init() }
 
-    /// The index; `nil` if it is not open, if the folder has been removed, or if another process has set the index
-    /// aside. In the latter two cases the writer thread opens the store again.
+    /// `nil` if the index is not open, if the folder has been removed, or if another process has set the index aside.
+    /// In the latter two cases the writer thread opens the store again.
     private var presentIndex: EntryIndex? {
         let opened = opened
         guard let index = opened.index else { return nil }
@@ -41,9 +40,9 @@ extension DiskTier {
     }
 
     /// Calls `body` with each entry, in no particular order.
-    /// - Returns: `false` if entries may be missing because another process holds the index, because the index could
-    ///   not be read, because it was damaged and made anew, or because it or the folder has been replaced or removed
-    ///   meanwhile. `true`, without any entry, if there is no index for another reason.
+    /// - Returns: `false` if entries may be missing: another process holds the index, the index could not be read, was
+    ///   damaged and made anew, or it or the folder has been replaced or removed meanwhile. `true`, without any entry,
+    ///   if there is no index for another reason.
     @discardableResult
     func forEachEntry(_ body: (CachedEntry) -> Void) -> Bool {
         let opened = opened
@@ -68,8 +67,7 @@ extension DiskTier {
         return present([row]).first.map(CachedEntry.init)
     }
 
-    /// Returns the file of an entry's body. Returns `nil` if there is no entry, if the entry is too small to have a file,
-    /// or if its body is compressed or encoded by a codec.
+    /// `nil` if there is no entry, or if its body is in the index, compressed or encoded by a codec.
     func file(for key: CacheKey) -> URL? {
         let opened = opened
         guard info(of: key) != nil, let content = try? opened.index?.content(EntryIndex.id(of: key)),
@@ -79,7 +77,6 @@ extension DiskTier {
         return URL(fileURLWithPath: files.location(blob))
     }
 
-    /// Verifies every entry, removes damaged ones and corrects the index.
     func verify() async -> StoreReport {
         await synchronize()
         // SQLite checks the whole index in one call. The writer thread carries out changes meanwhile.
@@ -112,7 +109,6 @@ extension CachedEntry {
     }
 }
 
-/// The job that verifies the store: it runs a sweep, then reads every entry and removes damaged ones.
 private struct Verification: DiskJob {
     private(set) var report: StoreReport
     private let isCounted: Bool
@@ -120,7 +116,7 @@ private struct Verification: DiskJob {
     private var last: Int?
 
     /// - Parameters:
-    ///   - problems: the problems that SQLite finds in the index.
+    ///   - problems: those that SQLite finds in the index.
     ///   - isCounted: whether the totals of the index match its rows.
     init(problems: [String], isCounted: Bool) {
         report = StoreReport()

@@ -1,6 +1,5 @@
 import Foundation
 
-/// Opening of the store, and reopening when the folder or the index was lost.
 extension DiskTier {
     /// Opens the folder and the index anew.
     /// - Parameter isWaiting: whether to wait up to two seconds if another process holds the index. Otherwise, as on
@@ -89,7 +88,7 @@ extension DiskTier {
         }
     }
 
-    /// Handles an error of the index. The writer thread replaces a damaged index by a new one.
+    /// The writer thread replaces a damaged index by a new one.
     func indexFailed(_ error: any Error) {
         let failure = IndexFailure(error)
         guard [.damage, .suspicion].contains(failure), let failed = (error as? IndexError)?.index else {
@@ -120,7 +119,7 @@ extension DiskTier {
         }
     }
 
-    /// Reopens the store if its folder has been removed, or if another process has set the index aside.
+    /// The store is lost if its folder has been removed, or if another process has set the index aside.
     func reopenIfLost() {
         let opened = opened
         if opened.isPresent, opened.files?.isReadOnly == false { return }
@@ -130,14 +129,14 @@ extension DiskTier {
         reopen()
     }
 
-    /// Compares rows and files in the background if they may differ: after the machine was rebooted, after a store ended
-    /// without closing, if the index is new, and if an earlier comparison was not finished.
+    /// Rows and files may differ after the machine was rebooted, after a store ended without closing, if the index is
+    /// new, and if an earlier comparison was not finished.
     private func sweepIfDue() {
         let opened = opened
         guard let index = opened.index, let lock = opened.files?.lock else { return }
         do {
             if !opened.abandoned.isEmpty || index.isNew { try index.requestSweep() }
-            // From now on the index remembers.
+            // From now on the index remembers that a comparison is due.
             lock.remove(opened.abandoned)
             if let sweep = try index.dueSweep(boot: options.boot) { start(Sweep(index, sweep), .background) }
         } catch {
@@ -146,8 +145,7 @@ extension DiskTier {
     }
 }
 
-/// The job that opens an index once another process releases it. The opening is done before each step of any job; see
-/// ``DiskTier/start(_:_:whenDone:)``.
+/// Waits for another process to release the index: any job opens the index before each step.
 private struct IndexOpening: DiskJob {
     mutating func step(_ tier: DiskTier) -> Bool { false }
 }

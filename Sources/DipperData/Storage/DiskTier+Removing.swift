@@ -1,8 +1,7 @@
 import Foundation
 
-/// Removals and evictions, which the writer thread carries out.
 extension DiskTier {
-    /// Removes a row that was found damaged, unless another one has replaced it since.
+    /// Removes a damaged row, unless another one has replaced it since.
     /// - Returns: whether there was such a row.
     @discardableResult
     func removeDamaged(_ id: Int, _ table: EntryIndex.Table = .entry, _ content: EntryIndex.Content) -> Bool {
@@ -26,7 +25,6 @@ extension DiskTier {
         return true
     }
 
-    /// Removes some of the selected entries, with their files.
     /// - Returns: what was removed, and what is left to remove.
     func removeSome(of selection: EntryIndex.Selection, _ index: EntryIndex) throws -> EntryIndex.Removed {
         let removed = try index.removeSome(of: selection)
@@ -34,9 +32,8 @@ extension DiskTier {
         return removed
     }
 
-    /// Removes expired entries, then others in the order of eviction, if the entries exceed the size limit. Removes
-    /// the excess at once, for up to ten milliseconds, then continues in the background, a few entries at a time,
-    /// until a tenth of the limit is free.
+    /// Removes expired entries, then others in the order of eviction: the excess at once, for up to ten milliseconds,
+    /// then in the background, a few entries at a time, until a tenth of the limit is free.
     func keepLimit() {
         let opened = opened
         guard let limit = sizeLimit, let index = opened.index, opened.files?.isReadOnly == false,
@@ -64,7 +61,6 @@ extension DiskTier {
         }
     }
 
-    /// Removes the rest of what was cleared, if it was cut short and nobody is at it.
     func carryOnClearing() {
         let opened = opened
         guard opened.files?.isReadOnly == false, (try? opened.index?.hasCleared()) == true,
@@ -73,12 +69,11 @@ extension DiskTier {
         start(Clearing(), .background)
     }
 
-    /// Removes entries in the order of eviction, in the background, until at most `size` bytes are left.
+    /// In the order of eviction, in the background, until at most `size` bytes are left.
     func trim(toSize size: Int) {
         start(Eviction(.oldest(untilSize: max(0, size)), .overLimit)) { $0.tell(self) }
     }
 
-    /// Removes expired entries and partial bodies, in the background.
     func removeExpiredLater() {
         let time = now().timeIntervalSince1970
         start(Eviction(.expired(at: time), .expired)) { job in
@@ -99,16 +94,15 @@ extension DiskTier {
     }
 }
 
-/// The job that makes room: it removes expired entries, then others in the order of eviction.
 private struct Eviction: DiskJob {
     private let selection: EntryIndex.Selection
     private let reason: CacheEvent.Cleaning.Reason
-    /// The size to which the job first reduces the store with larger steps, in bytes; `nil` once that is done.
+    /// In bytes, reached with larger steps; `nil` once that is done.
     private var atOnce: Int?
-    /// The time as of which the job first removes expired entries; `nil` if that is done or not wanted.
+    /// The time as of which expired entries are removed first; `nil` if that is done or not wanted.
     private var expiry: TimeInterval?
     private let isFirstExpired: Bool
-    /// The time after which a step ends that removes more than once.
+    /// After this time a step ends that removes more than once.
     static let longestStep = Duration.milliseconds(10)
     private var isBegun = false
     private var cleaned = EntryIndex.Totals()
@@ -156,14 +150,12 @@ private struct Eviction: DiskJob {
     }
 }
 
-/// The job that removes the entries which the index selects, with the partial bodies that go with them.
+/// Removes the entries which the index selects, with the partial bodies that go with them.
 struct Removal: DiskJob {
     private var selection: EntryIndex.Selection
-    /// The reason that the program's listeners are told; `nil` if they are not told.
     private let reason: CacheEvent.Cleaning.Reason?
     private var isBegun = false
     private var cleaned = EntryIndex.Totals()
-    /// Whether everything that was selected has been removed.
     private(set) var isDone = false
 
     init(derivedOf key: CacheKey) { (selection, reason) = (.derived(of: key), nil) }
@@ -183,7 +175,7 @@ struct Removal: DiskJob {
             isBegun = true
         }
         if case .stored(let limit, let last) = selection, reason == .flushed {
-            // If the clock has been set back since, what is stored now stays.
+            // If the clock has been set back since, entries that are stored now stay.
             selection = .stored(before: min(limit, tier.history.storedBefore), after: last)
         }
         let removed = try tier.removeSome(of: selection, index)
@@ -199,17 +191,16 @@ struct Removal: DiskJob {
     func tell(_ tier: DiskTier) { if let reason { tier.tell(cleaned, reason) } }
 }
 
-/// The job that clears the store: at once for everyone, and then row by row and file by file.
+/// Clears the store: at once for everyone, and then row by row and file by file.
 struct Clearing: DiskJob {
-    /// Called once: with `true` as soon as nothing can be found any more, or with `false` if that fails.
+    /// Called once: with `true` as soon as no entry can be found any more, or with `false` if that fails.
     private let whenEmpty: @Sendable (Bool) -> Void
-    /// The entries that were removed; `nil` as long as they can be found.
+    /// `nil` as long as the entries can be found.
     private var cleaned: EntryIndex.Totals?
     private var sweep: Sweep?
 
     init(whenEmpty: @escaping @Sendable (Bool) -> Void) { self.whenEmpty = whenEmpty }
 
-    /// Creates a job that carries on with a clearing that was cut short.
     init() { (whenEmpty, cleaned) = ({ _ in }, .init()) }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
@@ -225,7 +216,7 @@ struct Clearing: DiskJob {
         } else if sweep == nil {
             let end = ContinuousClock.now + Eviction.longestStep
             repeat {
-                // Nothing is left over after a clearing, not even what an interrupted write left.
+                // A clearing leaves nothing, not even the files of an interrupted write.
                 if try tier.removeSome(of: .cleared, index).rest == nil { sweep = Sweep(index, isForFiles: true) }
             } while sweep == nil && .now < end
         } else if try sweep?.step(tier) == false {

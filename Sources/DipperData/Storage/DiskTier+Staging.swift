@@ -1,13 +1,12 @@
 import Foundation
 
-/// Staging of changes: callers stage a change, reads see it at once, and the writer thread carries it out.
+/// Callers stage a change, reads see it at once, and the writer thread carries it out.
 extension DiskTier {
     struct Staged {
         var area = StagingArea()
         var isWriting = false
         var backlog = StorageBacklog.none
         var notices: UInt64 = 0
-        /// Whether the store has been shut down and takes no more changes.
         var isClosed = false
 
         /// Returns the new backlog if it has changed. A backlog ends only when half of the limit is free again.
@@ -32,9 +31,9 @@ extension DiskTier {
     /// - Parameters:
     ///   - claim: the right of work that began earlier to keep its result.
     ///   - isLatest: whether the record must not replace one that was written after the claim was made.
-    ///   - job: the job that has fetched the record, for the events of the cache.
-    ///   - whenDone: called once, with `true` when the record is on disk, or with `false` if it will not be. If another
-    ///     record for the key is staged before this one has been carried out, the outcome of that one counts for both.
+    ///   - job: the fetch, for the events of the cache.
+    ///   - whenDone: called once, with whether the record is on disk. If another record for the key is staged before
+    ///     this one has been carried out, the outcome of that one counts for both.
     func write(
         _ record: EntryRecord, _ durability: Durability = .relaxed, claim: Claim? = nil, isLatest: Bool = false,
         by job: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
@@ -49,10 +48,9 @@ extension DiskTier {
     func remove(_ key: CacheKey) { stage(.remove, for: .init(key: key)) }
 
     /// Waits for the staged write of an entry that the caller already has. If the entry must be durable and no write is
-    /// staged, flushes the entry on disk to the device, or writes `record` if that fails or the entry is not on disk.
+    /// staged, flushes the entry on disk to the device, or writes `record` if that is not possible.
     /// - Parameters:
-    ///   - record: the entry that memory has under the key, looked up after the claim was made; `nil` if memory has
-    ///     none, and the disk alone may have one.
+    ///   - record: the entry in memory, looked up after the claim was made; `nil` if the disk alone may have one.
     ///   - whenDone: called once, with `false` if a durable entry is not on the device. For an entry that need not be
     ///     durable, called with the outcome of the staged write, or at once with `true` if none is staged.
     func settle(
@@ -86,12 +84,11 @@ extension DiskTier {
 
     private enum Staging {
         case done(replaced: StagingArea.Item?, BacklogNotice?)
-        /// There is no room for the change; the removal of the earlier version is staged instead.
+        /// The removal of the earlier version is staged instead.
         case noRoom(replaced: StagingArea.Item?, BacklogNotice?)
         case refused
     }
 
-    /// Stages a change in place of the one that waits for its slot.
     /// - Parameter isAllowed: whether the change may still be made. Called under the lock.
     func stage(
         _ change: StagingArea.Change, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
@@ -127,13 +124,11 @@ extension DiskTier {
         }
     }
 
-    /// Removes everything: at once for readers, on disk in the background.
     func clear() {
         remove(.all)
     }
 
-    /// Removes the entries derived from an entry: at once for readers, on disk in the background. See
-    /// ``CacheKey/isDerived(of:)``.
+    /// At once for readers, on disk in the background. See ``CacheKey/isDerived(of:)``.
     func removeDerived(of key: CacheKey) {
         remove(.derived(of: key))
     }
@@ -176,7 +171,7 @@ extension DiskTier {
 
     // MARK: Writer thread
 
-    /// Carries out what is staged, a batch at a time. Between two batches other work of the writer thread has its turn.
+    /// Between two batches other work of the writer thread has its turn.
     private func writeStaged() {
         while writeBatch() {
             // mutant WaitingWrite: `if writer.run({ self.writeStaged() })` => `if isClosed`
@@ -184,7 +179,6 @@ extension DiskTier {
         }
     }
 
-    /// Carries out the next changes. Returns `false` if there are none.
     private func writeBatch() -> Bool {
         let (batch, hidden) = staged.withLock { staged in
             let batch = staged.area.nextBatch(count: 128, bytes: 4 << 20)
@@ -202,19 +196,18 @@ extension DiskTier {
     }
 }
 
-/// The degree to which writing to disk is behind fetching.
+/// How far writing to disk is behind fetching.
 enum StorageBacklog: Int, Sendable, Comparable {
-    /// The disk keeps up.
     case none
-    /// The disk is behind: no job of `slowQueue` starts until it has caught up.
+    /// No fetch of `slowQueue` starts until the disk has caught up.
     case high
-    /// The disk can take no more: no job starts, because fetched bytes must be kept somewhere.
+    /// No fetch starts, because its bytes must be kept somewhere.
     case full
 
     static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// A change of the backlog. Notices may overtake one another: the one with the highest number holds.
+/// Notices may overtake one another: the one with the highest number holds.
 struct BacklogNotice: Sendable {
     var backlog: StorageBacklog
     var number: UInt64

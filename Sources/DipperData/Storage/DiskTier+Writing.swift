@@ -1,10 +1,9 @@
 import Foundation
 import Synchronization
 
-/// Writes, on the writer thread. Only ``backlogLimit`` is used on other threads.
+/// The writer thread alone uses this extension, except ``backlogLimit``.
 extension DiskTier {
-    /// Carries out a batch of changes: writes the files of large bodies, changes all rows in one transaction, and then
-    /// removes the files that no row names any more.
+    /// Writes files of large bodies, changes all rows in one transaction, then removes files that no row names.
     /// - Parameter hidden: the slots whose versions on disk could not be removed before.
     func carryOut(_ batch: [StagingArea.Item], hidden: Set<StagingArea.Slot>) -> StagingArea.Outcome {
         reopenIfLost()
@@ -30,7 +29,7 @@ extension DiskTier {
             do {
                 var (row, body) = try row(of: record, id, table, accessed: time)
                 if row.size > options.inlineLimit {
-                    // The name tells other programs a body that is whole.
+                    // The name shows other programs a whole body.
                     let name = table == .partial ? "partial" : options.naming.name(record.key)
                     let blob = try files.write(body, id, name, item.durability)
                     written.append(blob)
@@ -64,7 +63,6 @@ extension DiskTier {
         return outcome
     }
 
-    /// Returns the row of a record without a file, and the body in its stored form.
     private func row(
         of record: EntryRecord, _ id: Int, _ table: EntryIndex.Table, accessed time: TimeInterval
     ) throws -> (EntryIndex.Row, body: Data) {
@@ -78,7 +76,7 @@ extension DiskTier {
         return (row, body)
     }
 
-    /// Removes files that no row names any more. If one of them stays, the next process to open the store looks for it.
+    /// If a file stays, the next process to open the store looks for it.
     func remove(_ blobs: [String]) {
         guard let files = opened.files, !files.remove(blobs) else { return }
         do {
@@ -88,10 +86,9 @@ extension DiskTier {
         }
     }
 
-    /// Removes what earlier removals could not.
     func removeLeft() -> Bool {
         for (scope, time) in staged.withLock({ $0.area.left }) {
-            // What others have stored since stays.
+            // Entries that others have stored since then stay.
             var job =
                 switch scope {
                 case .all: Removal(storedBefore: time, .cleared)
@@ -114,13 +111,11 @@ extension DiskTier {
         }
     }
 
-    /// Returns the outcome of a batch of which nothing could be carried out. Readers must not find earlier versions any
-    /// more.
+    /// Nothing of the batch could be carried out. Readers must not find earlier versions any more.
     private func gaveUp(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
         StagingArea.Outcome(failed: Set(batch.map(\.number)), stuck: Set(batch.map(\.slot).filter(isFound)))
     }
 
-    /// Returns whether readers could find something on disk.
     private func isFound(_ slot: StagingArea.Slot) -> Bool {
         // An index that cannot be read now may be read later.
         guard let index = opened.index else { return opened.problem?.isRefusal != true }
@@ -131,7 +126,6 @@ extension DiskTier {
         }
     }
 
-    /// Flushes an entry on disk to the device.
     /// - Returns: `false` if there is no such entry, or if flushing fails.
     func flush(_ key: CacheKey) -> Bool {
         let opened = opened
@@ -150,14 +144,11 @@ extension DiskTier {
         }
     }
 
-    /// The number of attempts to wait for another process that holds the index: a single one while the tier is stalled,
-    /// so that later changes lose no more time.
+    /// Attempts to wait for another process: one while the tier is stalled, so that later changes lose no time.
     private var attempts: Int { isStalled.load(ordering: .relaxed) ? 1 : mostAttempts }
 
-    /// The largest number of attempts. A cache that is being shut down makes fewer.
     private var mostAttempts: Int { isClosed ? 5 : 30 }
 
-    /// Opens the index once another process releases it, if that happens within the attempts.
     private func waitForIndex() {
         var left = attempts
         while opened.isIndexHeld, left > 0 {
@@ -167,7 +158,7 @@ extension DiskTier {
         }
     }
 
-    /// Changes the index. Returns `false` if that fails, or if another process holds the index for too long.
+    /// Returns `false` if the change fails, or if another process holds the index for too long.
     private func attempt(_ change: (EntryIndex) throws -> Void) -> Bool {
         guard let index = opened.index else { return false }
         var left = attempts
@@ -187,7 +178,7 @@ extension DiskTier {
         }
     }
 
-    /// Sets ``isStalled``. While another process holds the index, transfers go on and entries wait in memory.
+    /// While another process holds the index, transfers go on and entries wait in memory.
     private func setStalled(_ isStalled: Bool) {
         guard self.isStalled.exchange(isStalled, ordering: .relaxed) != isStalled else { return }
         if isStalled { complain("another process holds the index: entries wait in memory", nil) }

@@ -39,7 +39,7 @@ import Synchronization
 // or version is refused, as a foreign folder is.
 // Several processes may share the folder: SQLite locks the index, and no file is shared before its row is there.
 
-/// The disk tier, whose entries survive the process.
+/// Keeps entries that survive the process.
 ///
 /// Reads run on the caller's thread. Changes are staged, where reads see them at once, and carried out by the tier's
 /// own writer thread. No method throws: an entry that cannot be read counts as absent, an entry that cannot be written
@@ -49,26 +49,22 @@ final class DiskTier: Sendable {
         var folder: String
         /// The largest total size of all entries, in bytes; `nil` for no limit.
         var sizeLimit: Int?
-        /// The size of the largest record whose body is kept in the index, in bytes. Up to 16 KB a row is read as fast as
-        /// a row and a file, and half of that is written three times as fast.
+        /// The size of the largest record whose body is kept in the index, in bytes. Up to 16 KB a row is read as fast
+        /// as a row and a file, and half of that is written three times as fast.
         var inlineLimit = 8 << 10
         /// The number of bytes that may wait to be written before prefetching pauses. At twice as many, nothing is
         /// started. At four times as many, new entries are not kept on disk, and their earlier versions are removed.
         var stagingLimit = 8 << 20
-        /// The largest total size of all partial bodies, in bytes.
         var partialLimit = 128 << 20
         var naming = FileNaming.sha256
         var compression = StorageCompression.off
         var recordCodec: (any RecordCodec)?
         var evictionOrder = EvictionOrder.leastRecentlyUsed
-        /// The identifier of the current boot of the machine. Writes from before the boot that were not flushed may be
-        /// lost.
+        /// Writes from before the current boot that were not flushed may be lost.
         var boot = Boot.current
         var faults: (any DiskFaults)?
-        /// The prefix of the threads' names.
         var name = "dipper"
 
-        /// The form in which entries are written.
         var format: RecordFormat { RecordFormat(compression: compression, codec: recordCodec) }
     }
 
@@ -83,30 +79,24 @@ final class DiskTier: Sendable {
     let staged = Mutex(Staged())
     /// Whether another process holds the index, so that nothing can be written for now. Nothing waits for room then.
     let isStalled = Atomic(false)
-    /// The jobs that have not ended, which work in steps.
     let jobs = Mutex(DiskJobs())
     /// Called when staging fills up and when there is room again.
     let onBacklog: @Sendable (BacklogNotice) -> Void
-    /// The hub that is told of writes, and of entries that were removed without being named.
     let events: EventHub?
 
-    /// The open parts of the store, replaced as a whole when the folder or the index is opened anew.
+    /// Replaced as a whole when the folder or the index is opened anew.
     struct Opened: Sendable {
         var files: BlobFiles?
         var index: EntryIndex?
-        /// The file of the open index, which tells whether the index at the path is still the same.
+        /// Tells whether the index at the path is still the open one.
         var indexFile: IndexFile?
-        /// Whether another process holds the index. The index is opened once that process releases it.
+        /// Whether another process holds the index, which is opened once that process releases it.
         var isIndexHeld = false
-        /// Whether the index replaces a damaged one.
         var isIndexNew = false
-        /// The identifiers of earlier stores in this folder that ended without closing.
         var abandoned: [String] = []
-        /// The reason why nothing can be kept on disk; `nil` if there is none.
         var problem: StoreProblem?
         var isClosed = false
 
-        /// Whether the folder and the index at the path are still the open ones.
         var isPresent: Bool {
             index != nil && files?.isThere == true && indexFile?.isCurrent ?? (files?.isReadOnly == true)
         }
@@ -140,15 +130,14 @@ final class DiskTier: Sendable {
 
     func noteExpiry(_ expires: TimeInterval) { expiries.note(expires) }
 
-    /// Takes note of when the next entry expires.
     func noteExpiries() {
         if let next = try? opened.index?.firstExpiration() { expiries.note(next) }
     }
 
     // MARK: Reads
 
-    /// Returns the entry of a key, with the expiration that this access gives it; `nil` if there is none, if it has
-    /// expired, or if its checksum is wrong. An entry with a wrong checksum is removed.
+    /// Returns an entry with the expiration that this access gives it; `nil` if there is none, if it has expired, or if
+    /// its checksum is wrong. An entry with a wrong checksum is removed.
     /// - Parameter reader: the lifetime whose access extension holds for this access; `nil` for that of the entry.
     func entry(for key: CacheKey, extendedBy reader: Lifetime? = nil) -> EntryRecord? {
         let time = now().timeIntervalSince1970
@@ -168,8 +157,7 @@ final class DiskTier: Sendable {
         return accessed(id, record, expires: expires, at: time, extendedBy: reader)
     }
 
-    /// Returns the metadata of an entry. Does not read a body in a file, unless a codec has encoded it, and does not
-    /// count as an access.
+    /// Does not read a body in a file, unless a codec has encoded it, and does not count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
         let time = now().timeIntervalSince1970
         let goneBefore: TimeInterval
@@ -195,11 +183,10 @@ final class DiskTier: Sendable {
         return expires > time ? found.info : nil
     }
 
-    /// The verdict of staged changes on a key.
     private enum Verdict {
         /// The record that is being written; `nil` if the entry is being removed.
         case decided(EntryRecord?)
-        /// The index decides. What was stored before a time is gone.
+        /// The index decides. Entries stored before a time are gone.
         case undecided(TimeInterval)
     }
 
@@ -214,8 +201,8 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Returns the rows whose entries count: those that have not been removed or flushed.
-    /// - Parameter removals: the removals that were in progress before the rows were read. They may have ended since.
+    /// Returns the rows whose entries have not been removed or flushed.
+    /// - Parameter removals: those that were in progress before the rows were read. They may have ended since.
     func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
         let flushed = history.storedBefore
         return staged.withLock { staged in
@@ -232,8 +219,8 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Looks at a row. If its file is gone, the row has been replaced or removed since it was read, and is read once more.
-    /// - Parameter find: returns what is found; `nil` if the file is gone.
+    /// If the file of a row is gone, the row has been replaced or removed since it was read, and is read once more.
+    /// - Parameter find: returns `nil` if the file is gone.
     private func lookUp<Found>(
         _ id: Int, _ table: EntryIndex.Table, _ opened: Opened, _ find: (EntryIndex.Content) throws -> Found?
     ) -> (content: EntryIndex.Content, found: Found?)? {
@@ -252,8 +239,7 @@ final class DiskTier: Sendable {
         return nil
     }
 
-    /// Reads the record of a row, and when it expires as far as the index knows. Removes a damaged row; one that cannot
-    /// be decoded stays until it is replaced.
+    /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
     private func stored(
         _ id: Int, _ key: CacheKey, _ table: EntryIndex.Table = .entry
     ) -> (record: EntryRecord, expires: TimeInterval)? {
@@ -270,7 +256,7 @@ final class DiskTier: Sendable {
         return nil
     }
 
-    /// Returns the record of a row; `nil` if its file is gone.
+    /// `nil` if the file of the row is gone.
     func read(
         _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = StoreHistory.now
     ) throws(FileError) -> RecordFormat.Reading? {
@@ -293,9 +279,8 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Takes note of an access to an entry. Returns the entry with the expiration that it has now; `nil` if it has
-    /// expired before.
-    /// - Parameter expires: the time at which it expires as far as the index knows.
+    /// Notes an access. Returns the entry with the expiration that it has now; `nil` if it has expired before.
+    /// - Parameter expires: as far as the index knows.
     private func accessed(
         _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval, extendedBy reader: Lifetime?
     ) -> EntryRecord? {
@@ -322,12 +307,11 @@ final class DiskTier: Sendable {
 
     // MARK: Partial bodies
 
-    /// The largest number of partial bodies, however small they are.
+    /// However small they are.
     static let mostPartials = 1_024
 
-    /// Keeps a partial body: at once for ``partial(of:)``, on disk in the background.
-    /// - Parameter claim: the right to keep it. Interrupted work may end after the entry was removed, or after a
-    ///   complete entry was kept.
+    /// At once for ``partial(of:)``, on disk in the background.
+    /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
         let record = EntryRecord(partial, for: key, now: now())
@@ -336,7 +320,6 @@ final class DiskTier: Sendable {
 
     func dropPartial(of key: CacheKey) { stage(.remove, for: .init(key: key, table: .partial)) }
 
-    /// Returns the partial body of a key, if it can still be continued.
     func partial(of key: CacheKey) -> PartialBody? {
         let record: EntryRecord?
         switch verdict(.init(key: key, table: .partial)) {
@@ -367,7 +350,6 @@ final class DiskTier: Sendable {
 
     // MARK: State
 
-    /// Whether the tier has been shut down and takes no more changes.
     var isClosed: Bool { staged.withLock { $0.isClosed } }
 
     var opened: Opened { state.withLock { $0.opened } }
@@ -385,8 +367,7 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Logs a warning at most once a minute, because a full disk fails every write. Other messages have the level
-    /// `debug`.
+    /// A full disk fails every write, so a warning comes at most once a minute, and `debug` messages between.
     func complain(_ message: Logger.Message, _ error: (any Error)?) {
         let time = now().timeIntervalSince1970
         let isQuiet = state.withLock { state in

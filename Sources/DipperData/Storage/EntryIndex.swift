@@ -7,13 +7,12 @@ import Foundation
 // a file that somebody has cut short, ends the program by a signal, because LMDB maps the file. For the last reason
 // SQLite does not map it either.
 
-/// The SQLite index of the disk tier. It says what is stored: a file of a body counts only as the body of a row.
+/// Says what is stored: a file of a body counts only as the body of a row.
 ///
 /// Reads and transactions throw ``IndexError``, which contains ``SQLiteError`` or ``Damage``.
 final class EntryIndex: Sendable {
-    /// The tables of rows, which have the same columns.
+    /// Tables of rows with the same columns.
     enum Table: String, Sendable {
-        /// Complete entries.
         case entry
         /// Partial bodies, which interrupted transfers leave. They do not count as entries.
         case partial
@@ -32,32 +31,28 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// A row without its body.
     struct Row: Sendable {
         var id: Int
         var key: String
         var url: String
-        /// The size of body and trailer on disk, in bytes.
+        /// In bytes, of body and trailer on disk.
         var size: Int
         var stored: TimeInterval
         var accessed: TimeInterval
         var lifetime: Lifetime
-        /// The file of the body; `nil` if the row has the body.
         var blob: String?
         /// The metadata and the checksum; see EntryRecord.swift.
         var trailer: Data
     }
 
-    /// The part of a row that a read needs.
     struct Content: Sendable {
         var blob: String?
         var trailer: Data
-        /// The body; `nil` if it is in a file.
         var body: Data?
-        /// The time at which the entry expires, with the accesses that have been recorded: infinite for never.
+        /// With the accesses that have been recorded; infinite for never.
         var expires: TimeInterval
 
-        /// The layout of the record; `nil` if the trailer is damaged.
+        /// `nil` if the trailer is damaged.
         var layout: EntryRecord.Layout? { trailer.withUnsafeBytes { EntryRecord.layout($0, size: nil) } }
     }
 
@@ -66,10 +61,8 @@ final class EntryIndex: Sendable {
         case remove(Int, from: Table)
     }
 
-    /// The error thrown if the file is a database of another program, or of another version of Dipper.
     struct ForeignDatabase: Error {}
 
-    /// The error thrown if the index contains impossible values, because it has been damaged.
     struct Damage: Error {}
 
     private static let applicationID = 0x4449_5052
@@ -77,19 +70,17 @@ final class EntryIndex: Sendable {
 
     private let pool: SQLitePool
     private let order: EvictionOrder
-    /// Whether the database was empty when this call opened it.
     let isNew: Bool
     private let faults: (any DiskFaults)?
 
-    /// How long to wait for another process that holds the index, in milliseconds. Callers that must wait longer try
-    /// several times.
+    /// How long SQLite waits for another process, in milliseconds. Callers that must wait longer try several times.
     private static let patience: Int32 = 2_000
     private static let cacheSize = "PRAGMA cache_size = -1024"
 
-    /// Opens the index, and creates its tables if it is empty.
+    /// Creates the tables of an empty index.
     /// - Parameters:
     ///   - boot: the identifier of the current boot of the machine.
-    ///   - order: the rule that decides which entries leave first.
+    ///   - order: decides which entries leave first.
     ///   - isWaiting: whether to wait up to two seconds if another process holds the index; otherwise the call fails at
     ///     once. Opening needs the lock because the first process to open an index writes to it.
     init(
@@ -126,7 +117,6 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Opens an index in a folder that cannot be written.
     init(readingOnly path: String) throws {
         (order, faults, isNew) = (.leastRecentlyUsed, nil, false)
         let open = { @Sendable in try SQLiteConnection(readingOnly: path) }
@@ -134,7 +124,7 @@ final class EntryIndex: Sendable {
         pool = SQLitePool(writer: nil, reader: open)
     }
 
-    /// Returns the version of the tables; `nil` if the database is empty.
+    /// `nil` if the database is empty.
     /// - Throws: ``ForeignDatabase`` if it has tables of another program.
     private static func version(_ db: SQLiteConnection) throws -> Int? {
         // One transaction, because another process may create the tables between two reads.
@@ -147,7 +137,7 @@ final class EntryIndex: Sendable {
         return nil
     }
 
-    /// The SQL condition for rows of entries that count: those that were written after the store was cleared last.
+    /// The SQL condition for entries that were written after the store was cleared last.
     // mutant Clearing|SharedFolder: `SELECT cleared FROM` => `SELECT 0 * cleared FROM`
     private static let isPresent = "place > (SELECT cleared FROM total)"
 
@@ -158,9 +148,9 @@ final class EntryIndex: Sendable {
     private static func create(_ db: SQLiteConnection, _ boot: String) throws {
         // Another process may have created the tables first.
         if try db.first("SELECT 1 FROM sqlite_master WHERE name = 'entry'", body: { _ in true }) == true { return }
-        // Rows are in the order in which they are written, so that a batch fills pages one after the other: four times as
-        // fast as in the order of their ids. The body comes last, so that reading the other columns does not touch its
-        // pages.
+        // Rows are in the order in which they are written, so that a batch fills pages one after the other: four times
+        // as fast as in the order of their ids. The body comes last, so that reading the other columns does not touch
+        // its pages.
         let columns = """
             (
                 place INTEGER PRIMARY KEY,
@@ -196,7 +186,6 @@ final class EntryIndex: Sendable {
         try db.run("INSERT INTO swept VALUES (?, 0)", boot)
     }
 
-    /// The highest place that is possible, so that there is always a next one.
     private static let lastPlace = 1 << 60
 
     /// Returns whether there is one row of totals, and a next place in each table.
@@ -211,13 +200,11 @@ final class EntryIndex: Sendable {
         ) { $0.integer(0) } == 1
     }
 
-    /// Returns whether the index can be used: SQLite finds no problem, tables are as they were created, and there is no
-    /// impossible place.
+    /// SQLite finds no problem, tables are as they were created, and there is no impossible place.
     func isSound() throws -> Bool {
         try hasOwnSchema() && integrityProblems().isEmpty && read(Self.isPlausible)
     }
 
-    /// Returns whether tables and indexes are as they were created.
     private func hasOwnSchema() throws -> Bool {
         let schema: (SQLiteConnection) throws -> [String] = { db in
             try db.all("SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1") {
@@ -239,8 +226,7 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Writes the log into the database, so that the next process to open it finds nothing to do, and closes the
-    /// database.
+    /// Writes the log into the database, so that the next process to open it finds nothing to do.
     func close() {
         try? pool.write { db in
             // Other processes are not waited for.
@@ -283,7 +269,6 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Returns the time at which the next entry expires; `nil` if none does.
     func firstExpiration() throws -> TimeInterval? {
         try read {
             try $0.first(
@@ -310,21 +295,19 @@ final class EntryIndex: Sendable {
             blob: row.text(8), trailer: trailer)
     }
 
-    /// Returns a count or a size.
     private static func number(_ row: SQLiteConnection.Row, _ column: Int32) throws -> Int {
         guard let number = row.integer(column), (0...1 << 50).contains(number) else { throw Damage() }
         return number
     }
 
-    /// Returns a number of seconds; `nil` for NULL. An impossible time is the fault of its row alone and counts as long
-    /// ago.
+    /// `nil` for NULL. An impossible time is the fault of its row alone and counts as long ago.
     private static func time(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
         if row.isNull(column) { return nil }
         guard let time = row.real(column), time > -1e15 else { return 0 }
         return min(time, 1e15)
     }
 
-    /// Returns a time in the past; `nil` for NULL. A time that would count as never becomes 0.
+    /// A time in the past; `nil` for NULL. A time that would count as never becomes 0.
     private static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
         time(row, column).map { $0 < Lifetime.longest ? $0 : 0 }
     }
@@ -341,7 +324,6 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Returns whether a row names this file as its body.
     func names(_ blob: String, _ id: Int) throws -> Bool {
         try read { db in
             try db.first(
@@ -355,7 +337,7 @@ final class EntryIndex: Sendable {
 
     // MARK: Writes
 
-    /// Carries out changes in one transaction.
+    /// In one transaction.
     /// - Returns: the files that no row names any more.
     func write(_ durability: Durability = .relaxed, _ changes: [Change]) throws -> [String] {
         try transaction(durability) { db in
@@ -380,7 +362,6 @@ final class EntryIndex: Sendable {
         var blobs: [String] = []
         var change = Totals()
 
-        /// Takes the present row of a number out of the account. The caller deletes or replaces it.
         @discardableResult
         mutating func forget(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Bool {
             let old = try db.first(
@@ -405,7 +386,7 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Adds or replaces a row. A URL that equals the key is not stored twice.
+    /// A URL that equals the key is not stored twice.
     private static func put(_ row: Row, _ body: Data?, _ table: Table, _ turn: Int, _ db: SQLiteConnection) throws {
         try db.run(
             """
@@ -458,7 +439,7 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Runs a transaction. A durable one is on the device when this returns, with all transactions before it.
+    /// A durable transaction is on the device when this returns, with all transactions before it.
     private func transaction<Result>(
         _ durability: Durability = .relaxed, _ body: (SQLiteConnection) throws -> Result
     ) throws -> Result {
@@ -479,13 +460,12 @@ final class EntryIndex: Sendable {
 
     /// Accesses to an entry that have not been written to the index.
     struct Access: Sendable, Hashable {
-        /// The time of the last one, in seconds since 1970.
+        /// The last access, in seconds since 1970.
         var time: TimeInterval
         var count = 1
-        /// The time at which the entry expires by the rule of a request that has read it; `nil` for the entry's own rule.
+        /// When the entry expires by the rule of a request that has read it; `nil` for the entry's own rule.
         var given: TimeInterval?
 
-        /// Returns when an entry expires.
         /// - Parameter indexed: the time as far as the index knows.
         func expires(_ lifetime: Lifetime, _ info: EntryInfo, _ indexed: TimeInterval) -> TimeInterval {
             // An access to an earlier entry of the key does not count.
@@ -494,16 +474,14 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Returns the place in the line of those to leave for an entry that was used last at a time. The entry with the
-    /// lowest turn is next.
+    /// The place of an entry among those to leave, by its last use. The entry with the lowest turn is next.
     private static func turn(_ time: TimeInterval) -> Int { Int(min(max(time, 0), 1e12) * 1e6) }
 
-    /// The place at the end of the line, behind entries of the same time, and of later times if the clock was set back.
+    /// Returns a turn behind those of the same time, and of later times if the clock was set back.
     private static func nextTurn(_ table: Table, _ db: SQLiteConnection) throws -> Int {
         try db.first("SELECT max(turn) FROM \(table.rawValue)") { ($0.integer(0) ?? 0) &+ 1 } ?? 1
     }
 
-    /// Records accesses, each with the number of the row.
     func touch(_ accesses: Slice<[Int: Access]>) throws {
         try transaction { db in
             for (id, access) in accesses {
@@ -521,8 +499,7 @@ final class EntryIndex: Sendable {
 
     // MARK: Removal of many
 
-    /// Removes all entries and partial bodies: from now on no row of an entry counts that is there. These rows are left
-    /// to be removed.
+    /// No row that is there counts from now on. These rows are left to be removed.
     /// - Returns: the entries that were there, and the files of the partial bodies.
     func clear() throws -> (Totals, blobs: [String]) {
         try transaction { db in
@@ -539,18 +516,15 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Whether there are rows of entries that were cleared.
     func hasCleared() throws -> Bool {
         try read { db in
             try db.first("SELECT 1 FROM entry WHERE place <= (SELECT cleared FROM total) LIMIT 1") { _ in true } == true
         }
     }
 
-    /// A set of entries to remove, which a query of the index finds.
     enum Selection: Sendable {
-        /// The entries that were there when the store was cleared.
         case cleared
-        /// The entries that leave first, as many as must go until at most so many bytes are left.
+        /// The entries that leave first, until at most so many bytes are left.
         case oldest(untilSize: Int)
         case expired(at: TimeInterval)
         case derived(of: CacheKey)
@@ -560,17 +534,13 @@ final class EntryIndex: Sendable {
 
     struct Removed: Sendable {
         var totals = Totals()
-        /// The files that no row names any more.
         var blobs: [String] = []
-        /// The entries that are left to remove; `nil` if there are none.
         var rest: Selection?
     }
 
-    /// A row that leaves, and whether it counts.
     fileprivate typealias Leaving = (id: Int, size: Int, blob: String?, counts: Bool)
 
-    /// Removes some of the selected entries in one transaction, so that two processes never remove the same entry
-    /// twice.
+    /// In one transaction, so that two processes never remove the same entry twice.
     func removeSome(of selection: Selection, limit: Int = 64) throws -> Removed {
         try transaction { db in
             var removed = Removed()
@@ -628,8 +598,8 @@ final class EntryIndex: Sendable {
         return (id, try number(row, 1), row.text(2), row.integer(3) == 1)
     }
 
-    /// Returns those of the first `limit` entries in the line that leave so that `excess` bytes are free, and spares the
-    /// others. Says whether no more must leave.
+    /// Returns those of the first `limit` entries in the line that leave so that `excess` bytes are free, and spares
+    /// the others. Says whether no more must leave.
     private func leastUsed(
         _ excess: Int, _ limit: Int, _ db: SQLiteConnection
     ) throws -> (leaving: [Leaving], isOver: Bool) {
@@ -637,10 +607,10 @@ final class EntryIndex: Sendable {
         var leaving: [Leaving] = []
         var turn = try Self.nextTurn(.entry, db)
         let rows = try db.all(
-            // Without the sign SQLite would go through the places.
+            // The plus sign keeps SQLite from going through the entries by place instead of by turn.
             "SELECT id, size, blob, 1, uses FROM entry WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", limit
         ) { (entry: try Self.leaving($0), uses: try Self.number($0, 4)) }
-        // Too much and nothing there: the totals have been damaged.
+        // Too many bytes without any entry: the totals have been damaged.
         if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }
         for row in rows where excess > 0 {
             if let uses = order.spared(UInt8(clamping: row.uses)) {
@@ -656,8 +626,7 @@ final class EntryIndex: Sendable {
 
     // MARK: Partial bodies
 
-    /// Removes the partial bodies that have expired or were stored before a time, then the oldest, until at most so many
-    /// bytes and rows are left.
+    /// Removes partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
     /// - Returns: the files that no row names any more.
     func removePartials(
         expiredAt now: TimeInterval, storedBefore limit: TimeInterval = -.infinity, bytes: Int = .max, count: Int = .max
@@ -682,14 +651,12 @@ final class EntryIndex: Sendable {
 
     // MARK: Checks
 
-    /// Returns the problems that SQLite finds in the file; empty if there are none.
     func integrityProblems() throws -> [String] {
         try read { db in
             try db.all("PRAGMA integrity_check(20)") { $0.text(0) ?? "" }.filter { $0 != "ok" }
         }
     }
 
-    /// Returns whether the totals match the rows.
     func isCounted() throws -> Bool {
         try read { db in
             try db.first(
@@ -705,7 +672,6 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Corrects the totals.
     func recount() throws {
         try transaction { db in
             try db.run(script: Self.recount)
@@ -719,14 +685,12 @@ final class EntryIndex: Sendable {
         DELETE FROM total WHERE rowid < (SELECT max(rowid) FROM total)
         """
 
-    /// A request to compare rows and files.
     struct SweepRequest: Sendable {
         fileprivate let boot: String
         fileprivate let number: Int
     }
 
-    /// Returns the request that is to be answered; `nil` if rows and files have been compared in this boot of the
-    /// machine, and nobody has asked for it since.
+    /// `nil` if rows and files have been compared in this boot of the machine, and nobody has asked for it since.
     func dueSweep(boot: String) throws -> SweepRequest? {
         try read { db in
             try db.first("SELECT boot, due FROM swept") { row in
@@ -735,23 +699,23 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Has rows and files compared, by this process or the next one to open the store.
+    /// By this process or the next one to open the store.
     func requestSweep() throws {
         try transaction { try $0.run("UPDATE swept SET boot = 'due', due = due + 1") }
     }
 
-    /// Notes that rows and files have been compared, unless somebody has asked for it again since.
+    /// Does nothing if somebody has asked for another comparison since.
     func answer(_ request: SweepRequest) throws {
         try transaction {
             try $0.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)
         }
     }
 
-    /// Moves the log into the database, so that removed bytes are no longer in it, unless another process reads it.
+    /// Removed bytes are no longer in the log then, unless another process reads it.
     func emptyLog() throws { try pool.write { try $0.checkpoint() } }
 }
 
-/// An error of an index, with the index that threw it, which may have been replaced meanwhile.
+/// With the index that threw the error, which may have been replaced meanwhile.
 struct IndexError: Error, CustomStringConvertible {
     let cause: any Error
     let index: EntryIndex

@@ -34,7 +34,6 @@ import Foundation
 // value. Version 3 ends with the length of the uncompressed body (UInt64). Texts are a UInt32 length in bytes and
 // UTF-8.
 
-/// One entry in its form on disk.
 struct EntryRecord {
     private static let footerSize = 32
     private static let magic: UInt32 = 0x5250_4944
@@ -46,13 +45,11 @@ struct EntryRecord {
     var value: StoredData
     var lifetime: Lifetime
 
-    /// Returns the record in two parts: the body as it is to be stored on disk, and the trailer that follows the body.
     func encoded(_ compression: StorageCompression) -> (body: Data, trailer: [UInt8]) {
         guard let compressed = compression.compressed(value) else { return (value.data, encodeTrailer()) }
         return (compressed, encodeTrailer(compressed: compressed, compression.coding))
     }
 
-    /// Returns the trailer, which follows the body: metadata and footer.
     /// - Parameter compressed: the compressed body; `nil` if the body is stored as it is.
     func encodeTrailer(
         compressed: Data? = nil, _ coding: StorageCompression.Coding = .identity
@@ -89,17 +86,15 @@ struct EntryRecord {
         return bytes
     }
 
-    /// Returns the trailer of the record once a codec has encoded it: label and footer.
     /// - Parameters:
-    ///   - encoded: the encoded record, which takes the place of the body.
-    ///   - codec: the number of the codec; see ``RecordLabel``.
+    ///   - encoded: takes the place of the body.
+    ///   - codec: see ``RecordLabel``.
     func encodeTrailer(encoded: Data, by codec: UInt64) -> [UInt8] {
         var bytes = RecordLabel(key, codec: codec).encoded()
         Self.appendFooter(to: &bytes, body: encoded, version: Self.encodedVersion, .identity)
         return bytes
     }
 
-    /// Appends the footer to the metadata.
     private static func appendFooter(
         to bytes: inout [UInt8], body: Data, version: UInt32, _ coding: StorageCompression.Coding
     ) {
@@ -114,18 +109,16 @@ struct EntryRecord {
         bytes.append(value: checksum)
     }
 
-    /// The lengths of a record's parts, in bytes, and how the body is stored.
     struct Layout: Hashable {
         var body: Int
         var metadata: Int
-        /// The compression of the body; `nil` if a codec has encoded the record.
+        /// `nil` if a codec has encoded the record.
         var coding: StorageCompression.Coding?
 
-        /// Whether a codec has encoded the record. The metadata is a label then.
         var isEncoded: Bool { coding == nil }
     }
 
-    /// Returns the layout of a record, if `tail` holds its last bytes; `nil` otherwise.
+    /// `nil` if `tail` does not hold the last bytes of a record.
     /// - Parameter size: the size of the record, in bytes; `nil` if it is not known.
     static func layout(_ tail: UnsafeRawBufferPointer, size: Int?) -> Layout? {
         guard tail.count >= footerSize else { return nil }
@@ -144,14 +137,13 @@ struct EntryRecord {
         return Layout(body: Int(body), metadata: metadata, coding: isEncoded ? nil : coding)
     }
 
-    /// Returns whether the checksum of a record is right.
     static func isSound(_ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer) -> Bool {
         let bodyHash = dipper_xxh3_seeded(body.baseAddress, body.count, 0)
         return dipper_xxh3_seeded(trailer.baseAddress, trailer.count - 8, bodyHash)
             == trailer.loadLE(UInt64.self, at: trailer.count - 8)
     }
 
-    /// Decodes a record that no codec has encoded, and checks it; returns `nil` if it is not valid.
+    /// Decodes a record that no codec has encoded, and checks it; `nil` if it is not valid.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
     ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body.
@@ -193,7 +185,6 @@ extension EntryRecord {
     /// The longest that a partial body is kept, in days.
     private static let partialLife = 7
 
-    /// Creates the record of a partial body.
     init(_ partial: PartialBody, for key: CacheKey, now: Date) {
         let info = EntryInfo(
             url: partial.url, headers: Storing.fields(of: partial.headers), stored: now.timeIntervalSince1970)
@@ -204,7 +195,6 @@ extension EntryRecord {
 }
 
 extension PartialBody {
-    /// Creates the partial body that was kept as an entry; `nil` if it cannot be continued safely.
     init?(_ kept: StoredData) {
         self.init(TransferResponse(headers: kept.info.headers, body: kept.data), of: kept.info.url)
     }
@@ -212,7 +202,6 @@ extension PartialBody {
 
 /// The metadata of a record that a codec has encoded: the codec that is needed (UInt64), and the key, in clear.
 struct RecordLabel {
-    /// The number of the codec.
     let codec: UInt64
     let key: CacheKey
 
@@ -221,7 +210,6 @@ struct RecordLabel {
         self.codec = codec
     }
 
-    /// Reads the metadata of a record; returns `nil` if it cannot be read.
     init?(_ metadata: UnsafeRawBufferPointer) {
         var reader = RecordReader(metadata)
         guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }
@@ -236,7 +224,7 @@ struct RecordLabel {
     }
 }
 
-/// A reader of metadata that checks every read against the end.
+/// Checks every read against the end.
 private struct RecordReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
@@ -279,7 +267,7 @@ private struct RecordReader {
         )
     }
 
-    /// Reads the length of a body before it was compressed.
+    /// The length of a body before it was compressed.
     mutating func readCount() -> Int? { read(UInt64.self).flatMap { Int(exactly: $0) } }
 
     mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {

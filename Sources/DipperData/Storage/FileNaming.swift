@@ -48,7 +48,7 @@ public struct FileNaming: Sendable {
 /// configuration.fileNaming = .sha256(extension: .fixed("json"))
 /// ```
 public struct FileExtension: Sendable {
-    /// The function that returns the extension without the dot, or `nil` for none.
+    /// Without the dot; `nil` for no extension.
     let text: @Sendable (CacheKey) -> String?
 
     /// The extension of the URL's path, or of a key of the caller's own, in lower case: `jpg` for
@@ -70,7 +70,6 @@ public struct FileExtension: Sendable {
         return FileExtension { _ in text }
     }
 
-    /// Returns the last component of the path, without query and fragment; empty if there is no path.
     private static func lastComponent(_ text: Substring) -> Substring {
         var path = text.prefix { $0 != "?" && $0 != "#" }
         if let authority = path.range(of: "://") {

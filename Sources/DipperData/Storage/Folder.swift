@@ -2,14 +2,14 @@ import CSQLite
 import Foundation
 import ProcessShims
 
-/// A folder of the user, held by its descriptor. Files and subfolders in it are reached from the descriptor. No symbolic
-/// link is followed. Files of other users count as absent; opening another user's folder throws.
+/// A folder of the user, held by its descriptor. Files and subfolders in it are reached from the descriptor. No
+/// symbolic link is followed. Files of other users count as absent; opening another user's folder throws.
 final class Folder: Sendable {
     let descriptor: Int32
-    /// The path of the folder, for messages and for SQLite, which opens files by their paths.
+    /// For messages and for SQLite, which opens files by their paths.
     let path: String
 
-    /// Opens the folder at a path, which may lead through symbolic links.
+    /// The path may lead through symbolic links.
     init(path: String) throws(FileError) {
         descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         self.path = path
@@ -34,7 +34,7 @@ final class Folder: Sendable {
 
     // MARK: Subfolders
 
-    /// Opens the subfolder of that name; returns `nil` if there is none.
+    /// Returns `nil` if there is no subfolder of that name.
     /// - Throws: `FileError` if the name is that of a link or a file, or if the folder belongs to another user.
     func folder(_ name: String) throws(FileError) -> Folder? {
         // mutant FolderSafety: `RY | O_NOFOLLOW | O_CLOEXEC` => `RY | O_CLOEXEC`
@@ -47,7 +47,6 @@ final class Folder: Sendable {
         return folder
     }
 
-    /// Opens the subfolder of that name. Creates it, for its owner alone, if there is none.
     func makeFolder(_ name: String) throws(FileError) -> Folder {
         guard mkdirat(descriptor, name, 0o700) == 0 || errno == EEXIST else {
             throw FileError("mkdir", path + "/" + name)
@@ -58,8 +57,7 @@ final class Folder: Sendable {
 
     // MARK: Files
 
-    /// Opens a file for reading, in this folder or a subfolder; returns `nil` if there is no regular file of the user
-    /// with that name. The caller closes the descriptor.
+    /// Opens a regular file of the user in this folder or a subfolder. The caller closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
         // Opening or reading a file that is not a regular one could block forever.
         var file = dipper_open_below(descriptor, name)
@@ -81,7 +79,7 @@ final class Folder: Sendable {
         return (file, Int(status.st_size))
     }
 
-    /// Creates a file, for its owner alone, and opens it for writing. The caller closes the descriptor.
+    /// For its owner alone. The caller closes the descriptor.
     func createFile(_ name: String) throws(FileError) -> Int32 {
         // mutant FolderSafety: `EC, 0o600)` => `EC, 0o666)`
         let file = openat(descriptor, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
@@ -89,13 +87,12 @@ final class Folder: Sendable {
         return file
     }
 
-    /// Returns the status of a file; `nil` if there is no regular file of the user with that name.
     func file(_ name: String) -> stat? {
         guard let status = entry(name), Self.isUsersFile(status) else { return nil }
         return status
     }
 
-    /// Returns the status of the file, folder or link of that name; `nil` if there is none. Does not follow links.
+    /// A file, folder or link; `nil` if there is none. Does not follow links.
     func entry(_ name: String) -> stat? {
         var status = stat()
         return fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status : nil
@@ -105,11 +102,9 @@ final class Folder: Sendable {
         status.st_mode & S_IFMT == S_IFREG && status.st_uid == geteuid()
     }
 
-    /// Removes the file of that name. Returns `true` if there was one.
     @discardableResult
     func remove(_ name: String) -> Bool { unlinkat(descriptor, name, 0) == 0 }
 
-    /// Renames a file unless the new name is taken.
     /// - Returns: `false` if the new name is taken.
     /// - Throws: `FileError`, with `EINVAL` or `ENOSYS` if the file system can only replace files.
     private func rename(_ name: String, unlessTaken newName: String) throws(FileError) -> Bool {
@@ -126,8 +121,8 @@ final class Folder: Sendable {
         try flush()
     }
 
-    /// Creates a file with its contents, on the device when this returns. Has no effect if the name is taken. The whole
-    /// file appears in one step, except on file systems that have no hard links and can only replace files.
+    /// The file is on the device when this returns. Has no effect if the name is taken. The whole file appears in one
+    /// step, except on file systems that have no hard links and can only replace files.
     func makeFile(_ name: String, _ contents: [UInt8]) throws(FileError) {
         let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
         try writeFile(temporary, contents)
@@ -160,7 +155,6 @@ final class Folder: Sendable {
 
     // MARK: Contents
 
-    /// Returns the names in the folder; empty if the folder cannot be listed.
     func names() -> [String] { (try? listing()) ?? [] }
 
     func listing() throws(FileError) -> [String] {
@@ -187,7 +181,7 @@ final class Folder: Sendable {
         }
     }
 
-    /// Flushes the folder to the device, so that created and removed names survive a power cut.
+    /// Created and removed names survive a power cut then.
     func flush() throws(FileError) {
         // Some file systems cannot flush folders.
         guard fsync(descriptor) == 0 || errno == EINVAL else { throw FileError("fsync", path) }
@@ -197,10 +191,9 @@ final class Folder: Sendable {
 
     private static let temporaryPrefix = ".new."
 
-    /// Returns sixteen random hexadecimal digits.
+    /// Sixteen hexadecimal digits.
     static func randomName() -> String { name(of: UInt64.random(in: .min ... .max)) }
 
-    /// Returns a number in sixteen hexadecimal digits.
     static func name(of number: UInt64) -> String {
         let digits = String(number, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
@@ -219,7 +212,6 @@ final class Folder: Sendable {
     }
 }
 
-/// The identity of a file, which tells it from another file of the same name.
 struct FileIdentity: Hashable, Sendable {
     let device: UInt64
     let inode: UInt64
@@ -229,7 +221,6 @@ struct FileIdentity: Hashable, Sendable {
         inode = UInt64(status.st_ino)
     }
 
-    /// Creates the identity of the file at a path; `nil` if there is none.
     init?(_ path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
@@ -237,7 +228,6 @@ struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// A system call that failed on a file.
 struct FileError: Error, CustomStringConvertible {
     let call: String
     let path: String
@@ -252,9 +242,8 @@ struct FileError: Error, CustomStringConvertible {
     var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
 }
 
-/// Reading and writing of whole files.
 enum FileWriting {
-    /// Writes all bytes. Returns the error, or `nil` for success.
+    /// Returns the error; `nil` for success.
     static func write(_ bytes: Data, to file: Int32, _ name: String) -> FileError? {
         bytes.withUnsafeBytes { bytes in
             var rest = bytes[...]
@@ -270,8 +259,7 @@ enum FileWriting {
         }
     }
 
-    /// Returns the bytes of a file; `nil` if there is no such file. The memory is from `malloc`, and the caller takes
-    /// it over.
+    /// `nil` if there is no such file. The memory is from `malloc`, and the caller takes it over.
     static func read(_ name: String, in folder: Folder, atMost limit: Int) throws(FileError) -> FileBytes? {
         guard let (file, whole) = try folder.openFile(name) else { return nil }
         defer { close(file) }
@@ -293,7 +281,7 @@ enum FileWriting {
     }
 }
 
-/// Bytes in memory from `malloc`.
+/// In memory from `malloc`.
 typealias FileBytes = (bytes: UnsafeMutableRawPointer, count: Int)
 
 /// An operation that the disk tier asks of a disk.
@@ -304,8 +292,7 @@ package enum DiskOperation: Sendable {
 /// The faults of a disk that a test orders; see `FailingDisk` of DipperTesting. The disk tier asks for them before it
 /// reads, writes, flushes or removes the file of an entry, and before it reads or changes the index.
 package protocol DiskFaults: Sendable {
-    /// Returns the number of the error (`errno`) with which the operation fails; `nil` if there is none. May take its
-    /// time, as a slow disk does.
+    /// Returns the `errno` with which the operation fails; `nil` if it does not. May be slow, as a disk can be.
     func error(for operation: DiskOperation) -> Int32?
 }
 

@@ -17,7 +17,7 @@ struct IndexFile: Sendable {
 
     var path: String { folder.path + "/" + Self.name(number) }
 
-    /// Returns the current index file. Creates one, for its owner alone, if there is none.
+    /// Creates a file, for its owner alone, if there is none.
     /// - Throws: `FolderRefusal` for a link and for a file of another user, or `FileError`.
     static func current(in folder: Folder) throws -> IndexFile {
         let names = try folder.listing()
@@ -26,8 +26,7 @@ struct IndexFile: Sendable {
         return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1)
     }
 
-    /// Returns the path of the current index in a folder that cannot be written; `nil` if there is none, or if it has a
-    /// log, without which it is not complete.
+    /// `nil` if there is no index, or if it has a log, without which it is not complete.
     static func pathReadingOnly(in folder: Folder) -> String? {
         guard let name = folder.names().compactMap(number(of:)).max().map(name), folder.file(name) != nil,
             folder.entry(name + "-wal").map({ $0.st_size == 0 }) ?? true
@@ -62,7 +61,6 @@ struct IndexFile: Sendable {
         return next
     }
 
-    /// Removes the index files that were set aside.
     func removeOlder() { try? removeOlder(than: number) }
 
     private func removeOlder(than number: Int) throws {
@@ -82,17 +80,14 @@ struct IndexFile: Sendable {
     }
 }
 
-/// The kind of a failure of the index.
 enum IndexFailure {
-    /// Another process or thread holds the index. The operation may succeed later.
     case busy
-    /// The machine has failed: the disk is full, memory is short, or permission is missing.
+    /// The disk is full, memory is short, or permission is missing.
     case machine
     /// The index belongs to another program or another version.
     case foreign
-    /// The index cannot be read, or holds impossible values.
     case damage
-    /// The index may be damaged. An integrity check decides; an index that cannot even be opened counts as damaged.
+    /// An integrity check decides; an index that cannot even be opened counts as damaged.
     case suspicion
 
     // SQLITE_IOERR_SHORT_READ, which Swift does not see.

@@ -3,7 +3,6 @@ import Synchronization
 
 /// The expiration that a tier keeps with an entry. Times are in seconds since 1970.
 package struct Lifetime: Sendable, Hashable {
-    /// The time at which the entry expires; infinite for never.
     var expires: TimeInterval
     /// The lifetime that an access gives the entry, in seconds from the access. A negative number stands for a fixed
     /// time, at which the entry then expires. `nil` if an access leaves the expiration as it is.
@@ -11,8 +10,7 @@ package struct Lifetime: Sendable, Hashable {
 
     static let forever = Lifetime(expires: .infinity, accessExtension: nil)
 
-    /// The longest finite time, about three million years. A later time counts as never, so that no time is too large
-    /// for a row of the index.
+    /// About three million years. A later time counts as never, so that no time is too large for a row of the index.
     static let longest: TimeInterval = 1e14
 
     init(expires: TimeInterval, accessExtension: TimeInterval?) {
@@ -37,7 +35,7 @@ package struct Lifetime: Sendable, Hashable {
         self.init(expires: now.timeIntervalSince1970 + lifetime, accessExtension: added)
     }
 
-    /// Returns the lifetime of an entry after a request with options of its own has read it.
+    /// The lifetime after a request with options of its own has read the entry.
     /// - Parameters:
     ///   - reader: the lifetime that the request gives an entry that enters memory when this one did.
     ///   - keepsExpiration: whether the request has no expiration of its own.
@@ -51,26 +49,24 @@ package struct Lifetime: Sendable, Hashable {
     // mutant Expiry|MemoryTier: `xpires <= now ` => `xpires + 10 <= now `
     func isExpired(at now: TimeInterval) -> Bool { expires <= now }
 
-    /// Returns the expiration after an access, which ``accessExtension`` determines. It can be earlier than
-    /// ``expires``.
+    /// The expiration after an access, by ``accessExtension``. It can be earlier than ``expires``.
     func expires(accessedAt now: TimeInterval) -> TimeInterval {
         accessExtension.map { $0 < 0 ? -$0 : now + $0 } ?? expires
     }
 }
 
-/// The earliest time at which something in the tiers expires, and what then cleans them.
+/// Notes when the next entry in the tiers expires, and then cleans them.
 final class ExpiryWatch: Sendable {
     /// In seconds since 1970, as bits: those of a later time are a larger number.
     private let earliest = Atomic<UInt64>(TimeInterval.infinity.bitPattern)
     private let cleaners = Mutex<[@Sendable () -> Void]>([])
     private let onChange: @Sendable (TimeInterval) -> Void
 
-    /// - Parameter onChange: called when something expires before all else, with the time, on any thread.
+    /// - Parameter onChange: called when an entry expires before all others, with the time, on any thread.
     init(onChange: @escaping @Sendable (TimeInterval) -> Void) {
         self.onChange = onChange
     }
 
-    /// Takes note that something expires at a time, in seconds since 1970.
     func note(_ expires: TimeInterval) {
         let new = max(0, expires).bitPattern
         var old = earliest.load(ordering: .relaxed)
@@ -88,10 +84,9 @@ final class ExpiryWatch: Sendable {
         if expires < .infinity { onChange(expires) }
     }
 
-    /// Adds a closure that removes what has expired from a tier, and then notes when the rest of it expires.
+    /// - Parameter cleaner: removes what has expired from a tier, and then notes when the rest of it expires.
     func add(_ cleaner: @escaping @Sendable () -> Void) { cleaners.withLock { $0.append(cleaner) } }
 
-    /// Removes what has expired.
     func clean() {
         earliest.store(TimeInterval.infinity.bitPattern, ordering: .releasing)
         for clean in cleaners.withLock({ $0 }) { clean() }

@@ -48,23 +48,19 @@ public protocol RecordCodec: Sendable {
 }
 
 /// The form in which entries are written to disk: the built-in format, a compression of bodies, and a codec around it.
-///
 /// Records that no codec has encoded are read whatever the format is.
 struct RecordFormat: Sendable {
     var compression = StorageCompression.off
     var codec: (any RecordCodec)?
 
-    /// The result of reading a whole record.
     enum Reading {
         case record(EntryRecord)
-        /// A sound record with its key, which needs another codec, or which the codec does not decode. The error is
-        /// that of the codec; `nil` if it has not been asked.
+        /// A sound record that another codec has encoded, or that the codec refuses with an error.
         case unreadable(CacheKey, DipperError?)
         case damaged
 
         var record: EntryRecord? { if case .record(let record) = self { record } else { nil } }
 
-        /// The key of the record; `nil` if it is damaged.
         var key: CacheKey? {
             switch self {
             case .record(let record): record.key
@@ -74,7 +70,7 @@ struct RecordFormat: Sendable {
         }
     }
 
-    /// Returns a record in two parts, which are stored one after the other.
+    /// Returns two parts, which are stored one after the other.
     /// - Throws: the error of the codec.
     func encode(_ record: EntryRecord) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
         let (body, trailer) = record.encoded(compression)
@@ -87,7 +83,6 @@ struct RecordFormat: Sendable {
         return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
     }
 
-    /// Decodes a record whose parts follow each other, and checks it.
     func decode(_ whole: Data, begun: UInt64 = StoreHistory.now) -> Reading {
         whole.withUnsafeBytes { bytes in
             guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }
@@ -98,11 +93,9 @@ struct RecordFormat: Sendable {
         }
     }
 
-    /// Decodes a record and checks it.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
-    ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body and for
-    ///     an encoded record.
+    ///   - takeBody: called after all checks, for a body that is neither compressed nor encoded.
     func decode(
         _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
         takeBody: () -> Data
@@ -131,7 +124,7 @@ struct RecordFormat: Sendable {
         return .record(record)
     }
 
-    /// Returns the number that stands for a codec in the label of a record: XXH3-64 of its identifier.
+    /// XXH3-64 of the codec's identifier, which stands for the codec in the label of a record.
     private static func number(of codec: any RecordCodec) -> UInt64 {
         Array(codec.identifier.utf8).withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
     }

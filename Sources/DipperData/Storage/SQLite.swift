@@ -2,9 +2,8 @@ import CSQLite
 import Foundation
 import Synchronization
 
-/// An error of SQLite.
 struct SQLiteError: Error, CustomStringConvertible {
-    /// The extended result code.
+    /// With SQLite's extension of the code.
     let code: Int32
     let message: String
 
@@ -15,14 +14,11 @@ struct SQLiteError: Error, CustomStringConvertible {
 
     static let cannotOpen = SQLITE_CANTOPEN
 
-    /// The result code without its extension.
     var primaryCode: Int32 { code & 0xff }
     var description: String { "SQLite error \(code): \(message)" }
 }
 
-/// A value that SQLite stores.
 protocol SQLiteValue {
-    /// Binds the value to a parameter of a statement, which copies it.
     func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32
 }
 
@@ -55,7 +51,7 @@ extension Data: SQLiteValue {
     }
 }
 
-/// One connection to an SQLite database. It belongs to one thread at a time.
+/// Belongs to one thread at a time.
 // Unchecked: SQLitePool lends a connection to one thread at a time.
 final class SQLiteConnection: @unchecked Sendable {
     /// The present row of a statement. Each value is `nil` if its column holds a value of another kind.
@@ -70,7 +66,6 @@ final class SQLiteConnection: @unchecked Sendable {
             holds(SQLITE_INTEGER, column) ? Int(sqlite3_column_int64(statement, column)) : nil
         }
 
-        /// A number with or without a fraction.
         func real(_ column: Int32) -> Double? {
             holds(SQLITE_FLOAT, column) || holds(SQLITE_INTEGER, column)
                 ? sqlite3_column_double(statement, column) : nil
@@ -82,12 +77,11 @@ final class SQLiteConnection: @unchecked Sendable {
 
         func blob(_ column: Int32) -> Data? { holds(SQLITE_BLOB, column) ? Data(bytes(column)) : nil }
 
-        /// Text, or the bytes of text.
         func textOrBytes(_ column: Int32) -> String? {
             holds(SQLITE_BLOB, column) ? String(decoding: bytes(column), as: UTF8.self) : text(column)
         }
 
-        /// The bytes of text or of a blob, which are there until the next row.
+        /// The bytes of text or of a blob, valid until the next row.
         private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
             // Asked for before their number, which belongs to the form that was asked for last.
             let start = sqlite3_column_blob(statement, column)
@@ -96,17 +90,16 @@ final class SQLiteConnection: @unchecked Sendable {
     }
 
     private let database: OpaquePointer
-    /// The statements that have been prepared, by their SQL.
     private var statements: [String: OpaquePointer] = [:]
 
-    /// Opens a database, which exists or is in memory.
+    /// The database exists or is in memory.
     /// - Parameter patience: how long to wait for another process that holds the database, in milliseconds.
     convenience init(_ path: String, patience: Int32) throws(SQLiteError) {
         try self.init(name: path, SQLITE_OPEN_READWRITE)
         setPatience(patience)
     }
 
-    /// Opens a database of which neither file nor folder can be written.
+    /// Neither file nor folder can be written.
     convenience init(readingOnly path: String) throws {
         do {
             // With the log of a process that writes it elsewhere.
@@ -139,22 +132,20 @@ final class SQLiteConnection: @unchecked Sendable {
 
     func setPatience(_ milliseconds: Int32) { sqlite3_busy_timeout(database, milliseconds) }
 
-    /// The number of rows that the last statement has changed.
+    /// By the last statement.
     var changes: Int { Int(sqlite3_changes(database)) }
 
-    /// Runs statements without parameters.
     func run(script: String) throws(SQLiteError) {
         try check(sqlite3_exec(database, script, nil, nil, nil))
     }
 
-    /// Runs a statement. It is prepared once for each connection, so it must be one of a few.
+    /// The statement is prepared once for each connection, so it must be one of a few.
     func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) {
         let statement = try bound(sql, values)
         defer { reset(statement) }
         while try step(statement) {}
     }
 
-    /// Returns what a closure makes of the first row; `nil` if there is none.
     func first<Result>(
         _ sql: String, _ values: (any SQLiteValue)?..., body: (Row) throws -> Result?
     ) throws -> Result? {
@@ -163,7 +154,6 @@ final class SQLiteConnection: @unchecked Sendable {
         return try step(statement) ? body(Row(statement: statement)) : nil
     }
 
-    /// Returns what a closure makes of each row.
     func all<Result>(_ sql: String, _ values: (any SQLiteValue)?..., body: (Row) throws -> Result) throws -> [Result] {
         let statement = try bound(sql, values)
         defer { reset(statement) }
@@ -172,7 +162,7 @@ final class SQLiteConnection: @unchecked Sendable {
         return results
     }
 
-    /// Runs a transaction that no other connection interrupts. It is undone if the closure throws.
+    /// No other connection interrupts the transaction. It is undone if the closure throws.
     func transaction<Result>(_ body: () throws -> Result) throws -> Result {
         try run("BEGIN IMMEDIATE")
         do {
@@ -186,7 +176,7 @@ final class SQLiteConnection: @unchecked Sendable {
         }
     }
 
-    /// Moves the log into the database as far as nobody reads it, and empties it.
+    /// As far as nobody reads the log.
     func checkpoint() throws(SQLiteError) {
         try check(sqlite3_wal_checkpoint_v2(database, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil))
     }
@@ -209,7 +199,6 @@ final class SQLiteConnection: @unchecked Sendable {
         return statement
     }
 
-    /// - Returns: whether there is a row.
     private func step(_ statement: OpaquePointer) throws(SQLiteError) -> Bool {
         switch sqlite3_step(statement) {
         case SQLITE_ROW: return true
@@ -246,9 +235,7 @@ final class SQLitePool: @unchecked Sendable {
     private let readers = Mutex(Connections())
     private let permits = DispatchSemaphore(value: mostReaders)
 
-    /// - Parameters:
-    ///   - writer: the connection that writes; `nil` if nothing can be written.
-    ///   - open: opens a connection that reads.
+    /// - Parameter writer: `nil` if nothing can be written.
     init(writer: SQLiteConnection?, reader open: @escaping @Sendable () throws -> SQLiteConnection) {
         self.writer = writer
         self.open = open
@@ -271,8 +258,7 @@ final class SQLitePool: @unchecked Sendable {
         return try body(connection)
     }
 
-    /// Closes the connections, those that are in use when they are given back. Later reads and writes fail. The last
-    /// connection to close tidies up the log.
+    /// Closes connections in use when they are given back; later reads and writes fail. The last one tidies up the log.
     func close() {
         let free = readers.withLock { readers in
             readers.isClosed = true

@@ -18,26 +18,23 @@ struct StagingArea {
         let number: UInt64
         let change: Change
         var durability = Durability.relaxed
-        /// Callbacks, each called once: with `true` when the entry is on disk, or with `false` if it will not be.
+        /// Each called once, with whether the entry is on disk.
         var whenDone: [@Sendable (Bool) -> Void] = []
-        /// The place in the queue; `nil` once the change is being carried out.
+        /// `nil` once the change is being carried out.
         fileprivate var place: UInt64?
     }
 
-    /// The result of carrying out a batch on disk.
     struct Outcome {
         /// The numbers of the items that were not carried out.
         var failed: Set<UInt64> = []
-        /// The slots whose earlier version could not be removed from the disk either.
+        /// Their earlier version could not be removed from the disk either.
         var stuck: Set<Slot> = []
-        /// The slots of ``StagingArea/hidden`` whose earlier version has been removed since.
+        /// Slots of ``StagingArea/hidden`` whose earlier version has been removed since.
         var freed: Set<Slot> = []
     }
 
-    /// The set of entries that a removal covers.
     enum Scope: Hashable {
         case all
-        /// The entries derived from an entry; see ``CacheKey/isDerived(of:)``.
         case derived(of: CacheKey)
 
         func covers(_ slot: Slot) -> Bool {
@@ -52,28 +49,27 @@ struct StagingArea {
     private var queue: [(slot: Slot, place: UInt64)] = []
     private var head = 0
     private var nextNumber: UInt64 = 0
-    /// The estimated memory of all changes that wait or are being carried out, in bytes.
+    /// The estimated memory of all changes that wait or are being carried out.
     private(set) var bytes = 0
-    /// The removals in progress. Older entries that they cover count as removed, even while they are still on disk.
+    /// In progress. Older entries that they cover count as removed, even while they are still on disk.
     private(set) var removals: [Scope] = []
-    /// The removals that could not be carried out, and must be before anything is written, with the times at which they
-    /// began. What they cover and was stored earlier counts as removed, too.
+    /// Removals that could not be carried out, and must be before anything is written, with the times at which they
+    /// began. Earlier entries that they cover count as removed, too.
     private(set) var left: [Scope: TimeInterval] = [:]
-    /// The slots whose version on disk is out of date and could not be removed.
+    /// Their version on disk is out of date and could not be removed.
     private(set) var hidden: Set<Slot> = []
 
-    /// Returns whether the version on disk no longer counts, whatever is staged.
+    /// Whether the version on disk no longer counts, whatever is staged.
     func isHidden(_ slot: Slot) -> Bool { removals.contains { $0.covers(slot) } || hidden.contains(slot) }
 
-    /// Returns the time before which a stored version on disk no longer counts.
+    /// Versions on disk from before this time no longer count.
     func goneBefore(_ slot: Slot) -> TimeInterval {
         left.isEmpty ? -.infinity : left.filter { $0.key.covers(slot) }.values.max() ?? -.infinity
     }
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
-    /// Returns whether a change would take more than `limit` bytes together with all other changes. A change alone is
-    /// never too large.
+    /// Returns whether a change would exceed `limit` bytes together with all others. A change alone is never too large.
     func isFull(_ limit: Int, for change: Change, of slot: Slot) -> Bool {
         let others = bytes - (items[slot]?.bytes ?? 0)
         return others > 0 && others + Self.bytes(change, slot.key) > limit
@@ -119,7 +115,7 @@ struct StagingArea {
         return true
     }
 
-    /// Returns the next changes to carry out, oldest first. They stay visible to reads until ``finish(_:_:)``.
+    /// The oldest changes. They stay visible to reads until ``finish(_:_:)``.
     mutating func nextBatch(count: Int, bytes limit: Int) -> [Item] {
         var batch: [Item] = []
         var size = 0
@@ -140,16 +136,13 @@ struct StagingArea {
         return batch
     }
 
-    /// The number of the latest change.
     var latest: UInt64 { nextNumber }
 
-    /// Returns whether changes with numbers up to this one wait to be carried out.
     func isWaiting(upTo number: UInt64) -> Bool {
         queue[head...].first { items[$0.slot]?.place == $0.place }.map { $0.place <= number } ?? false
     }
 
-    /// Removes a batch that has been carried out. Returns its items, each with whether it succeeded, except those that
-    /// were replaced or removed meanwhile.
+    /// Returns the items that were not replaced or removed meanwhile, each with whether it succeeded.
     mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
         hidden.subtract(outcome.freed)
         defer {
@@ -169,14 +162,12 @@ struct StagingArea {
         }
     }
 
-    /// Removes the staged changes that a removal covers. Entries on disk that it covers do not count until
-    /// ``endRemoving(_:isDone:begun:)``.
+    /// Entries on disk that the removal covers do not count until ``endRemoving(_:isDone:begun:)``.
     mutating func beginRemoving(_ scope: Scope) -> [Item] {
         removals.append(scope)
         return drop(scope)
     }
 
-    /// Removes the staged changes that a removal covers.
     mutating func drop(_ scope: Scope) -> [Item] {
         let dropped = items.values.filter { scope.covers($0.slot) }
         for item in dropped {
@@ -190,7 +181,6 @@ struct StagingArea {
         return dropped
     }
 
-    /// Removes a staged change, as if it had not been asked for.
     mutating func drop(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
@@ -224,6 +214,6 @@ struct StagingArea {
 }
 
 extension StagingArea.Item {
-    /// An estimate of the memory that the change takes while it waits, in bytes.
+    /// An estimate of the memory that the change takes while it waits.
     var bytes: Int { StagingArea.bytes(change, slot.key) }
 }

@@ -10,7 +10,7 @@ import Foundation
 /// configuration.compression = .zstd
 /// ```
 public struct StorageCompression: Sendable, Hashable {
-    /// The coding of a body on disk. The raw value is the number in the record format.
+    /// The raw value is the number in the record format.
     enum Coding: UInt32 {
         case identity = 0
         case gzip = 1
@@ -27,10 +27,9 @@ public struct StorageCompression: Sendable, Hashable {
     /// Compression by Zstandard (RFC 8878) of the same bodies as ``gzip``: about as small, in a fraction of the time.
     public static let zstd = StorageCompression(coding: .zstd)
 
-    /// The size of the smallest body that is compressed, in bytes.
+    /// In bytes.
     private static let smallestBody = 1_024
 
-    /// Returns the compressed body; `nil` if the body is to be stored as it is.
     func compressed(_ value: StoredData) -> Data? {
         let body = value.data
         guard coding != .identity, body.count >= Self.smallestBody,
@@ -41,9 +40,8 @@ public struct StorageCompression: Sendable, Hashable {
     }
 }
 
-/// The formats that are themselves compressed. Compressing them again takes time and saves nothing.
+/// Compressing these formats again takes time and saves nothing.
 private enum CompressedFormats {
-    /// Returns whether a body has such a format, by its first bytes or by its `Content-Type`.
     static func contain(_ body: Data, type: String?) -> Bool {
         if let type, contain(type: type) { return true }
         return body.prefix(12).withUnsafeBytes { start in
@@ -63,7 +61,6 @@ private enum CompressedFormats {
             || name.hasPrefix("application/vnd.openxmlformats-") || name.hasPrefix("application/vnd.oasis.")
     }
 
-    /// The types of pictures and sounds that are not compressed, or may not be.
     private static let loose: Set<String> = [
         "image/svg+xml", "image/bmp", "image/x-ms-bmp", "image/x-icon", "image/vnd.microsoft.icon", "image/tiff",
         "audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/midi",
@@ -91,14 +88,14 @@ private enum CompressedFormats {
     ]
 }
 
-/// Compression and decompression of whole bodies with gzip (RFC 1952), by zlib.
+/// gzip (RFC 1952), by zlib, for whole bodies.
 enum Gzip {
-    /// The largest number of bytes that one call of zlib takes or makes: zlib counts them in 32 bits.
+    /// zlib counts the bytes that one call takes or makes in 32 bits.
     private static let largestStep = 1 << 30
-    /// zlib's parameter for a window of 32 KiB with the header and trailer of gzip.
+    /// A window of 32 KiB with the header and trailer of gzip.
     private static let windowBits: Int32 = 15 + 16
 
-    /// Returns the compressed body; `nil` if it does not fit into `limit` bytes. Never makes more bytes than that.
+    /// `nil` if the compressed body does not fit into `limit` bytes. Never makes more bytes than that.
     static func compress(_ body: Data, atMost limit: Int) -> Data? {
         body.withUnsafeBytes { input in
             transform(input, room: limit) { stream in
@@ -113,8 +110,8 @@ enum Gzip {
         }
     }
 
-    /// Returns the body; `nil` if the bytes are not one complete stream of exactly `count` bytes. Allocates no more
-    /// memory than `count` bytes, and none if the stream is too short for such a body.
+    /// `nil` if the bytes are not one complete stream of exactly `count` bytes. Allocates no more memory than `count`
+    /// bytes, and none if the stream is too short for such a body.
     static func decompress(_ bytes: UnsafeRawBufferPointer, count: Int) -> Data? {
         // Deflate makes at most 1,032 bytes of one: two bits can stand for 258 bytes.
         guard count >= 0, count / 1_032 <= bytes.count else { return nil }
@@ -128,8 +125,7 @@ enum Gzip {
         return body?.count == count ? body : nil
     }
 
-    /// Runs all of the input through zlib. Returns `nil` unless the stream ends where the input ends, within `room`
-    /// bytes.
+    /// `nil` unless the stream ends where the input ends, within `room` bytes.
     private static func transform(
         _ input: UnsafeRawBufferPointer, room: Int, begin: (z_streamp) -> Int32,
         step: (z_streamp, _ isLast: Bool) -> Int32, end: (z_streamp) -> Int32

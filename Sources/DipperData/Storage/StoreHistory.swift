@@ -12,8 +12,7 @@ import Synchronization
 /// - An entry is refused if it was stored before the moment of a flush.
 /// - The result of a fetch is refused if its key was removed meanwhile (``Claim``).
 package final class StoreHistory: Sendable {
-    /// The counter of removals of everything. All stores of the process share it, because an entry that is read from
-    /// one store may be kept by another.
+    /// All stores of the process share it: an entry that is read from one store may be kept by another.
     private static let moments = Atomic<UInt64>(1)
 
     /// The present moment, which lies before every future removal of everything.
@@ -21,14 +20,14 @@ package final class StoreHistory: Sendable {
 
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
-    /// The first of the claims of each key, which are linked.
+    /// The first claim of each key; the others are linked to it.
     private let claims = Mutex<[CacheKey: Claim.Standing]>([:])
 
     package init() {}
 
     // MARK: Queries
 
-    /// The time before which stored entries are gone, in seconds since 1970.
+    /// Entries stored earlier are gone; in seconds since 1970.
     var storedBefore: TimeInterval { TimeInterval(bitPattern: flushed.load(ordering: .sequentiallyConsistent)) }
 
     /// Returns whether an entry, or an object made from it, may still be kept.
@@ -36,7 +35,6 @@ package final class StoreHistory: Sendable {
         info.begun >= cleared.load(ordering: .sequentiallyConsistent) && info.stored >= storedBefore
     }
 
-    /// Creates a claim for work that will bring an entry for the key.
     /// - Parameter outer: another claim, whose loss is a loss of this one.
     func claim(_ key: CacheKey, within outer: Claim? = nil) -> Claim {
         let claim = Claim(key, self, outer)
@@ -57,21 +55,19 @@ package final class StoreHistory: Sendable {
 
     // MARK: Changes
 
-    /// Records that everything is being removed.
     func clear() {
         cleared.store(
             Self.moments.add(1, ordering: .sequentiallyConsistent).newValue, ordering: .sequentiallyConsistent)
         revoke(from: .all)
     }
 
-    /// Revokes all claims on some tiers.
     func revoke(from tiers: CacheTiers) {
         claims.withLock { claims in
             for first in claims.values { for standing in first.all { standing.revoke(tiers) } }
         }
     }
 
-    /// Records that entries stored before `limit`, in seconds since 1970, are being removed.
+    /// - Parameter limit: entries stored earlier are being removed; in seconds since 1970.
     func flush(storedBefore limit: TimeInterval) {
         setFlushed { max($0, limit) }
     }
@@ -93,14 +89,12 @@ package final class StoreHistory: Sendable {
         }
     }
 
-    /// Records that the entry of a key is being removed from some tiers.
     func remove(_ key: CacheKey, from tiers: CacheTiers) {
         claims.withLock { claims in
             if let first = claims[key] { for standing in first.all { standing.revoke(tiers) } }
         }
     }
 
-    /// Records that a complete entry is being kept under the key.
     func supersede(_ key: CacheKey) {
         claims.withLock { claims in
             if let first = claims[key] { for standing in first.all { standing.supersede() } }
@@ -110,14 +104,11 @@ package final class StoreHistory: Sendable {
 
 /// The right of running work to keep its result under a key. Removals of the key revoke this right, tier by tier.
 package final class Claim: Sendable {
-    /// The state of a claim: the tiers for which it is revoked, and whether a later write has superseded it.
     fileprivate final class Standing: Sendable {
         private let lost = Atomic<UInt8>(0)
-        /// The next claim of the key, under the lock of the history.
         nonisolated(unsafe) var next: Standing?
         private static let superseded: UInt8 = 0x80
 
-        /// This claim and those after it.
         var all: some Sequence<Standing> { sequence(first: self) { $0.next } }
 
         func revoke(_ tiers: CacheTiers) { lost.bitwiseOr(tiers.rawValue, ordering: .sequentiallyConsistent) }
@@ -146,17 +137,14 @@ package final class Claim: Sendable {
 
     deinit { history.end(self) }
 
-    /// Returns whether the result may be kept in a tier.
     // mutant Removal: `revoked.isDisjoint(with: tier) }` => `tier.isEmpty || true }`
     func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
 
     private var revoked: CacheTiers { standing.revoked.union(outer?.revoked ?? []) }
 
-    /// Whether a partial body may be kept on disk: since the claim was made, the entry has not been removed from disk,
-    /// and no complete entry has been kept.
+    /// Whether the entry has not been removed from disk, and no complete one been kept, since the claim was made.
     var allowsPartial: Bool { standing.isWhole }
 
-    /// Whether no other entry has been kept under the key since the claim was made.
     var isLatest: Bool { !standing.isSuperseded }
 
     /// Whether the entry was removed from any tier while the work was running.

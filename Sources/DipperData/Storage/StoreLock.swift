@@ -5,13 +5,12 @@ import Foundation
 /// The store holds the lock while it is open; the kernel releases the lock of a process that ends. Files in `blobs` that
 /// a store has written and no row names are being written as long as its lock is held, and are left over from then on.
 final class StoreLock: Sendable {
-    /// The identifier of the store, which no other store has or will have.
+    /// No other store has or will have this identifier.
     let id: String
     private let all: Folder
     private let file: Int32
     private static let end = ".lock"
 
-    /// Creates a lock with a random identifier and takes it.
     /// - Throws: `FileError` if the folder cannot be written, or if its file system has no locks.
     init(in all: Folder) throws(FileError) {
         for _ in 0..<100 {
@@ -41,13 +40,12 @@ final class StoreLock: Sendable {
         close(file)
     }
 
-    /// Whether the lock is still where other stores look for it.
     var isThere: Bool { all.entry(id + Self.end) != nil && all.status.st_nlink > 0 }
 
-    /// Returns whether another store is open, as far as can be told.
+    /// As far as can be told.
     func isOpen(_ other: some StringProtocol) -> Bool { whileLocked(other) {} }
 
-    /// Returns the identifiers of stores that ended without closing: their processes were killed, or the power failed.
+    /// The stores whose processes were killed, or whose power failed.
     func abandoned() -> [String] {
         all.names().compactMap { name in
             guard name.hasSuffix(Self.end), case let other = name.dropLast(Self.end.count),
@@ -57,7 +55,6 @@ final class StoreLock: Sendable {
         }
     }
 
-    /// Removes the locks of stores that ended without closing.
     func remove(_ abandoned: [String]) {
         for other in abandoned {
             // A store that is only just opening finds that its lock is gone, and takes another identifier.
@@ -65,8 +62,7 @@ final class StoreLock: Sendable {
         }
     }
 
-    /// Runs a closure while this process holds the lock of another store.
-    /// - Returns: whether the store is open, or nothing is known; then the closure does not run.
+    /// - Returns: whether the other store is open, or nothing is known; then the closure does not run.
     @discardableResult
     private func whileLocked(_ other: some StringProtocol, _ body: () -> Void) -> Bool {
         let lock = openat(all.descriptor, "\(other)\(Self.end)", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)

@@ -10,15 +10,13 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// Returns the memory that the entry takes, in bytes: data, key and header fields, and an estimate for the storage
-    /// around them.
+    /// An estimate, in bytes, of data, key, header fields, and the storage around them.
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
 /// The metadata of an entry. A reference type, so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
-    /// The URL from which the bytes were fetched, after all redirects, without user and fragment; `provider:` for the
-    /// bytes of a provider. Empty for entries that the caller added under a key.
+    /// See ``CachedEntry/url``.
     let url: String
     package let status: Int
     package let headers: HTTPHeaders
@@ -30,14 +28,11 @@ package final class EntryInfo: Sendable {
     /// The number that the variants of one answer share. Other variants are kept under keys that contain it.
     let family: UInt64
 
-    /// Whether a local source delivered the entry in place of a source that failed. Such an entry is delivered to the
-    /// caller and is not kept.
+    /// Whether a local source stood in for one that failed: the entry is delivered to the caller and not kept.
     package let isStandIn: Bool
 
-    /// Whether the status is a success and there is only one answer.
     let isPlain: Bool
 
-    /// The moment of ``StoreHistory`` at which the work for the entry began.
     let begun: UInt64
 
     /// The size of the texts, with the estimated storage around each of them, in bytes.
@@ -73,31 +68,28 @@ package final class EntryInfo: Sendable {
     /// The estimated storage of two texts in an array, with the blocks that contain them, in bytes.
     private static let fieldCost = 96
 
-    /// Returns an estimate of the memory that the metadata and the key take, in bytes.
+    /// An estimate, in bytes.
     func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
 
-    /// Returns a copy of the metadata with other header fields and another family.
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
         EntryInfo(
             url: url, status: status, headers: headers, stored: stored, freshness: freshness, variant: variant,
             family: family, isStandIn: isStandIn, begun: begun)
     }
 
-    /// Returns whether freshness limit, variant and header fields are the same, apart from `Date` and `Age`.
+    /// Whether freshness limit, variant and header fields are the same, apart from `Date` and `Age`.
     func saysTheSame(as other: EntryInfo) -> Bool {
         let isMoment: (HTTPHeaders.Field) -> Bool = { ["date", "age"].contains($0.name.lowercased()) }
         return freshness.until == other.freshness.until && variant == other.variant
             && headers.fields.filter { !isMoment($0) } == other.headers.fields.filter { !isMoment($0) }
     }
 
-    /// Returns whether this is an answer to a request with these header fields.
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 
     /// The URL that the answer came from; `nil` for what came from elsewhere.
     package var source: URL? { url.hasPrefix("http") ? URL(string: url) : nil }
 
-    /// Returns whether an object made from this answer may be shown to a request with these header fields, however old
-    /// the answer is.
+    /// Returns whether a request with these header fields may see an object made from this answer, however old.
     package func mayBeShown(to request: HTTPHeaders) -> Bool { (200...299).contains(status) && isChosen(by: request) }
 }
 

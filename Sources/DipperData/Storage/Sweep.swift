@@ -1,7 +1,6 @@
 import Foundation
 
-/// The job that compares rows and files: it removes files that no row names, and rows whose files are missing or
-/// incomplete, as after a power cut.
+/// Removes files that no row names, and rows whose files are missing or incomplete, as after a power cut.
 struct Sweep: DiskJob {
     private let index: EntryIndex
     private let request: EntryIndex.SweepRequest?
@@ -12,16 +11,13 @@ struct Sweep: DiskJob {
     private var stores: [Substring: Bool] = [:]
     private var table: EntryIndex.Table? = .entry
     private var last: Int?
-    /// Whether something could not be looked at or removed.
     private(set) var isIncomplete = false
 
-    /// The number of files that no row named.
     private(set) var unlisted = 0
-    /// The number of rows whose files were missing or incomplete.
     private(set) var unfinished = 0
 
     /// - Parameters:
-    ///   - request: what the sweep answers. It then ends early if the store is closed.
+    ///   - request: answered by the sweep, which then ends early if the store is closed.
     ///   - isForFiles: whether the sweep looks at files alone.
     init(_ index: EntryIndex, _ request: EntryIndex.SweepRequest? = nil, isForFiles: Bool = false) {
         self.index = index
@@ -62,7 +58,6 @@ struct Sweep: DiskJob {
         names.removeLast(some.count)
     }
 
-    /// Returns what is found on disk; `nil` if that fails.
     private mutating func look<Found>(_ body: () throws(FileError) -> Found) -> Found? {
         do throws(FileError) {
             return try body()
@@ -92,7 +87,6 @@ struct Sweep: DiskJob {
     }
 }
 
-/// The current boot of the machine.
 enum Boot {
     /// The kernel's identifier of the current boot, which no other boot has; empty if the kernel does not provide one.
     static let current: String = {

@@ -1,18 +1,17 @@
 import CZstd
 import Foundation
 
-/// Compression and decompression of whole bodies with Zstandard (RFC 8878), by libzstd.
+/// Zstandard (RFC 8878), by libzstd, for whole bodies.
 enum Zstd {
-    /// Returns the compressed body, as a frame that begins with the body's length; `nil` if it does not fit into `limit`
-    /// bytes. Never makes more bytes than that.
+    /// A frame that begins with the body's length, of at most `limit` bytes.
     static func compress(_ body: Data, atMost limit: Int) -> Data? {
         body.withUnsafeBytes { input in
             output(limit) { ZSTD_compress($0, limit, input.baseAddress, input.count, ZSTD_CLEVEL_DEFAULT) }
         }
     }
 
-    /// Returns the body; `nil` if the bytes are not complete frames of exactly `count` bytes. Allocates no more memory
-    /// than `count` bytes, and none if the first frame does not announce them or is too short for such a body.
+    /// `nil` if the bytes are not complete frames of exactly `count` bytes. Allocates no more memory than `count`
+    /// bytes, and none if the first frame does not announce them or is too short for such a body.
     static func decompress(_ bytes: UnsafeRawBufferPointer, count: Int) -> Data? {
         // A block makes at most 128 KiB and takes at least four bytes.
         guard count >= 0, count / 32_768 <= bytes.count,
@@ -22,8 +21,6 @@ enum Zstd {
         return body?.count == count ? body : nil
     }
 
-    /// Returns the bytes that libzstd has made; `nil` for an error.
-    /// - Parameter make: given room for the bytes; returns their number, or a code of an error.
     private static func output(_ room: Int, _ make: (UnsafeMutableRawPointer) -> Int) -> Data? {
         guard let output = malloc(max(room, 1)) else { return nil }
         let made = make(output)

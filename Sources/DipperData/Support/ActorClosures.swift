@@ -37,7 +37,6 @@ package func onItsActor<First: Sendable, Second: Sendable>(
     }
 }
 
-/// The actor that a closure belongs to.
 private enum Home {
     case none, main, other
 

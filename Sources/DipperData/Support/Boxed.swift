@@ -1,4 +1,4 @@
-/// A value in memory of its own, which keeps small what mostly lacks it.
+/// A value in memory of its own, so that its owner is small while it lacks the value.
 struct Boxed<Value: Sendable>: Sendable {
     // Changed by its only owner.
     private final class Storage: @unchecked Sendable {
@@ -11,7 +11,7 @@ struct Boxed<Value: Sendable>: Sendable {
 
     init(_ value: Value) { storage = Storage(value) }
 
-    /// Whether both have the same value in the same place, as copies have.
+    /// Copies are identical until one of them is changed.
     static func === (a: Self, b: Self) -> Bool { a.storage === b.storage }
 
     var value: Value {

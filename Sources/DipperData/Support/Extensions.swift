@@ -3,7 +3,7 @@ import Foundation
 import Logging
 
 extension Duration {
-    /// Whole milliseconds, rounded up.
+    /// Rounded up.
     var milliseconds: Int {
         let (seconds, attoseconds) = components
         let whole = seconds.multipliedReportingOverflow(by: 1_000)
@@ -11,28 +11,25 @@ extension Duration {
         return Int(whole.partialValue) + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
     }
 
-    /// Whole nanoseconds, rounded towards zero; at most three hundred years.
+    /// Rounded towards zero; at most three hundred years.
     var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return min(max(seconds, -9_000_000_000), 9_000_000_000) * 1_000_000_000 + attoseconds / 1_000_000_000
     }
 
-    /// Seconds.
     var timeInterval: Double {
         Double(components.seconds) + Double(components.attoseconds) * 1e-18
     }
 }
 
 extension Data {
-    /// A digest by which bytes are told apart. It is the same in every process.
+    /// Distinguishes bytes. It is the same in every process.
     var digest: UInt64 { withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) } }
 }
 
 extension Logger {
-    /// A logger that logs nothing.
     static let silent = Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }
 
-    /// Returns this logger with a topic in its metadata.
     func category(_ name: String) -> Logger {
         var copy = self
         copy[metadataKey: "category"] = "\(name)"

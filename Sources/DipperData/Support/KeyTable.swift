@@ -16,12 +16,11 @@ struct KeyTable<Index: SlotIndex> {
     private var entries = [Entry](repeating: Entry(), count: Self.leastCapacity)
     private(set) var count = 0
 
-    /// The number of entries that there is storage for.
     var capacity: Int { entries.count }
 
     private var mask: Int { entries.count - 1 }
 
-    /// Returns the place whose key has this hash and for which `isSame` is true; `nil` if there is none.
+    /// Returns the place whose key has this hash and for which `isSame` is true.
     @inline(__always)
     func find(_ hash: UInt64, isSame: (Index) -> Bool) -> Index? {
         let hash = UInt32(truncatingIfNeeded: hash)
@@ -34,7 +33,6 @@ struct KeyTable<Index: SlotIndex> {
         }
     }
 
-    /// Adds a place whose key is not in the table.
     mutating func insert(_ hash: UInt64, _ index: Index) {
         if (count + 1) * 4 > entries.count * 3 { resize(to: entries.count * 2) }
         place(Entry(hash: UInt32(truncatingIfNeeded: hash), index: index))
@@ -62,7 +60,6 @@ struct KeyTable<Index: SlotIndex> {
         return place
     }
 
-    /// Notes that the element of a key has been moved.
     mutating func move(_ hash: UInt64, from old: Index, to new: Index) {
         entries[position(hash, old)].index = new
     }
@@ -86,8 +83,7 @@ struct KeyTable<Index: SlotIndex> {
     }
 }
 
-/// The number of a place in a table. Tables of different things have different index types, so that the
-/// compiler keeps them apart.
+/// The number of a place in a table. Each table has an index type, so that the compiler keeps them apart.
 protocol SlotIndex: Hashable, Sendable {
     var raw: UInt32 { get }
     init(raw: UInt32)

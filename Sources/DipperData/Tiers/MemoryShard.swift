@@ -1,29 +1,24 @@
 import Foundation
 import Synchronization
 
-/// The index of a node in a ``MemoryShard``, as its table of keys contains it.
 private struct NodeIndex: SlotIndex {
     let raw: UInt32
 }
 
 /// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry. An entry that
-/// the eviction order spares counts as used in that moment.
-///
-/// The fields that a hit reads and changes are stored apart from the rest, so that a hit touches little memory and
-/// copies no entry.
+/// the eviction order spares counts as used in that moment. A hit touches little memory and copies no entry, because
+/// the fields that it reads and changes are stored apart.
 final class MemoryShard<Value: Sendable>: Sendable {
-    /// The fields of an entry that a hit reads and changes, side by side.
     private struct Node: Sendable {
         var key: CacheKey
         var value: Value?
         var stamp: UInt64
         var lifetime: Lifetime
-        /// The number of uses, if the order of eviction needs it. The insertion counts, so that a new entry does not
-        /// leave before older ones that are no better.
+        /// The insertion counts as a use, so that a new entry does not leave before older ones that are no better.
         var uses: UInt8 = 1
-        /// The index of the next more recently used node; -1 for none.
+        /// The next more recently used node; -1 for none.
         var newer: Int32 = -1
-        /// The index of the next less recently used node, or of the next free node in a free one; -1 for none.
+        /// The next less recently used node, or the next free one; -1 for none.
         var older: Int32 = -1
     }
 
@@ -40,7 +35,6 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var newest: Int32 = -1
         var oldest: Int32 = -1
         var free: Int32 = -1
-        /// The number of insertions and removals so far.
         var changes: UInt64 = 0
 
         @inline(__always)
@@ -104,7 +98,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Returns a part of a value without counting a use.
+    /// Counts no use.
     func peek<Part: Sendable>(_ key: CacheKey, now: TimeInterval, _ part: (borrowing Value) -> Part) -> Part? {
         state.withLock { state in
             let index = state.find(key)
@@ -113,15 +107,14 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// The number of insertions and removals so far, including removals of absent keys. Evictions of the oldest entry
-    /// do not count, nor do entries that an access finds expired.
+    /// Also removals of absent keys; not evictions, nor entries that an access finds expired.
     var changes: UInt64 { state.withLock { $0.changes } }
 
-    /// Records a change elsewhere: entries that are being read from disk may be out of date.
+    /// Entries that are being read from disk may be out of date.
     func noteChange() { state.withLock { $0.changes += 1 } }
 
-    /// Inserts an entry, unless the number of changes is no longer `changes` or the insertion is not allowed. Returns
-    /// the entry that was replaced, and whether the new one was inserted.
+    /// Does nothing if the number of changes is no longer `changes` or the insertion is not allowed. Returns the entry
+    /// that was replaced, and whether the new one was inserted.
     func insert(
         _ entry: MemoryEntry<Value>, stamp: UInt64, now: TimeInterval, unlessChangedSince changes: UInt64?,
         ifAllowed isAllowed: () -> Bool
@@ -161,7 +154,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Removes the least recently used entry. Returns `nil` if there is none, or if the eviction order spares it.
+    /// Returns `nil` if there is no entry, or if the eviction order spares the least recently used one.
     /// - Parameter stamp: the stamp of a spared entry.
     func removeOldest(stamp: UInt64) -> MemoryEntry<Value>? {
         state.withLock { state -> MemoryEntry<Value>? in
@@ -178,7 +171,6 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Removes the entries for which `condition` is true, given the key, the lifetime and the time of storage.
     func remove(where condition: (CacheKey, Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             state.changes += 1
@@ -197,7 +189,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     // MARK: Locked operations
 
-    /// Removes an entry and returns it, so that the caller releases it outside the lock.
+    /// The caller releases the entry outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
         guard let value = exchange(&state.nodes.start[Int(index)].value, with: nil) else { return nil }
         state.table.remove(state.nodes.start[Int(index)].key.hashCode, NodeIndex(raw: UInt32(index)))

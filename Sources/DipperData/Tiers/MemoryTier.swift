@@ -10,13 +10,11 @@ final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
         /// The largest total cost of all entries, in bytes.
         var cost: Int
-        /// The largest number of entries; `nil` for no limit.
         var count: Int?
         /// The divisor of `cost` that gives the largest cost of a single entry.
         var largestShare = 10
 
-        /// Returns the limits that apply under memory pressure. They are derived from the configured limits each time,
-        /// so that changes of the pressure do not add up.
+        /// Derived from the configured limits each time, so that changes of the pressure do not add up.
         func during(_ pressure: MemoryPressure) -> Limits {
             switch pressure {
             case .normal: self
@@ -26,7 +24,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    /// The configured limits and the present memory pressure.
     private struct Bounds {
         var given: Limits
         var pressure = MemoryPressure.normal
@@ -48,10 +45,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
     /// - Parameters:
-    ///   - order: the rule that decides which entries leave first.
     ///   - history: the removals that entries with a permit must respect.
-    ///   - now: the clock by which lifetimes are measured.
-    ///   - expiries: is told when entries expire.
     ///   - onCleaned: called with the number and size of entries that were removed without being named, and the reason,
     ///     on the thread that caused the removal.
     init(
@@ -71,15 +65,13 @@ final class MemoryTier<Value: Sendable>: Sendable {
     var totalCost: Int { cost.load(ordering: .relaxed) }
     var entryCount: Int { count.load(ordering: .relaxed) }
 
-    /// Returns the value of a key, which becomes the most recently used; `nil` if there is none or it has expired.
+    /// The value becomes the most recently used; `nil` if there is none or it has expired.
     @inline(__always)
     func value(for key: CacheKey) -> Value? {
         part(of: key) { copy $0 }
     }
 
-    /// Returns the value of a key for a request that decides how long memory keeps it from now on.
-    /// - Parameter lifetime: returns the lifetime, given the present one, the time at which the entry has entered memory,
-    ///   and the present time.
+    /// - Parameter lifetime: returns the new lifetime, given the present one, the time of entry, and the present time.
     func value(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Value? {
@@ -99,8 +91,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         return expired.value
     }
 
-    /// Returns a part of the value of a key, so that a hit copies no more than is wanted. The value becomes the most
-    /// recently used; `nil` if there is none or it has expired.
+    /// Copies only the wanted part of a value, which becomes the most recently used; `nil` if it has expired.
     @inline(__always)
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         let found = shard(of: key).access(
@@ -112,7 +103,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         return found.part
     }
 
-    /// Returns a part of the value of a key without counting a use; `nil` if there is none or it has expired.
+    /// Counts no use; `nil` if there is no value or it has expired.
     func peek<Part: Sendable>(_ key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         shard(of: key).peek(key, now: now().timeIntervalSince1970, part)
     }
@@ -137,8 +128,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         let bounds = bounds.withLock { $0 }
         let now = now().timeIntervalSince1970
         let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
-        // The share is one of the configured limit, so that the size of a value worth keeping does not depend on memory
-        // pressure.
+        // A share of the configured limit: the size of a value worth keeping does not depend on pressure.
         guard entryCost <= min(bounds.given.cost / bounds.given.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
@@ -160,7 +150,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         enforceLimits(.overLimit)
     }
 
-    /// Returns a number that changes with every insertion and removal that may concern the key.
+    /// Changes with every insertion and removal that may concern the key.
     func changes(of key: CacheKey) -> UInt64 { shard(of: key).changes }
 
     func remove(_ key: CacheKey) {
@@ -171,18 +161,16 @@ final class MemoryTier<Value: Sendable>: Sendable {
         tell(removeAll { _, _, _ in true }, .cleared)
     }
 
-    /// Removes the entries derived from an entry. The time it takes depends on how many of these there are, not on the
-    /// number of other entries.
+    /// Takes time by the number of derived entries, not of all entries.
     func removeDerived(of key: CacheKey) {
-        // An entry that is being read elsewhere may be a derived one.
+        // A derived entry may be on its way from elsewhere.
         for shard in shards { shard.noteChange() }
         for key in derived.keys(of: key) { remove(key) }
     }
 
-    /// Returns the keys of the entries derived from an entry.
     func derivedKeys(of key: CacheKey) -> [CacheKey] { Array(derived.keys(of: key)) }
 
-    /// Removes expired entries, and entries stored before `limit`, in seconds since 1970.
+    /// - Parameter limit: in seconds since 1970.
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
         let now = now().timeIntervalSince1970
         var next = TimeInterval.infinity
@@ -206,27 +194,23 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    /// Changes the limits and removes excess entries at once.
     func setLimits(_ new: Limits) {
         bounds.withLock { $0.given = new }
         enforceLimits(.overLimit)
     }
 
-    /// Adapts the limits to memory pressure: half of them apply while pressure is moderate, and nothing is kept while
-    /// it is severe.
+    /// Half of the limits apply while pressure is moderate, and nothing is kept while it is severe.
     func setPressure(_ pressure: MemoryPressure) {
         bounds.withLock { $0.pressure = pressure }
         enforceLimits(.memoryPressure)
     }
 
-    /// Removes entries that exceed the present limits, which may have changed since the caller read them.
     private func enforceLimits(_ reason: CacheEvent.Cleaning.Reason) {
         let limits = bounds.withLock { $0.present }
         trim(toCost: limits.cost, count: limits.count, reason)
     }
 
-    /// Removes entries in the order of eviction until at most `maximum` bytes and `maximumCount` entries are left. The
-    /// limits stay as they are.
+    /// In the order of eviction, until at most `maximum` bytes and `maximumCount` entries are left.
     func trim(
         toCost maximum: Int, count maximumCount: Int? = nil, _ reason: CacheEvent.Cleaning.Reason = .overLimit
     ) {
@@ -242,7 +226,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         if entries > 0 { onCleaned?(.init(tier: .memory, reason: reason, entries: entries, bytes: bytes)) }
     }
 
-    /// The shard with the least recently used entry; `nil` if all are empty.
     private var oldestShard: MemoryShard<Value>? {
         var oldest: (shard: MemoryShard<Value>?, stamp: UInt64) = (nil, .max)
         for shard in shards {
@@ -270,19 +253,58 @@ final class MemoryTier<Value: Sendable>: Sendable {
         shards[Int(truncatingIfNeeded: key.hashCode >> 60)]
     }
 
-    /// Returns a number that is higher than all before it.
     @inline(__always)
     private func stamp() -> UInt64 {
         accesses.add(1, ordering: .relaxed).newValue
     }
 }
 
-/// An entry as the memory tier keeps it.
 struct MemoryEntry<Value: Sendable>: Sendable {
     let key: CacheKey
     let value: Value
     let cost: Int
     var lifetime: Lifetime
-    /// The time at which the entry was stored, in seconds since 1970.
+    /// In seconds since 1970.
     let stored: TimeInterval
+}
+
+/// The keys of derived entries in a memory tier, by the key of the first origin. A key is added before its entry can be
+/// found, and removed after the entry has gone; between the two, it may be counted more than once.
+final class DerivedKeys: Sendable {
+    private let groups = Mutex<[Substring: [CacheKey: Int]]>([:])
+
+    func add(_ key: CacheKey) {
+        guard let origin = key.firstOrigin else { return }
+        groups.withLock { $0[origin, default: [:]][key, default: 0] += 1 }
+    }
+
+    func remove(_ key: CacheKey) {
+        guard let origin = key.firstOrigin else { return }
+        groups.withLock { groups in
+            guard let index = groups.index(forKey: origin), let count = groups.values[index][key] else { return }
+            groups.values[index][key] = count > 1 ? count - 1 : nil
+            if groups.values[index].isEmpty { groups.remove(at: index) }
+        }
+    }
+
+    var isEmpty: Bool { groups.withLock { $0.isEmpty } }
+
+    /// Some of the entries may be gone already.
+    func keys(of origin: CacheKey) -> [CacheKey] {
+        let group = groups.withLock { $0[origin.firstOrigin ?? origin.string[...]] }
+        return group?.keys.filter { $0.isDerived(of: origin) } ?? []
+    }
+}
+
+extension CacheKey {
+    /// The part of the key before its first `\n#`, which marks a derived entry; `nil` in a key without one.
+    fileprivate var firstOrigin: Substring? {
+        let text = string.utf8
+        var rest = text[...]
+        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+            rest = rest[text.index(after: end)...]
+            if rest.first == UInt8(ascii: "#") { return string[..<end] }
+        }
+        return nil
+    }
 }

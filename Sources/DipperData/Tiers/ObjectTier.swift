@@ -1,12 +1,11 @@
 import Foundation
 
-/// A memory tier for objects made from bytes, each with the metadata of its bytes.
+/// A memory tier for objects, each with the metadata of the bytes that it was made from.
 package final class ObjectTier: Sendable {
     package struct Entry: Sendable {
         package let product: Product
-        /// The digest of the bytes that the object was made from; 0 if there were none.
+        /// 0 if the object was made of no bytes.
         let digest: UInt64
-        /// Whether the program has added the object.
         let isAdded: Bool
         package let info: EntryInfo
 
@@ -17,10 +16,8 @@ package final class ObjectTier: Sendable {
 
     private let memory: MemoryTier<Entry>
 
-    /// The observation that adapts the tier's limits to memory pressure.
     private let following: ChangeObservation
 
-    /// - Parameter limit: the largest total cost, in bytes.
     init(
         limit: Int, count: Int?, order: EvictionOrder, history: StoreHistory,
         now: @escaping @Sendable () -> Date, expiries: ExpiryWatch, pressure: PressureRelay,
@@ -37,7 +34,7 @@ package final class ObjectTier: Sendable {
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Entry? { memory.value(for: key, lifetime) }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
-    /// Keeps an object, unless the bytes it was made from have been flushed or cleared since.
+    /// Keeps an object, unless its bytes have been flushed or cleared since.
     /// - Parameter isWanted: called in the moment of the change, under a lock, so that an object that was inserted
     ///   after a removal stays. If it returns `false`, nothing changes. It may only read values.
     func insert(_ entry: Entry, for key: CacheKey, lifetime: Lifetime, if isWanted: () -> Bool = { true }) {
@@ -47,7 +44,7 @@ package final class ObjectTier: Sendable {
     }
 
     package func remove(_ key: CacheKey) { memory.remove(key) }
-    /// Removes the objects derived from the bytes of a key, but not the object under that key itself.
+    /// The object under the key itself stays.
     package func removeDerived(of key: CacheKey) { memory.removeDerived(of: key) }
     package func derivedKeys(of key: CacheKey) -> [CacheKey] { memory.derivedKeys(of: key) }
     package func removeAll() { memory.removeAll() }
@@ -78,7 +75,7 @@ package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
 }
 
 extension Product {
-    /// The object. The caller knows its type.
+    /// The caller knows the type.
     @inline(__always)
     package func value<Value: Sendable>(as type: Value.Type = Value.self) -> Value {
         unsafeDowncast(self, to: ProductOf<Value>.self).value

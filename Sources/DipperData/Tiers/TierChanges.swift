@@ -1,20 +1,17 @@
 import DequeModule
 import Foundation
 
-/// The changes that a tier has yet to carry out, at most one for each name. A value.
-///
-/// The latest change of a name replaces one that waits. Changes begin in the order in which their names came, a few at
-/// a time, and never two of one name.
+/// The changes that a tier has yet to carry out. A value. The latest change of a name replaces one that waits. Changes
+/// begin in the order in which their names came, a few at a time, and never two of one name.
 struct TierChanges: Sendable {
     enum Change: Sendable {
         case store(Data, until: Date?)
         case remove
 
-        /// The size of the record, in bytes; for an empty record 1, so that it counts as a record.
+        /// In bytes; for an empty record 1, so that it counts as a record.
         fileprivate var size: Int { if case .store(let record, _) = self { max(1, record.count) } else { 0 } }
     }
 
-    /// The number of changes that are carried out at a time.
     static let mostRunning = 4
 
     private var order = Deque<String>()
@@ -24,7 +21,6 @@ struct TierChanges: Sendable {
     private(set) var size = 0
     private let limit: Int
 
-    /// - Parameter limit: the largest ``size``.
     init(limit: Int) {
         self.limit = limit
     }
@@ -32,16 +28,13 @@ struct TierChanges: Sendable {
     var isEmpty: Bool { waiting.isEmpty && running.isEmpty }
     var isRunning: Bool { !running.isEmpty }
 
-    /// The change that a name will have seen in the end; `nil` if there is none.
     subscript(name: String) -> Change? { waiting[name] ?? running[name] }
 
-    /// Whether ``next()`` may have a change to begin.
     var mayBegin: Bool { running.count < Self.mostRunning && !waiting.isEmpty }
 
-    /// The number of names whose changes wait.
     var count: Int { waiting.count }
 
-    /// Adds a change. A record for which there is no room is not stored.
+    /// A record for which there is no room is not stored.
     /// - Returns: the changes that are dropped, to be released without a lock.
     mutating func add(_ change: Change, to name: String) -> [Change] {
         let replaced = waiting.removeValue(forKey: name)
@@ -54,7 +47,6 @@ struct TierChanges: Sendable {
         return dropped
     }
 
-    /// Begins the next change; `nil` if none may begin now.
     mutating func next() -> (name: String, change: Change)? {
         guard running.count < Self.mostRunning else { return nil }
         while let index = order.firstIndex(where: { running[$0] == nil }) {
@@ -67,7 +59,6 @@ struct TierChanges: Sendable {
         return nil
     }
 
-    /// Ends a change that has begun.
     /// - Parameter isLost: whether the tier has not carried it out. A removal is then tried again, unless another
     ///   change of the name waits; a record is given up.
     /// - Returns: the change, to be released without a lock.
@@ -81,7 +72,6 @@ struct TierChanges: Sendable {
         return change
     }
 
-    /// Drops the records that wait.
     /// - Returns: the changes that are dropped, to be released without a lock.
     mutating func dropRecords() -> [Change] {
         let dropped = waiting.filter { $0.value.size > 0 }
@@ -93,7 +83,6 @@ struct TierChanges: Sendable {
         return Array(dropped.values)
     }
 
-    /// Drops everything that waits.
     /// - Returns: the changes that are dropped, to be released without a lock.
     mutating func dropAll() -> [Change] {
         let dropped = Array(waiting.values)

@@ -8,9 +8,7 @@ import Synchronization
 /// Look-ups and changes run in tasks of their own. No tier is called while the lock is held.
 final class TierStack: Sendable {
     struct Options: Sendable {
-        /// The longest that a look-up in one tier may take.
         var timeLimit = Duration.milliseconds(20)
-        /// The longest that a change of one record may take.
         var changeTimeLimit = Duration.seconds(5)
         /// The size of the largest record that is passed on or taken over, in bytes.
         var recordLimit = 8 << 20
@@ -18,9 +16,7 @@ final class TierStack: Sendable {
         var waitingLimit = 16 << 20
         /// The largest number of names that wait to be removed from one tier.
         var removalLimit = 65_536
-        /// The number of look-ups that are under way at a time.
         var mostLookUps = 32
-        /// The form of the records.
         var format = RecordFormat()
     }
 
@@ -29,12 +25,11 @@ final class TierStack: Sendable {
     private struct Member {
         var health = TierHealth()
         var changes: TierChanges
-        /// The time before which records count as absent, in seconds since 1970.
+        /// In seconds since 1970: records from before that time count as absent.
         var hiddenBefore: TimeInterval
-        /// The wait for the end of its rest.
         var rest: Task<Void, any Error>?
 
-        /// Whether nothing is left to do for now. What waits while the tier rests has to wait.
+        /// Whether nothing is left to do for now: changes wait while the tier rests.
         var isSettled: Bool { changes.isEmpty || (!changes.isRunning && health.restsUntil != nil) }
     }
 
@@ -46,7 +41,6 @@ final class TierStack: Sendable {
         var isClosed = false
         var waiting: [CheckedContinuation<Void, Never>] = []
 
-        /// Returns the callers of `settle()` if there is nothing left to do.
         mutating func takeSettled() -> [CheckedContinuation<Void, Never>] {
             members.allSatisfy(\.isSettled) ? exchange(&waiting, with: []) : []
         }
@@ -76,7 +70,7 @@ final class TierStack: Sendable {
 
     // MARK: Looking up
 
-    /// Runs work that looks up records. A limited number is under way at a time; urgent work begins first.
+    /// Runs a limited number of look-ups at a time; urgent ones begin first.
     func run(isUrgent: Bool, _ work: @escaping @Sendable () async -> Void) {
         let begins = state.withLock { state in
             if state.lookUps < options.mostLookUps {
@@ -103,7 +97,6 @@ final class TierStack: Sendable {
         }
     }
 
-    /// Returns the record of a key from the first tier that has one.
     func record(of key: CacheKey) async -> EntryRecord? {
         let name = KeyDigest.sha256(key)
         let begun = StoreHistory.now
@@ -151,7 +144,7 @@ final class TierStack: Sendable {
 
     // MARK: Changing
 
-    /// Stores a record in every tier, in the background.
+    /// In every tier, in the background.
     /// - Parameter claim: the right of work that began earlier to keep its result.
     func store(_ record: EntryRecord, claim: Claim?) {
         guard record.value.data.count <= options.recordLimit else { return }
@@ -165,8 +158,7 @@ final class TierStack: Sendable {
             permit: Permit(record.value.info, claim))
     }
 
-    /// Removes the record of a key from every tier, in the background. This process no longer finds it when this
-    /// method returns.
+    /// In every tier, in the background. This process no longer finds the record when this method returns.
     func remove(_ key: CacheKey) { change(.remove, KeyDigest.sha256(key)) }
 
     /// Makes this process ignore the records that were stored so far. Other processes go on using them.
@@ -199,7 +191,6 @@ final class TierStack: Sendable {
         }
     }
 
-    /// Begins the changes that may begin.
     private func carryOut(_ number: Int) {
         let moment = time.now()
         while let (name, change) = state.withLock({ state -> (String, TierChanges.Change)? in
@@ -225,7 +216,6 @@ final class TierStack: Sendable {
         }
     }
 
-    /// Takes note of the outcome of an operation, and begins what may begin now.
     private func ended<Value>(_ number: Int, _ result: Result<Value, any Error>) {
         let moment = time.now()
         var reason: (any Error)?
@@ -283,5 +273,112 @@ final class TierStack: Sendable {
         state.withLock { $0.isClosed = true }
         await settle()
         for rest in state.withLock({ $0.members.compactMap(\.rest) }) { rest.cancel() }
+    }
+}
+
+/// The rule that lets a failing tier rest. A value; times are those of the cache's clock.
+struct TierHealth: Sendable {
+    static let tolerance = 3
+    static let shortestRest = Duration.seconds(1)
+    static let longestRest = Duration.seconds(60)
+
+    private var failures = 0
+    private var rest = Duration.zero
+    private(set) var restsUntil: Duration?
+    private var isTrying = false
+
+    /// After a rest one operation tries the tier, and the others wait for its outcome.
+    mutating func admits(at now: Duration) -> Bool {
+        guard let restsUntil else { return true }
+        guard now >= restsUntil, !isTrying else { return false }
+        isTrying = true
+        return true
+    }
+
+    mutating func succeeded() { self = TierHealth() }
+
+    /// - Returns: whether the tier begins to rest with this failure.
+    mutating func failed(at now: Duration) -> Bool {
+        if restsUntil != nil {
+            // Operations that began before the rest say nothing new.
+            guard isTrying else { return false }
+            isTrying = false
+            rest = min(rest * 2, Self.longestRest)
+            restsUntil = now + rest
+            return false
+        }
+        failures += 1
+        // mutant Tier: `res >= Self.tolerance else {` => `res >= 1_000 else {`
+        guard failures >= Self.tolerance else { return false }
+        rest = Self.shortestRest
+        restsUntil = now + rest
+        return true
+    }
+}
+
+/// Unlike a task group, does not wait for an operation that ignores its cancellation.
+struct TimeLimit: Sendable {
+    let duration: Duration
+    let time: TimeSource
+
+    /// When the time has passed, cancels the operation's task and returns ``DipperError/timedOut``.
+    func run<Value: Sendable>(
+        _ operation: @escaping @Sendable () async throws -> Value
+    ) async -> Result<Value, any Error> {
+        let outcome = Outcome<Value>()
+        // Clocks trap if a sum does not fit.
+        let due = time.now() + min(duration, .seconds(1_000_000_000))
+        let timer = Task {
+            try await time.sleep(due)
+            outcome.give(.failure(DipperError.timedOut))
+        }
+        let task = Task<Void, Never> {
+            do {
+                outcome.give(.success(try await operation()))
+            } catch {
+                outcome.give(.failure(error))
+            }
+        }
+        let result = await outcome.value
+        timer.cancel()
+        task.cancel()
+        return result
+    }
+
+    private final class Outcome<Value: Sendable>: Sendable {
+        private enum State {
+            case open
+            case awaited(CheckedContinuation<Result<Value, any Error>, Never>)
+            case given(Result<Value, any Error>)
+        }
+
+        private let state = Mutex(State.open)
+
+        func give(_ result: Result<Value, any Error>) {
+            let continuation = state.withLock { state -> CheckedContinuation<Result<Value, any Error>, Never>? in
+                switch state {
+                case .open: state = .given(result)
+                case .awaited(let continuation):
+                    state = .given(result)
+                    return continuation
+                case .given: break
+                }
+                return nil
+            }
+            continuation?.resume(returning: result)
+        }
+
+        var value: Result<Value, any Error> {
+            get async {
+                await withCheckedContinuation { continuation in
+                    let result = state.withLock { state -> Result<Value, any Error>? in
+                        if case .given(let result) = state { return result }
+                        state = .awaited(continuation)
+                        return nil
+                    }
+                    if let result { continuation.resume(returning: result) }
+                }
+            }
+        }
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import Synchronization
 
 /// The handle of one call for a typed value: await its ``value``, add hooks, cancel it, change its queue or priority.
@@ -36,7 +37,6 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public let requestedQueue: FetchQueue
     fileprivate let callbackQueue: CallbackQueue
     private let feed = TaskFeed<Event>()
-    /// The call; `nil` if memory has answered.
     private let call = AtomicLazyReference<ObjectCall>()
 
     init(_ request: DataRequest, key: CacheKey, queue: FetchQueue, callbackQueue: CallbackQueue) {
@@ -125,14 +125,12 @@ public final class ValueTask<Value: Sendable>: FetchTask {
 
     // MARK: Cache interface
 
-    /// Has the cache make the value.
     func start(_ cache: ObjectCache, _ origin: Origin, _ step: ValueStep) {
         let maker = ValueWaiter(task: self, cache, origin, step)
         let made = ObjectCall(maker, cache, origin, step, .init(), requestedQueue, wantsProgress: true)
         call.storeIfNil(made).start()
     }
 
-    /// Ends the task.
     /// - Parameter newer: returns the task that ends with the value of newer bytes.
     func end(_ result: Result<MadeObject, DipperError>, newer: (MadeObject) -> ValueTask? = { _ in nil }) {
         finish(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer($0)) })
@@ -149,7 +147,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     private func flush() { feed.flush(on: callbackQueue) }
 }
 
-/// The part of a call for a value that its task no longer needs once it has ended.
+/// The part of a call that its task no longer needs once it has ended.
 private final class ValueWaiter<Value: Sendable>: ObjectTask {
     private let task: ValueTask<Value>
     private let cache: ObjectCache
@@ -183,3 +181,41 @@ extension ValueTask.Event: TaskEvent {
 }
 
 extension ValueTask: RedactedStringConvertible {}
+
+/// The answer to a call for a typed value: the value, and where its bytes came from.
+public struct ValueResponse<Value: Sendable>: FetchResponse {
+    /// The task of a call for a value.
+    public typealias Handle = ValueTask<Value>
+
+    /// The value.
+    public let value: Value
+    /// The tier that answered: `memory` if the value, or its bytes, were in memory.
+    public let source: ResponseSource
+    /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
+    public var url: URL? { info.source }
+    /// The status that the server answered with when the bytes were fetched.
+    public var status: Int { info.status }
+    /// The header fields of the answer that the bytes came with.
+    public var headers: HTTPHeaders { info.headers }
+    private let info: EntryInfo
+    /// The number of network attempts made for the bytes; 0 if the cache answered.
+    public let attempts: Int
+    /// The times and sizes of the last attempt; `nil` if the cache answered.
+    public let metrics: TransferMetrics?
+    /// The prefetch of a newer value, if this one is out of date but may be used meanwhile; otherwise `nil`.
+    public let revalidation: ValueTask<Value>?
+
+    init(_ value: Value, _ basis: Basis, revalidation: ValueTask<Value>?) {
+        self.value = value
+        source = basis.source
+        info = basis.info
+        attempts = basis.attempts
+        metrics = basis.metrics
+        self.revalidation = revalidation
+    }
+}
+
+extension ValueResponse: RedactedStringConvertible {
+    /// The status, and the tier that answered.
+    public var description: String { "\(status) from \(source.rawValue)" }
+}

@@ -29,7 +29,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
 
     private struct State {
         var observers = Observers()
-        /// The levels that the observers' watches have found.
         var levels: [Int: MemoryPressure] = [:]
         var hasWarned = false
 
@@ -40,8 +39,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     let timing: PressureTiming
     private let logger: Logger
     private let state = Mutex(State())
-    /// Does what takes time: calls observers, which free memory, and opens and closes the kernel's sources. The kernel
-    /// takes 15 ms to close one.
+    /// For slow work: observers free memory, and the kernel takes 15 ms to close one of its sources.
     fileprivate let calls = DispatchQueue(label: "dipper.memory", qos: .utility)
 
     /// Creates a monitor.
@@ -86,7 +84,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
 
     // MARK: Watches
 
-    /// Takes the level that a watch has found; `nil` for a watch that has ended.
     fileprivate func learned(_ level: MemoryPressure?, by watch: Int) {
         calls.async { [self] in
             let (observers, now) = state.withLock { state -> ([@Sendable () -> Void], MemoryPressure) in
@@ -100,13 +97,12 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         }
     }
 
-    /// Logs, once, that the kernel reports nothing.
     fileprivate func isDeaf() {
         let isNew = state.withLock { !exchange(&$0.hasWarned, with: true) }
         if isNew { logger.info("the kernel tells nothing of memory pressure") }
     }
 
-    /// Gives memory that was just freed, and would stay in malloc's arenas, back to the system. This takes time.
+    /// Memory that was just freed would stay in malloc's arenas. Slow.
     static func giveBackFreeMemory() {
         #if canImport(Glibc)
             malloc_trim(0)
@@ -114,7 +110,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     }
 }
 
-/// The kernel's signs of memory pressure, as a client of a loop hears them.
+/// Hears the kernel's signs of memory pressure on a loop.
 // Used on the thread of the loop only, and after the loop has ended by its last owner.
 private final class PressureWatch: LoopClient, @unchecked Sendable {
     private let monitor: KernelMemoryPressure
@@ -125,15 +121,11 @@ private final class PressureWatch: LoopClient, @unchecked Sendable {
     private var isOver = false
     private var state: PressureState
     private var client: UInt32 = 0
-    /// The signs since the last look.
     private var signs: [PressureSign] = []
-    /// The descriptors that are waited for. The kernel limits the signs of a trigger itself, and forgets one that comes
-    /// while nobody waits, so those are waited for always.
+    /// Triggers are waited for always: the kernel limits their signs, and forgets one that comes while nobody waits.
     private var watched: [Int32: UInt32] = [:]
-    /// Whether the use of memory is being read.
     private var isLooking = false
-    /// The time until which nothing is waited for, which limits the work: signs come in large numbers when memory is
-    /// short.
+    /// Until then nothing is waited for: signs come in large numbers when memory is short.
     private var rests: Duration?
     private var nextLook: Duration?
 
@@ -144,7 +136,6 @@ private final class PressureWatch: LoopClient, @unchecked Sendable {
 
     private var now: Duration { start.duration(to: .now) }
 
-    /// Opens the sources, on the monitor's queue.
     func open() {
         let sources = PressureSources(root: monitor.root, monitor.timing, now: now)
         if sources.isDeaf { return monitor.isDeaf() }
@@ -202,7 +193,7 @@ private final class PressureWatch: LoopClient, @unchecked Sendable {
         return (rests ?? nextLook).map { start + $0 }
     }
 
-    /// Reads how much memory is in use, which may take its time when memory is short, and then judges the signs.
+    /// Reading how much memory is in use may be slow when memory is short.
     private func look(_ sources: PressureSources, at now: Duration) {
         isLooking = true
         watch(sources.watched.filter { !$0.rests })
@@ -223,7 +214,6 @@ private final class PressureWatch: LoopClient, @unchecked Sendable {
         nextLook = [state.due, sources.period.map { now + $0 }].compactMap { $0 }.min()
     }
 
-    /// Waits for these descriptors, and for no others.
     private func watch(_ wanted: [PressureSources.Watched]) {
         for (descriptor, old) in watched where !wanted.contains(where: { $0.descriptor == descriptor }) {
             loop.watch(descriptor, for: 0, insteadOf: old, client: client)
@@ -251,4 +241,99 @@ public protocol MemoryPressureMonitor: Sendable {
     var level: MemoryPressure { get }
     /// Calls `onChange` from any thread after each change of ``level``, until the observation is released.
     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
+}
+
+/// Passes a monitor's level on to the memory tiers of a cache and to other followers.
+package final class PressureRelay: Sendable {
+    private typealias Follower = @Sendable (MemoryPressure) -> Void
+
+    private struct State {
+        var followers: [(number: Int, call: Follower)] = []
+        var last: [(number: Int, call: Follower)] = []
+        var next = 0
+        var observation: ChangeObservation?
+        var latest = MemoryPressure.normal
+        var isEnded = false
+    }
+
+    private let monitor: (any MemoryPressureMonitor)?
+    private let onChange: @Sendable (MemoryPressure) -> Void
+    private let told = Mutex(MemoryPressure.normal)
+    private let state = Mutex(State())
+
+    /// Observes the monitor until ``end()``.
+    /// - Parameters:
+    ///   - monitor: `nil` for memory that is never short.
+    ///   - loop: waits for the kernel's signs.
+    ///   - onChange: called with each new level, after all followers.
+    init(
+        _ monitor: (any MemoryPressureMonitor)?, on loop: EventLoop,
+        onChange: @escaping @Sendable (MemoryPressure) -> Void
+    ) {
+        self.monitor = monitor
+        self.onChange = onChange
+        guard let monitor else { return }
+        let pass: @Sendable () -> Void = { [weak self] in self?.pass() }
+        let observation = (monitor as? KernelMemoryPressure)?.observe(on: loop, pass) ?? monitor.observe(pass)
+        state.withLock { $0.observation = observation }
+    }
+
+    /// `normal` after ``end()``.
+    package var level: MemoryPressure { state.withLock { $0.isEnded } ? .normal : monitor?.level ?? .normal }
+
+    /// Calls `onChange` with the current level, unless that is `normal`, and with each later one, until the observation
+    /// is released. The calls come from any thread, in the order of following. A level may be reported twice.
+    /// - Parameter last: whether the follower is called after all followers that are not `last`.
+    package func follow(
+        last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
+    ) -> ChangeObservation {
+        let list: WritableKeyPath<State, [(number: Int, call: Follower)]> & Sendable = last ? \.last : \.followers
+        let number = state.withLock { state in
+            state.next += 1
+            state[keyPath: list].append((state.next, onChange))
+            return state.next
+        }
+        settle([onChange], startingWith: .normal)
+        return ChangeObservation { [weak self] in
+            let follower = self?.state.withLock { state -> Follower? in
+                state[keyPath: list].firstIndex { $0.number == number }.map { state[keyPath: list].remove(at: $0).call }
+            }
+            _ = consume follower
+        }
+    }
+
+    /// Followers that hold back because of pressure are told `normal`: they may also serve other caches of the process.
+    func end() {
+        let (observation, followers) = state.withLock { state in
+            let isPressed = !state.isEnded && state.latest != .normal
+            state.isEnded = true
+            return (
+                exchange(&state.observation, with: nil), isPressed ? (state.followers + state.last).map(\.call) : []
+            )
+        }
+        _ = consume observation
+        settle(followers, startingWith: nil)
+    }
+
+    private func pass() {
+        guard let followers = state.withLock({ $0.isEnded ? nil : ($0.followers + $0.last).map(\.call) }) else {
+            return
+        }
+        let level = settle(followers, startingWith: nil)
+        let isNew = told.withLock { exchange(&$0, with: level) != level }
+        if isNew { onChange(level) }
+    }
+
+    /// Two threads may report changes at the same time, the older one last, so the current level is read again.
+    @discardableResult
+    private func settle(_ followers: [Follower], startingWith known: MemoryPressure?) -> MemoryPressure {
+        var known = known
+        while true {
+            let level = level
+            if level == known { return level }
+            state.withLock { $0.latest = level }
+            for follower in followers { follower(level) }
+            known = level
+        }
+    }
 }
