@@ -151,7 +151,7 @@ public final class ImageCache: Sendable {
     @discardableResult
     public func slowGetImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .slow) }
 
-    /// Prefetches a picture, and calls a closure with the picture when it is loaded. See ``getImage(_:_:)``.
+    /// Prefetches a picture, and calls a closure with the picture when it is loaded. See `getImage`.
     @discardableResult
     public func slowGetImage(
         _ source: some ImageRequestConvertible,
