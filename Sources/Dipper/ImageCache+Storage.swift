@@ -59,8 +59,7 @@ extension ImageCache {
         {
             return options.handOut(entry.product.value())
         }
-        guard tiers.contains(.disk) else { return nil }
-        let found = await home(of: options).objects.findOnDisk(origin(of: request, options), step(options))
+        let found = await home(of: options).objects.find(origin(of: request, options), step(options), in: tiers)
         return found.map { options.handOut($0.value()) }
     }
 

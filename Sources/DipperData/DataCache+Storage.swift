@@ -32,7 +32,7 @@ extension DataCache {
     public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
         let request = complete(source.dataRequest)
         return await withCheckedContinuation { continuation in
-            store.runOnReader {
+            store.runOnReader(.init(.fast, request.priority)) {
                 let found = self.find(request, in: tiers)
                 continuation.resume(returning: found.flatMap { (200...299).contains($0.status) ? $0.data : nil })
             }

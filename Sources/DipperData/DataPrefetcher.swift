@@ -43,7 +43,9 @@ extension DataCache {
     package var callbackQueue: CallbackQueue { defaults.callbackQueue }
 
     /// Runs work that may block for as long as the disk takes, on a reader's thread.
-    package func runOnReader(_ work: @escaping @Sendable () -> Void) { store.runOnReader(work) }
+    package func runOnReader(_ work: @escaping @Sendable () -> Void) {
+        store.runOnReader(.init(.slow, .normal), work)
+    }
 
     /// Returns whether the entry of a key is a fresh success that answers a request without the network. Reads no body.
     package func answers(_ request: DataRequest, under key: CacheKey) -> Bool {

@@ -237,7 +237,7 @@ struct RequestHookTests {
         #expect(try await test.pixels(request("1")) == picture.pixels)
         await test.forgetMemory()
         #expect(try await test.source(request("1")) == .disk)
-        #expect(judged.value.allSatisfy { $0 == plain } && count.value == 1)
+        #expect(!judged.value.isEmpty && judged.value.allSatisfy { $0 == plain } && count.value == 1)
         #expect(try await test.source(ImageRequest(a)) == .network, "a request without it shares nothing")
         #expect(try await test.source(request("2")) == .network, "nor does one with another identifier")
         #expect(count.value == 2)
@@ -281,6 +281,37 @@ struct RequestHookTests {
         door.stayOpen()
         await test.cache.idle()
         #expect(try await test.ask(request) == "1 from memory")
+    }
+
+    @Test("Bytes that were transformed for a cancelled call do not take the place of newer ones")
+    func lateTransform() async throws {
+        let (door, test) = (Door(), TestCache())
+        test.transport.script(a, [.text("old"), .text("new")])
+        let request = DataRequest(a).with(
+            \.bodyTransform,
+            BodyTransform(identifier: "") { bytes in
+                if bytes == Data("old".utf8) { door.pass() }
+                return bytes
+            })
+        let task = test.cache.getData(request)
+        while door.arrivals == 0 { await Task.yield() }
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        #expect(try await test.ask(request) == "new from network")
+        door.stayOpen()
+        await test.cache.idle()
+        await test.cache.shutdown()
+        #expect(try #require(test.cache.data(for: request)) == Data("new".utf8))
+    }
+
+    @Test("A part of a body that the caller has asked for itself is not transformed")
+    func partOfBody() async throws {
+        let test = TestCache()
+        let part = TransferResponse(status: 206, headers: ["Content-Range": "bytes 0-1/9"], body: Data("ab".utf8))
+        test.transport.script(a, [.response(part)])
+        var request = DataRequest(a).with(\.headers, ["Range": "bytes=0-1"])
+        request.bodyTransform = BodyTransform(identifier: "") { _ in throw DipperError.undecodable }
+        #expect(try await test.cache.getData(request).value == Data("ab".utf8))
     }
 
     // MARK: Alternatives and priority

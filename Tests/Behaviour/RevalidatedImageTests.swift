@@ -124,6 +124,9 @@ struct RevalidatedImageTests {
         let prefetch = test.cache.data.slowGetData(url("b"))
         let revalidation = try #require(try await test.cache.getImage(a).response.revalidation)
         revalidation.priority = .high
+        // Another that follows the same fetch does not take it back.
+        let other = try await test.cache.getImage(ImageRequest(a).with(\.timeout, .seconds(500))).response.revalidation
+        other?.priority = .low
         test.cache.data.slowQueue.isSuspended = false
         let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.url == a && transfer.request.queue == .slow)

@@ -84,6 +84,23 @@ struct TierAccessTests {
         #expect(await test.cache.data.data(for: url("b"), in: .disk) == nil)
     }
 
+    @Test("reading waits for no suspended queue; all tiers together have what the call without tiers has")
+    func readAllTiers() async throws {
+        let test = TestImageCache()
+        test.cache.data.slowQueue.isSuspended = true
+        let picture = Image.sample(40, 30)
+        try test.cache.addImage(picture, for: a)
+        let circle = ImageRequest(a).processed(by: .circle)
+        #expect(await test.cache.image(for: circle, in: .disk) == nil)
+        let found = await test.cache.image(for: circle, in: .all)
+        #expect(found != nil && found?.pixels == test.cache.image(for: circle)?.pixels)
+        let onDisk = TestCache(folder: TemporaryFolder()).cache
+        onDisk.slowQueue.isSuspended = true
+        try onDisk.addData(Data("a".utf8), for: a)
+        #expect(await onDisk.data(for: a, in: .memory) == Data("a".utf8))
+        await onDisk.shutdown()
+    }
+
     @Test("a picture that is added is on disk when the method returns, also as the file of a request")
     func additions() async throws {
         let test = TestImageCache(folder: TemporaryFolder())

@@ -122,8 +122,8 @@ final class DataStore: Sendable {
     }
 
     /// Runs work on a reader's thread, or on a thread of its own without a disk tier.
-    func runOnReader(_ work: @escaping @Sendable () -> Void) {
-        if readers?.add(.init(.slow, .normal), work) == nil { thread.run(work) }
+    func runOnReader(_ place: Workers.Place, _ work: @escaping @Sendable () -> Void) {
+        if readers?.add(place, work) == nil { thread.run(work) }
     }
 
     func read(

@@ -19,6 +19,9 @@ extension Engine {
     }
 
     private func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ verdicts: Verdicts) {
+        // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
+        // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
+        if fetch.isOver, fetch.knownFindings?.claim?.isLatest == false { return }
         let lead = fetch.sources.lead
         let refusal = verdicts.refusal(of: response, by: lead)
         // Each call has a validation of its own.
@@ -291,8 +294,8 @@ extension Engine {
 
 /// How the program speaks TLS with an origin: asked once in the life of the engine.
 enum TLSQuestion {
-    /// Has been asked; the closures wait for the answer.
-    case asked([@Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void])
+    /// Has been asked; the fetches wait for the answer.
+    case asked([(fetch: Fetch, goOn: @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void)])
     case answered(Result<TLSAnswer?, DipperError>)
 }
 
@@ -322,14 +325,15 @@ extension Engine {
 
     /// Goes on with the program's answer on an origin: at once if it is known.
     func answerTLSChallenge(
-        of origin: ServerOrigin, at url: URL,
+        of origin: ServerOrigin, at url: URL, for fetch: Fetch,
         then goOn: @escaping @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void
     ) {
         switch tlsAnswers[origin] {
         case .answered(let answer)?: goOn(self, answer)
-        case .asked(let waiting)?: tlsAnswers[origin] = .asked(waiting + [goOn])
+        case .asked(let waiting)?:
+            tlsAnswers[origin] = .asked(waiting.filter { !$0.fetch.isOver } + [(fetch, goOn)])
         case nil:
-            tlsAnswers[origin] = .asked([goOn])
+            tlsAnswers[origin] = .asked([(fetch, goOn)])
             Task.detached { [ask = options.answerTLSChallenge] in
                 let answer: Result<TLSAnswer?, DipperError>
                 do {
@@ -347,6 +351,6 @@ extension Engine {
         // An error that may pass decides nothing.
         let isDecided = if case .failure(let error) = answer { !error.mayPass && !error.isCancelled } else { true }
         if isDecided { tlsAnswers[origin] = .answered(answer) }
-        for goOn in waiting { goOn(self, answer) }
+        for waiter in waiting { waiter.goOn(self, answer) }
     }
 }

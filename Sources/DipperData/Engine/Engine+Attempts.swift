@@ -203,7 +203,7 @@ extension Engine {
             let origin = ServerOrigin(asked.url), origin.scheme == "https"
         else { return transfer(asked, of: fetch, run, sent: sent) }
         run.number = wait(for: fetch)
-        answerTLSChallenge(of: origin, at: asked.url) { [number = run.number] engine, answer in
+        answerTLSChallenge(of: origin, at: asked.url, for: fetch) { [number = run.number] engine, answer in
             guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver, let run = fetch.run else {
                 return
             }
@@ -303,7 +303,7 @@ extension Engine {
 
     private func transform(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         guard let transform = fetch.sources.lead.request.hooks.bodyTransform, fetch.sources.provider == nil,
-            (200...299).contains(response.status)
+            (200...299).contains(response.status), ![204, 206].contains(response.status)
         else { return answered(fetch, run, response) }
         let number = wait(for: fetch)
         work {

@@ -234,7 +234,7 @@ enum CurlOptions {
         guard configuration.clientCertificate != nil || configuration.clientKey != nil else { return true }
         let values = [
             (CURLOPT_SSLCERT, configuration.clientCertificate), (CURLOPT_SSLKEY, configuration.clientKey),
-            (CURLOPT_KEYPASSWD, configuration.clientKeyPassword),
+            (CURLOPT_KEYPASSWD, configuration.clientKeyPassword ?? ""),
         ]
         return values.allSatisfy { option, value in
             dipper_curl_set_string(handle, option, isOffered ? value : nil) == CURLE_OK
@@ -247,8 +247,12 @@ enum CurlOptions {
             (CURLOPT_CAINFO_BLOB, tls.authorities), (CURLOPT_SSLCERT_BLOB, tls.clientCertificate),
             (CURLOPT_SSLKEY_BLOB, tls.clientKey),
         ]
+        let hasIdentity = tls.clientCertificate != nil || tls.clientKey != nil
         let texts = [
-            (CURLOPT_PINNEDPUBLICKEY, pins(tls.pinnedPublicKeys)), (CURLOPT_KEYPASSWD, tls.clientKeyPassword),
+            (CURLOPT_PINNEDPUBLICKEY, pins(tls.pinnedPublicKeys)),
+            // Without a password, libcurl 7.88 crashes at an encrypted key in memory, and OpenSSL asks at the terminal for
+            // that of a file.
+            (CURLOPT_KEYPASSWD, hasIdentity ? tls.clientKeyPassword ?? "" : nil),
         ]
         var isSet = true
         func check(_ code: CURLcode) { if code != CURLE_OK { isSet = false } }

@@ -168,29 +168,45 @@ package final class ObjectCache: Sendable {
         return MadeObject(product, Basis(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk))
     }
 
-    /// Returns an object made of what the disk has, on a thread that makes objects. It does not enter memory.
-    package func findOnDisk(_ origin: Origin, _ step: any ObjectStep) async -> Product? {
+    /// Returns an object made of what some tiers have, on a thread that makes objects. It enters memory if all are asked.
+    package func find(_ origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) async -> Product? {
         await withCheckedContinuation { continuation in
-            let ticket = workers.add(.init(.fast, origin.request.priority)) {
-                let found = try? self.onDisk(origin, step, MakingTask(origin.dataKey))
+            let ticket = workers.add(
+                .init(.fast, origin.request.priority), cost: { self.cost(of: origin, step, in: tiers) }
+            ) {
+                let found =
+                    tiers == .all
+                    ? self.find(origin, step) : try? self.made(origin, step, MakingTask(origin.dataKey), in: tiers)
                 continuation.resume(returning: found)
             }
             if ticket == nil { continuation.resume(returning: nil) }
         }
     }
 
-    private func onDisk(_ origin: Origin, _ step: any ObjectStep, _ task: MakingTask) throws(DipperError) -> Product? {
-        if step.isStored, let stored = stored(step.key(origin.dataKey), for: origin, in: .disk),
+    private func made(
+        _ origin: Origin, _ step: any ObjectStep, _ task: MakingTask, in tiers: CacheTiers
+    ) throws(DipperError) -> Product? {
+        if tiers.contains(.memory), let object = added(origin, step, isWhole: true) { return object.product }
+        if step.isStored, let stored = stored(step.key(origin.dataKey), for: origin, in: tiers),
             let product = try? step.make(of: .form(stored.data), task)
         {
             return product
         }
         if let before = step.before, !step.isWholePath {
-            guard let parent = try onDisk(origin, before, task) else { return nil }
+            guard let parent = try made(origin, before, task, in: tiers) else { return nil }
             return try step.make(of: .product(parent), task)
         }
-        guard step.programs == nil, let stored = stored(origin.dataKey, for: origin, in: .disk) else { return nil }
+        guard step.programs == nil, let stored = stored(origin.dataKey, for: origin, in: tiers) else { return nil }
         return try step.make(of: .bytes(stored.data), task)
+    }
+
+    /// Returns the memory that making an object of what some tiers have takes, in bytes.
+    private func cost(of origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) -> Int {
+        if step.isStored, let form = stored(step.key(origin.dataKey), for: origin, in: tiers) {
+            return step.cost(of: .form(form.data))
+        }
+        if let before = step.before, !step.isWholePath { return cost(of: origin, before, in: tiers) }
+        return stored(origin.dataKey, for: origin, in: tiers).map { step.cost(of: .bytes($0.data)) } ?? 0
     }
 
     private func stored(_ key: CacheKey, for origin: Origin, in tiers: CacheTiers = .all) -> StoredData? {

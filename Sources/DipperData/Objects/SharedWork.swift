@@ -173,14 +173,16 @@ final class Supply: SharedWork, @unchecked Sendable {
     }
 
     override func move(to want: Want, in engine: isolated Engine) {
+        // Others may follow the same fetch, so it only becomes more urgent.
+        let mayFall = origin.following == nil
         if task.isIn(engine) {
-            engine.move(task, to: want.queue)
+            if mayFall || want.queue == .fast { engine.move(task, to: want.queue) }
         } else if want.queue == .fast {
             task.moveToFastQueue()
-        } else {
+        } else if mayFall {
             task.moveToSlowQueue()
         }
-        if task.priority != want.priority { task.priority = want.priority }
+        if mayFall ? task.priority != want.priority : task.priority < want.priority { task.priority = want.priority }
     }
 }
 

@@ -38,4 +38,21 @@ struct ClientCertificateTests {
         }
         await redirecting.stop()
     }
+
+    @Test("an encrypted key without its password is an error, and nobody is asked for it at the terminal")
+    func lockedKey() async throws {
+        let server = try TLSServer()
+        for (password, error) in [(nil, DipperError.tlsRejected), ("secret", nil)] {
+            let cache = DataCache(
+                HostileServer.configuration {
+                    $0.network.maximumBodySize = 1 << 20
+                    $0.network.caBundle = server.authority
+                    $0.network.clientCertificate = server.path("client.pem")
+                    $0.network.clientKey = server.path("locked.key")
+                    $0.network.clientKeyPassword = password
+                })
+            #expect(await cache.getData(server.url(.asksForClient)).error == error)
+            await cache.shutdown()
+        }
+    }
 }

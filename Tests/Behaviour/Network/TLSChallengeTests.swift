@@ -18,25 +18,32 @@ struct TLSChallengeTests {
         let server = try TLSServer()
         let (authority, other) = (try pem(server, "ca.pem"), try pem(server, "other.pem"))
         let (certificate, key) = (try pem(server, "client.pem"), try pem(server, "client.key"))
-        let (own, wrong) = (try server.pin(.good), try server.pin(.misnamed))
+        let (own, wrong, locked) = (try server.pin(.good), try server.pin(.misnamed), try pem(server, "locked.key"))
         let identity = TLSAnswer(authorities: authority, clientCertificate: certificate, clientKey: key)
-        let cases: [(TLSServer.Port, TLSAnswer?, DipperError?)] = [
-            (.good, nil, .tlsRejected), (.good, TLSAnswer(), .tlsRejected),
-            (.good, TLSAnswer(authorities: authority), nil), (.good, TLSAnswer(authorities: other), .tlsRejected),
-            (.unknownAuthority, TLSAnswer(authorities: authority + other), nil),
-            (.good, TLSAnswer(authorities: Data("no certificate".utf8)), .tlsRejected),
-            (.misnamed, TLSAnswer(authorities: authority), .tlsRejected),
-            (.expired, TLSAnswer(authorities: authority), .tlsRejected),
-            (.good, TLSAnswer(authorities: authority, pinnedPublicKeys: [wrong, own]), nil),
-            (.good, TLSAnswer(authorities: authority, pinnedPublicKeys: [wrong]), .tlsRejected),
-            (.good, TLSAnswer(pinnedPublicKeys: [own]), .tlsRejected),
-            (.asksForClient, TLSAnswer(authorities: authority), .status(400)), (.asksForClient, identity, nil),
-            (.asksForClient, TLSAnswer(authorities: authority, clientCertificate: certificate + key), nil),
-            (
-                .asksForClient, TLSAnswer(authorities: authority, clientCertificate: certificate, clientKey: other),
-                .tlsRejected
-            ),
-        ]
+        let cases: [(TLSServer.Port, TLSAnswer?, DipperError?)] =
+            [
+                (.good, nil, .tlsRejected), (.good, TLSAnswer(), .tlsRejected),
+                (.good, TLSAnswer(authorities: authority), nil), (.good, TLSAnswer(authorities: other), .tlsRejected),
+                (.unknownAuthority, TLSAnswer(authorities: authority + other), nil),
+                (.good, TLSAnswer(authorities: Data("no certificate".utf8)), .tlsRejected),
+                (.misnamed, TLSAnswer(authorities: authority), .tlsRejected),
+                (.expired, TLSAnswer(authorities: authority), .tlsRejected),
+                (.good, TLSAnswer(authorities: authority, pinnedPublicKeys: [wrong, own]), nil),
+                (.good, TLSAnswer(authorities: authority, pinnedPublicKeys: [wrong]), .tlsRejected),
+                (.good, TLSAnswer(pinnedPublicKeys: [own]), .tlsRejected),
+                (.asksForClient, TLSAnswer(authorities: authority), .status(400)), (.asksForClient, identity, nil),
+                (.asksForClient, TLSAnswer(authorities: authority, clientCertificate: certificate + key), nil),
+                (
+                    .asksForClient, TLSAnswer(authorities: authority, clientCertificate: certificate, clientKey: other),
+                    .tlsRejected
+                ),
+            ]
+            + [nil, "wrong", "secret"].map { password in
+                let identity = TLSAnswer(
+                    authorities: authority, clientCertificate: certificate, clientKey: locked,
+                    clientKeyPassword: password)
+                return (.asksForClient, identity, password == "secret" ? nil : .tlsRejected)
+            }
         for (number, (port, answer, expected)) in cases.enumerated() {
             let cache = DataCache(
                 HostileServer.configuration {

@@ -118,6 +118,7 @@ final class TLSServer {
             ownSigned("ca", "ca"), ownSigned("other", "other"), signed("good"), signed("client", "someone"),
             signed("expired", days: -1), signed("misnamed", "other.test"), signed("unknownAuthority", by: "other"),
             ownSigned("selfSigned", "localhost", "-addext subjectAltName=DNS:localhost"),
+            "openssl pkey -in client.key -aes256 -passout pass:secret -out locked.key",
         ]
         try runShell(commands.joined(separator: " && "), in: folder.url)
     }
