@@ -234,7 +234,9 @@ public final class ImageCache: Sendable {
             let entry = entry(for: task.imageKey, request, options)
         else { return false }
         // A picture in memory does not prove that its entry is on disk.
-        if originals.waitsForDisk(request) { return false }
+        if request.waitsForDiskWrite, originals.waitsForDisk(request) || files(of: options).waitsForDisk(request) {
+            return false
+        }
         let image = entry.product.value(as: Image.self)
         switch originals.use(of: entry.info, for: request) {
         case .fresh:

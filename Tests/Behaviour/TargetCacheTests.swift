@@ -69,4 +69,16 @@ struct TargetCacheTests {
         test.cache.cancel(url("b.png"))
         #expect(await task.error == .cancelled)
     }
+
+    @Test("a call that waits for the disk waits for that of the target, also if the asked cache has none")
+    func waits() async throws {
+        let test = TestImageCache()
+        try test.script(a, picture)
+        try await test.load(request)
+        await target.cache.idle()
+        target.cache.clearDisk()
+        #expect(target.cache.memoryCount == 1 && target.cache.data.diskCount == 0)
+        #expect(try await test.pixels(request.with(\.waitsForDiskWrite, true)) == picture.inverted)
+        #expect(target.cache.data.diskCount == 1)
+    }
 }
