@@ -63,7 +63,7 @@ public final class ImageCache: Sendable {
         logger[metadataKey: "category"] = "images"
         source = data.objectSource()
         tools = ImageTools(codecs: configuration.codecs, limits: configuration.limits)
-        defaultStep = ImageStep(defaults, tools)
+        defaultStep = ImageStep(defaults, configuration.options.targetCache?.tools ?? tools)
         let backlog = DecodeBacklog(limit: configuration.undecodedBytes)
         self.backlog = backlog
         backlog.follow(data)
@@ -295,7 +295,7 @@ public final class ImageCache: Sendable {
     }
 
     func step(_ options: ResolvedOptions) -> ImageStep {
-        options === defaults ? defaultStep : ImageStep(options, tools)
+        options === defaults ? defaultStep : ImageStep(options, home(of: options).tools)
     }
 
     /// Returns the origin of a picture.

@@ -81,4 +81,14 @@ struct TargetCacheTests {
         #expect(try await test.pixels(request.with(\.waitsForDiskWrite, true)) == picture.inverted)
         #expect(target.cache.data.diskCount == 1)
     }
+
+    @Test("the codecs of the target make the picture, of a request and of a configuration")
+    func codecs() async throws {
+        let configured = TestImageCache { [target] in $0.options.targetCache = target.cache }
+        for (count, (test, request)) in [(test, request), (configured, ImageRequest(a))].enumerated() {
+            try test.script(a, picture)
+            try await test.load(request)
+            #expect(test.decoder.decodes == 0 && target.decoder.decodes == count + 1)
+        }
+    }
 }
