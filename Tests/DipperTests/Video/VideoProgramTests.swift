@@ -126,6 +126,25 @@ struct VideoProgramTests {
         await test.cache.shutdown()
     }
 
+    @Test("a serializer is not given the video as the original: the frame is on disk, whatever the serializer does")
+    func serializers() async throws {
+        let fake = try await FakeProgram("echo run >>$HERE/runs; picture")
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(url("video.mp4"), [.body(Data("video".utf8))])
+        let own = ImageSerializer { image, original, codecs in try original ?? codecs.encode(image, as: .png) }
+        for (second, serializer) in [ImageSerializer.original, own].enumerated() {
+            let frame = VideoFrameProvider(url("video.mp4"), at: .seconds(second)).with(\.program, fake.path)
+            let request = ImageRequest(frame).with(\.serializer, serializer)
+            _ = try await test.cache.getImage(request).value
+            await test.cache.idle()
+            test.cache.clearMemory()
+            let response = try await test.cache.getImage(request).response
+            #expect(response.source == .disk && response.image.pixels == Image.sample().pixels)
+        }
+        #expect(fake.lines("runs").count == 2)
+        await test.cache.shutdown()
+    }
+
     @Test("at most two run at once; a call that is cancelled in the queue ends at once, and one that runs is killed")
     func cancelled() async throws {
         let fake = try await FakeProgram(
