@@ -57,7 +57,8 @@ public final class ImageCache: Sendable {
         // Called last: other observers of the pressure release pictures, whose memory would be kept for later pictures.
         let pixels = PixelPressure()
         pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
-        defaults = ResolvedOptions(configuration.options, home: data.number)
+        // Without the extractor of a request whose options have been copied.
+        defaults = ResolvedOptions(ImageOptions().over(configuration.options), home: data.number)
         completesByDefault = (configuration.options.originals ?? data).completesRequests
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"

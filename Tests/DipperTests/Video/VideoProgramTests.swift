@@ -145,6 +145,21 @@ struct VideoProgramTests {
         await test.cache.shutdown()
     }
 
+    @Test("the options of a request for a frame, copied to another request or a cache, do not make a video of its bytes")
+    func copiedOptions() async throws {
+        let (video, photo) = (url("video.mp4"), Image.sample())
+        func frame(_ second: Int) -> ImageRequest {
+            ImageRequest(VideoFrameProvider(video, at: .seconds(second)).with(\.program, "/nowhere/ffmpeg"))
+        }
+        let test = TestImageCache { $0.options = frame(1).with(\.firstFrameOnly, true).options }
+        test.transport.script(url("a.png"), [try .image(photo)])
+        #expect(try await test.cache.getImage(url("a.png")).value.pixels == photo.pixels)
+        let copy = ImageRequest(url("a.png")).with(\.options, frame(1).with(\.scale, 2).options)
+        #expect(try await test.cache.getImage(copy).value.pixels == photo.pixels)
+        #expect(test.cache.imageKey(for: frame(2).with(\.options, frame(1).options)) == test.cache.imageKey(for: frame(2)))
+        #expect(test.cache.imageKey(for: frame(2)) != test.cache.imageKey(for: frame(1)))
+    }
+
     @Test("at most two run at once; a call that is cancelled in the queue ends at once, and one that runs is killed")
     func cancelled() async throws {
         let fake = try await FakeProgram(
