@@ -87,7 +87,7 @@ final class ImageStep: ObjectStep {
         options.options.processingQueue.flatMap { $0.isInPlace ? nil : $0 }
     }
 
-    var programs: CallbackQueue? { options.options.extractor?.place }
+    var programs: Workers? { options.options.extractor?.threads }
 
     // MARK: Previews
 

@@ -160,6 +160,38 @@ struct VideoProgramTests {
         #expect(test.cache.imageKey(for: frame(2)) != test.cache.imageKey(for: frame(1)))
     }
 
+    @Test("of a video on a server, an urgent frame passes those that are prefetched, and one that is cancelled is not made")
+    func urgent() async throws {
+        let video = url("video.mp4")
+        let fake = try await FakeProgram(
+            """
+            while [ "$1" != -ss ]; do shift; done
+            watch; tell $2; echo $2 >>$HERE/runs; mkdir $HERE/first && pause; picture
+            """)
+        let test = TestImageCache()
+        test.transport.script(video, [.body(Data("video".utf8))])
+        // It begins ten seconds before the time.
+        let requests = (0..<4).map {
+            ImageRequest(VideoFrameProvider(video, at: .seconds($0 + 11)).with(\.program, fake.path))
+        }
+        let slow = requests.prefix(3).map { test.cache.slowGetImage($0) }
+        var news = fake.news.makeAsyncIterator()
+        // It runs until the end, so that no other prefetch begins.
+        let first = try #require(await news.next().flatMap(Double.init).map { Int($0) - 1 })
+        let waiting = Set(0..<3).subtracting([first]).sorted()
+        for number in [3, waiting[1]] {
+            #expect(try await test.cache.getImage(requests[number]).value.pixels == Image.sample().pixels)
+            #expect(await news.next() == "\(number + 1).000000")
+        }
+        slow[waiting[0]].cancel()
+        #expect(await slow[waiting[0]].error == .cancelled)
+        fake.letGo()
+        #expect(try await slow[first].value.pixels == Image.sample().pixels)
+        await test.cache.idle()
+        #expect(fake.lines("runs").count == 3)
+        await test.cache.shutdown()
+    }
+
     @Test("at most two run at once; a call that is cancelled in the queue ends at once, and one that runs is killed")
     func cancelled() async throws {
         let fake = try await FakeProgram(
