@@ -353,11 +353,11 @@ public final class ImageCache: Sendable {
     /// is not restarted.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.moveTaskToSlowQueue(key: key) }
+        for key in keys(of: source.imageRequest) { home.objects.demote(key) }
     }
     /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
-        objects.demote(key)
+        for objects in makers { objects.demote(key) }
     }
 
     /// Ends every call for a URL, whatever its header fields and key, or with the key of a request, with
@@ -370,17 +370,20 @@ public final class ImageCache: Sendable {
     /// ```
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.cancel(key: key) }
+        for key in keys(of: source.imageRequest) { home.objects.cancel(key: key) }
     }
     /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {
-        objects.cancel(key: key)
+        for objects in makers { objects.cancel(key: key) }
     }
 
     /// Ends all calls for pictures with `DipperError.cancelled`. Calls for bytes of ``data`` go on.
     public func cancelAll() {
-        objects.cancelAll()
+        for objects in makers { objects.cancelAll() }
     }
+
+    /// The caches that make the pictures of this one.
+    private var makers: [ObjectCache] { [objects, defaults.options.targetCache?.objects].compactMap(\.self) }
 }
 
 extension ImageOptions {
@@ -388,8 +391,12 @@ extension ImageOptions {
     /// disk; by default the cache that is asked.
     ///
     /// The bytes are fetched and kept by ``originals``, which by default is the ``ImageCache/data`` of the cache that
-    /// is asked. ``ImageCache/cancel(_:)`` finds a call by a request with the same target, and ``ImageCache/idle()`` of
-    /// the target waits for it.
+    /// is asked. ``ImageCache/cancel(_:)`` finds a call by a request with the same target.
+    ///
+    /// If ``ImageCache/Configuration/options`` have a target, ``ImageCache/cancelAll()``, ``ImageCache/cancel(key:)``,
+    /// ``ImageCache/moveTaskToSlowQueue(key:)``, ``ImageCache/synchronize()`` and ``ImageCache/idle()`` act on all calls
+    /// and writes of the target as well. For calls whose requests have a target of their own, use these methods of the
+    /// target. ``ImageCache/shutdown()`` does not shut the target down.
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle).with(\.targetCache, avatars)

@@ -91,4 +91,23 @@ struct TargetCacheTests {
             #expect(test.decoder.decodes == 0 && target.decoder.decodes == count + 1)
         }
     }
+
+    @Test("cancelling, synchronizing and waiting include the target of a configuration")
+    func whole() async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) { [target] in $0.options.targetCache = target.cache }
+        for way in 0..<2 {
+            let address = url("\(way).png")
+            let task = test.cache.getImage(address)
+            try await test.transport.waitForTransfers(1, of: address)
+            if way == 0 { test.cache.cancelAll() } else { test.cache.cancel(key: CacheKey(address)) }
+            #expect(await task.error == .cancelled)
+        }
+        try test.cache.addImage(picture, for: processed)
+        await test.cache.synchronize()
+        #expect(target.cache.data.diskCount == 1)
+        try test.script(url("b.png"), picture)
+        test.cache.getImage(ImageRequest(url("b.png")).inverted)
+        await test.cache.idle()
+        #expect(target.cache.data.diskCount == 2 && test.cache.data.diskCount == 1)
+    }
 }

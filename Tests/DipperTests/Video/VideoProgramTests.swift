@@ -145,7 +145,7 @@ struct VideoProgramTests {
         await test.cache.shutdown()
     }
 
-    @Test("options copied from the request for a frame, to another request or a cache, do not make a video of its bytes")
+    @Test("options copied from a frame to another request, or to a cache, do not make a video of its bytes")
     func copiedOptions() async throws {
         let (video, photo) = (url("video.mp4"), Image.sample())
         func frame(_ second: Int) -> ImageRequest {
