@@ -302,6 +302,7 @@ extension ImageCache {
     /// await cache.synchronize()           // the picture is on disk, and other processes find it
     /// ```
     public func synchronize() async {
+        await defaults.options.targetCache?.synchronize()
         await objects.finishWrites()
         await data.synchronize()
     }
@@ -313,7 +314,12 @@ extension ImageCache {
     /// meanwhile, for example by closures, are waited for as well. Closures of an actor have been handed to the actor, which
     /// may not have run them yet.
     public func idle() async {
-        await data.idle()
+        let target = defaults.options.targetCache?.data
+        repeat {
+            // First, because its calls fetch and store with this cache.
+            await target?.idle()
+            await data.idle()
+        } while target?.isIdle == false
     }
 
     // MARK: Synchronous decoding

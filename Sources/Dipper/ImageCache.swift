@@ -57,13 +57,14 @@ public final class ImageCache: Sendable {
         // Called last: other observers of the pressure release pictures, whose memory would be kept for later pictures.
         let pixels = PixelPressure()
         pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
-        defaults = ResolvedOptions(configuration.options, home: data.number)
+        // Without the extractor of a request whose options have been copied.
+        defaults = ResolvedOptions(ImageOptions().over(configuration.options), home: data.number)
         completesByDefault = (configuration.options.originals ?? data).completesRequests
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"
         source = data.objectSource()
         tools = ImageTools(codecs: configuration.codecs, limits: configuration.limits)
-        defaultStep = ImageStep(defaults, tools)
+        defaultStep = ImageStep(defaults, configuration.options.targetCache?.tools ?? tools)
         let backlog = DecodeBacklog(limit: configuration.undecodedBytes)
         self.backlog = backlog
         backlog.follow(data)
@@ -234,7 +235,9 @@ public final class ImageCache: Sendable {
             let entry = entry(for: task.imageKey, request, options)
         else { return false }
         // A picture in memory does not prove that its entry is on disk.
-        if originals.waitsForDisk(request) { return false }
+        if request.waitsForDiskWrite, originals.waitsForDisk(request) || files(of: options).waitsForDisk(request) {
+            return false
+        }
         let image = entry.product.value(as: Image.self)
         switch originals.use(of: entry.info, for: request) {
         case .fresh:
@@ -293,7 +296,7 @@ public final class ImageCache: Sendable {
     }
 
     func step(_ options: ResolvedOptions) -> ImageStep {
-        options === defaults ? defaultStep : ImageStep(options, tools)
+        options === defaults ? defaultStep : ImageStep(options, home(of: options).tools)
     }
 
     /// Returns the origin of a picture.
@@ -350,11 +353,11 @@ public final class ImageCache: Sendable {
     /// is not restarted.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.moveTaskToSlowQueue(key: key) }
+        for key in keys(of: source.imageRequest) { home.objects.demote(key) }
     }
     /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
-        objects.demote(key)
+        for objects in makers { objects.demote(key) }
     }
 
     /// Ends every call for a URL, whatever its header fields and key, or with the key of a request, with
@@ -367,17 +370,20 @@ public final class ImageCache: Sendable {
     /// ```
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.cancel(key: key) }
+        for key in keys(of: source.imageRequest) { home.objects.cancel(key: key) }
     }
     /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {
-        objects.cancel(key: key)
+        for objects in makers { objects.cancel(key: key) }
     }
 
     /// Ends all calls for pictures with `DipperError.cancelled`. Calls for bytes of ``data`` go on.
     public func cancelAll() {
-        objects.cancelAll()
+        for objects in makers { objects.cancelAll() }
     }
+
+    /// The caches that make the pictures of this one.
+    private var makers: [ObjectCache] { [objects, defaults.options.targetCache?.objects].compactMap(\.self) }
 }
 
 extension ImageOptions {
@@ -385,8 +391,12 @@ extension ImageOptions {
     /// disk; by default the cache that is asked.
     ///
     /// The bytes are fetched and kept by ``originals``, which by default is the ``ImageCache/data`` of the cache that
-    /// is asked. ``ImageCache/cancel(_:)`` finds a call by a request with the same target, and ``ImageCache/idle()`` of
-    /// the target waits for it.
+    /// is asked. ``ImageCache/cancel(_:)`` finds a call by a request with the same target.
+    ///
+    /// If ``ImageCache/Configuration/options`` have a target, ``ImageCache/cancelAll()``, ``ImageCache/cancel(key:)``,
+    /// ``ImageCache/moveTaskToSlowQueue(key:)``, ``ImageCache/synchronize()`` and ``ImageCache/idle()`` act on all calls
+    /// and writes of the target as well. For calls whose requests have a target of their own, use these methods of the
+    /// target. ``ImageCache/shutdown()`` does not shut the target down.
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle).with(\.targetCache, avatars)

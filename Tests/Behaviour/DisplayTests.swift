@@ -63,6 +63,19 @@ struct DisplayTests {
         await test.cache.shutdown()
     }
 
+    @Test("a picture on disk that may not enter memory is decoded once, by the call")
+    func diskOnly() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let request = ImageRequest(a).with(\.cachePolicy, .diskOnly)
+        try test.script(a, picture)
+        try await test.load(request)
+        let screen = Screen(test.cache)
+        screen.set(request, options: DisplayOptions().with(\.loadsFromDiskAtOnce, true))
+        try await screen.waits(forEnds: 1)
+        #expect(screen.ends.value == ["16x12"] && test.decoder.decodes == 2 && test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
     @Test("without a request the placeholder is shown; without a placeholder, nothing")
     func noSource() async {
         let screen = Screen(test.cache)

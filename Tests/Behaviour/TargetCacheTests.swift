@@ -69,4 +69,45 @@ struct TargetCacheTests {
         test.cache.cancel(url("b.png"))
         #expect(await task.error == .cancelled)
     }
+
+    @Test("a call that waits for the disk waits for that of the target, also if the asked cache has none")
+    func waits() async throws {
+        let test = TestImageCache()
+        try test.script(a, picture)
+        try await test.load(request)
+        await target.cache.idle()
+        target.cache.clearDisk()
+        #expect(target.cache.memoryCount == 1 && target.cache.data.diskCount == 0)
+        #expect(try await test.pixels(request.with(\.waitsForDiskWrite, true)) == picture.inverted)
+        #expect(target.cache.data.diskCount == 1)
+    }
+
+    @Test("the codecs of the target make the picture, of a request and of a configuration")
+    func codecs() async throws {
+        let configured = TestImageCache { [target] in $0.options.targetCache = target.cache }
+        for (count, (test, request)) in [(test, request), (configured, ImageRequest(a))].enumerated() {
+            try test.script(a, picture)
+            try await test.load(request)
+            #expect(test.decoder.decodes == 0 && target.decoder.decodes == count + 1)
+        }
+    }
+
+    @Test("cancelling, synchronizing and waiting include the target of a configuration")
+    func whole() async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) { [target] in $0.options.targetCache = target.cache }
+        for way in 0..<2 {
+            let address = url("\(way).png")
+            let task = test.cache.getImage(address)
+            try await test.transport.waitForTransfers(1, of: address)
+            if way == 0 { test.cache.cancelAll() } else { test.cache.cancel(key: CacheKey(address)) }
+            #expect(await task.error == .cancelled)
+        }
+        try test.cache.addImage(picture, for: processed)
+        await test.cache.synchronize()
+        #expect(target.cache.data.diskCount == 1)
+        try test.script(url("b.png"), picture)
+        test.cache.getImage(ImageRequest(url("b.png")).inverted)
+        await test.cache.idle()
+        #expect(target.cache.data.diskCount == 2 && test.cache.data.diskCount == 1)
+    }
 }

@@ -124,8 +124,8 @@ public final class ImageBinding: Sendable {
         }
         let policy = request.map { cache.policy(of: $0) } ?? .useCache
         var glimpse: Image?
-        if let request, options.loadsFromDiskAtOnce, presence == .visible, policy.readsDisk {
-            // This puts the picture into memory, where the call finds it at once.
+        // This puts the picture into memory, where the call finds it at once, unless the picture may not be kept there.
+        if let request, options.loadsFromDiskAtOnce, presence == .visible, policy.readsDisk, policy != .diskOnly {
             glimpse = cache.image(for: request)
         }
         let (old, setting) = link.withLock { link in

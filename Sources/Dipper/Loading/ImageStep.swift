@@ -87,7 +87,7 @@ final class ImageStep: ObjectStep {
         options.options.processingQueue.flatMap { $0.isInPlace ? nil : $0 }
     }
 
-    var programs: CallbackQueue? { options.options.extractor?.place }
+    var programs: Workers? { options.options.extractor?.threads }
 
     // MARK: Previews
 
@@ -108,7 +108,7 @@ final class ImageStep: ObjectStep {
     // MARK: Files
 
     var isStored: Bool { options.isStored }
-    var needsBytes: Bool { options.options.serializer?.readsOriginal == true }
+    var needsBytes: Bool { options.options.extractor == nil && options.options.serializer?.readsOriginal == true }
 
     /// A write that waits keeps no more of the file in memory than it needs. Some serializers need the whole original.
     func excerpt(of data: Data) -> Data? {
@@ -116,7 +116,9 @@ final class ImageStep: ObjectStep {
     }
 
     func form(of product: Product, madeOf original: Data?) throws(DipperError) -> Data {
-        try (options.options.serializer ?? .automatic).data(for: product.value(), madeOf: original, tools.codecs)
+        // The bytes that an extractor reads are not the file of a picture.
+        let original = options.options.extractor == nil ? original : nil
+        return try (options.options.serializer ?? .automatic).data(for: product.value(), madeOf: original, tools.codecs)
     }
 }
 

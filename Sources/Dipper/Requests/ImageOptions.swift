@@ -118,8 +118,8 @@ protocol PictureExtractor: Sendable {
     var remote: DataRequest? { get }
     /// Distinguishes pictures made of the same bytes.
     var name: String { get }
-    /// The place for threads that wait for the program.
-    var place: CallbackQueue { get }
+    /// The threads that wait for the program.
+    var threads: Workers { get }
     /// Returns the file of the picture. Blocks the thread.
     func picture(of bytes: Data, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data
 }

@@ -22,7 +22,7 @@ public struct ImageRequest: Sendable {
         set {
             var options = newValue
             // The extractor belongs to the source of the bytes.
-            options.extractor = newValue.extractor ?? box?.options.extractor
+            options.extractor = box?.options.extractor
             box = ImageOptions.Box(options)
         }
     }
@@ -44,7 +44,9 @@ public struct ImageRequest: Sendable {
             return
         }
         data = remote
+        var options = ImageOptions()
         options.extractor = extractor
+        box = ImageOptions.Box(options)
     }
 
     /// Creates a request for a picture whose bytes another request describes.

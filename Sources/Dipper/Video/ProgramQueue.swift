@@ -8,14 +8,12 @@ final class ProgramQueue: Sendable {
     /// Runs a program until it ends, or until `wakeup` becomes readable because nobody waits any more.
     typealias Body = @Sendable (_ wakeup: borrowing OwnedDescriptor) throws(DipperError) -> Data
 
-    private let threads: Workers
+    /// For work that runs a program and waits for it.
+    let threads: Workers
 
     init(name: String, programs: Int) {
         threads = Workers(name: name, threads: programs)
     }
-
-    /// For work that runs a program and waits for it.
-    var place: CallbackQueue { .custom { [threads] work in threads.run(work) } }
 
     /// Ends early, with `DipperError.cancelled`, when the Swift task is cancelled.
     func run(_ body: @escaping Body) async throws(DipperError) -> Data {

@@ -124,7 +124,7 @@ extension VideoFrameProvider: PictureExtractor {
         return DataRequest(url).with(\.key, ownKey)
     }
     var name: String { Self.name(time, bounds) }
-    var place: CallbackQueue { Self.runners.place }
+    var threads: Workers { Self.runners.threads }
 
     func picture(of bytes: Data, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data {
         let never = try OwnedDescriptor(dipper_event(), for: "an event")

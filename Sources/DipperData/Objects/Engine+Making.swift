@@ -398,12 +398,13 @@ extension Engine {
             }
             if !isPosted { taken() }
         }
-        if let place = (run.isOfBytes ? step.programs : nil) ?? step.place {
+        let programs = run.isOfBytes ? step.programs : nil
+        if programs == nil, let place = step.place {
             return Afterwards.run { place.perform { work {} } }
         }
         // The next step takes memory as well.
         let steps = make.family.map(\.step)
-        let ticket = cache.workers.add(
+        let ticket = (programs ?? cache.workers).add(
             place(make.wants.highest, isNext: run.isNext), cost: { steps.reduce(0) { max($0, run.cost($1)) } },
             untilTaken: work)
         guard let ticket else { return fail(make, .shutDown) }

@@ -33,9 +33,9 @@ package protocol ObjectStep: AnyObject, Sendable {
     func cost(of material: Material) -> Int
     /// The place of the program's own in which the object is made; `nil` for the threads of the cache.
     var place: CallbackQueue? { get }
-    /// The place in which another program makes the object of the bytes, so that no thread waits for it and a failure
-    /// says nothing about the bytes; `nil` for a step that needs no program.
-    var programs: CallbackQueue? { get }
+    /// The threads that wait for another program, which makes the object of the bytes, so that a failure says nothing
+    /// about the bytes; `nil` for a step that needs no program.
+    var programs: Workers? { get }
 
     /// Returns a scan that finds previews in the bytes that arrive; `nil` if there are none.
     func previews() -> (any PreviewScan)?
@@ -60,7 +60,7 @@ extension ObjectStep {
     package func misfit(_ bytes: Data) -> DipperError? { nil }
     package func cost(of material: Material) -> Int { 0 }
     package var place: CallbackQueue? { nil }
-    package var programs: CallbackQueue? { nil }
+    package var programs: Workers? { nil }
     package func previews() -> (any PreviewScan)? { nil }
     package func preview(of data: Data, _ task: MakingTask) -> Product? { nil }
     package var isStored: Bool { false }

@@ -126,6 +126,72 @@ struct VideoProgramTests {
         await test.cache.shutdown()
     }
 
+    @Test("a serializer is not given the video as the original: the frame is on disk, whatever the serializer does")
+    func serializers() async throws {
+        let fake = try await FakeProgram("echo run >>$HERE/runs; picture")
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(url("video.mp4"), [.body(Data("video".utf8))])
+        let own = ImageSerializer { image, original, codecs in try original ?? codecs.encode(image, as: .png) }
+        for (second, serializer) in [ImageSerializer.original, own].enumerated() {
+            let frame = VideoFrameProvider(url("video.mp4"), at: .seconds(second)).with(\.program, fake.path)
+            let request = ImageRequest(frame).with(\.serializer, serializer)
+            _ = try await test.cache.getImage(request).value
+            await test.cache.idle()
+            test.cache.clearMemory()
+            let response = try await test.cache.getImage(request).response
+            #expect(response.source == .disk && response.image.pixels == Image.sample().pixels)
+        }
+        #expect(fake.lines("runs").count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("options copied from a frame to another request, or to a cache, do not make a video of its bytes")
+    func copiedOptions() async throws {
+        let (video, photo) = (url("video.mp4"), Image.sample())
+        func frame(_ second: Int) -> ImageRequest {
+            ImageRequest(VideoFrameProvider(video, at: .seconds(second)).with(\.program, "/nowhere/ffmpeg"))
+        }
+        let test = TestImageCache { $0.options = frame(1).with(\.firstFrameOnly, true).options }
+        test.transport.script(url("a.png"), [try .image(photo)])
+        #expect(try await test.cache.getImage(url("a.png")).value.pixels == photo.pixels)
+        let copy = ImageRequest(url("a.png")).with(\.options, frame(1).with(\.scale, 2).options)
+        #expect(try await test.cache.getImage(copy).value.pixels == photo.pixels)
+        let keys = [frame(1), frame(2), frame(2).with(\.options, frame(1).options)].map { test.cache.imageKey(for: $0) }
+        #expect(keys[0] != keys[1] && keys[1] == keys[2])
+    }
+
+    @Test("an urgent frame of a video on a server passes prefetched ones, and one that is cancelled is not made")
+    func urgent() async throws {
+        let video = url("video.mp4")
+        let fake = try await FakeProgram(
+            """
+            while [ "$1" != -ss ]; do shift; done
+            watch; tell $2; echo $2 >>$HERE/runs; mkdir $HERE/first && pause; picture
+            """)
+        let test = TestImageCache()
+        test.transport.script(video, [.body(Data("video".utf8))])
+        // It begins ten seconds before the time.
+        let requests = (0..<4).map {
+            ImageRequest(VideoFrameProvider(video, at: .seconds($0 + 11)).with(\.program, fake.path))
+        }
+        let slow = requests.prefix(3).map { test.cache.slowGetImage($0) }
+        var news = fake.news.makeAsyncIterator()
+        // It runs until the end, so that no other prefetch begins.
+        let first = try #require(await news.next().flatMap(Double.init).map { Int($0) - 1 })
+        let waiting = Set(0..<3).subtracting([first]).sorted()
+        for number in [3, waiting[1]] {
+            #expect(try await test.cache.getImage(requests[number]).value.pixels == Image.sample().pixels)
+            #expect(await news.next() == "\(number + 1).000000")
+        }
+        slow[waiting[0]].cancel()
+        #expect(await slow[waiting[0]].error == .cancelled)
+        fake.letGo()
+        #expect(try await slow[first].value.pixels == Image.sample().pixels)
+        await test.cache.idle()
+        #expect(fake.lines("runs").count == 3)
+        await test.cache.shutdown()
+    }
+
     @Test("at most two run at once; a call that is cancelled in the queue ends at once, and one that runs is killed")
     func cancelled() async throws {
         let fake = try await FakeProgram(
