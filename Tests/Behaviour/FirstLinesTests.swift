@@ -8,6 +8,15 @@ import Testing
 struct FirstLinesTests {
     private let picture = Image.sample(3, 2)
 
+    @Test("header fields come from a dictionary, and are gone through like a list")
+    func headerFields() {
+        let session = ["X-Token": "1", "Accept": "image/webp"]
+        let headers = HTTPHeaders(session)
+        #expect(headers.map(\.name) == ["Accept", "X-Token"] && headers.count == 2)
+        #expect(headers.contains { $0.value == "1" } && headers.first?.value == "image/webp")
+        #expect(headers == ["Accept": "image/webp", "X-Token": "1"] && HTTPHeaders([:]).isEmpty)
+    }
+
     @Test("URLs of files, data URLs and text are sources like any other")
     func sources() async throws {
         let test = TestImageCache()

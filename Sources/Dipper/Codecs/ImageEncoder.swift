@@ -37,15 +37,15 @@ extension ImageEncoder {
 ///
 /// ```swift
 /// var options = EncodeOptions(quality: 0.7)
-/// options.background = SIMD3(0, 0, 0)                 // JPEG has no transparency
+/// options.background = .black                         // JPEG has no transparency
 /// ```
 public struct EncodeOptions: Sendable, Hashable {
     /// The quality from 0 to 1, for lossy formats: JPEG and lossy WebP.
     public var quality = 0.85
     /// Whether to encode WebP without loss. Other encoders ignore this option.
     public var isLossless = false
-    /// The colour under transparent pictures in formats without transparency: red, green, blue.
-    public var background = SIMD3<UInt8>(255, 255, 255)
+    /// The colour under transparent pictures in formats without transparency. Its own alpha does not count.
+    public var background = Color.white
 
     /// Creates options with a quality of 0.85 and a white background.
     public init() {}

@@ -17,12 +17,12 @@ public struct ContactSheet: Sendable, Hashable {
     public var columns: Int?
     /// The distance between cells, and the margin around all of them, in pixels.
     public var gap = 8
-    /// The colour between the cells: red, green, blue.
-    public var background = SIMD3<UInt8>(255, 255, 255)
-    /// The colour of the cells: red, green, blue.
-    public var cellColor = SIMD3<UInt8>(240, 240, 240)
-    /// The colour of the cross in the cell of a missing picture: red, green, blue.
-    public var markColor = SIMD3<UInt8>(190, 60, 60)
+    /// The colour between the cells. The sheet is opaque: the alpha of its colours does not count.
+    public var background = Color.white
+    /// The colour of the cells.
+    public var cellColor = Color(hex: 0xf0f0f0)
+    /// The colour of the cross in the cell of a missing picture.
+    public var markColor = Color(hex: 0xbe3c3c)
 
     /// Creates a sheet in light colours, by default with cells of 160 × 120 pixels.
     public init(cell: PixelSize = PixelSize(width: 160, height: 120), columns: Int? = nil) {
@@ -87,9 +87,9 @@ public struct ContactSheet: Sendable, Hashable {
     // MARK: Drawing
 
     private func fill(
-        _ sheet: borrowing PixelBuffer, _ color: SIMD3<UInt8>, _ area: PixelSize, x: Int, y: Int
+        _ sheet: borrowing PixelBuffer, _ color: Color, _ area: PixelSize, x: Int, y: Int
     ) {
-        let pixel = SIMD4<UInt8>(color.x, color.y, color.z, 255)
+        let pixel = color.with(alpha: 1).premultiplied
         for row in y..<y + area.height {
             let start = (sheet.row(row) + x * 4).assumingMemoryBound(to: SIMD4<UInt8>.self)
             start.update(repeating: pixel, count: area.width)

@@ -35,8 +35,14 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
         fields = elements.map { Field($0.0, $0.1) }
     }
 
-    /// Whether there is no field.
-    public var isEmpty: Bool { fields.isEmpty }
+    /// Creates headers with the fields of a dictionary, in the order of their names.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.headers, HTTPHeaders(session.fields))
+    /// ```
+    public init(_ dictionary: [String: String]) {
+        fields = dictionary.sorted { $0.key < $1.key }.map { Field($0.key, $0.value) }
+    }
 
     /// The first value of the field with this name. Setting a value replaces all values of the name; setting `nil`
     /// removes the field.
@@ -46,7 +52,7 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
             let position = fields.firstIndex { $0.name.isSameHeaderName(as: name) }
             fields.removeAll { $0.name.isSameHeaderName(as: name) }
             if let newValue {
-                fields.insert(Field(name, newValue), at: min(position ?? fields.count, fields.count))
+                fields.insert(Field(name, newValue), at: Swift.min(position ?? fields.count, fields.count))
             }
         }
     }
@@ -70,6 +76,15 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
             field.name.isHeaderName && field.value.isHeaderValue
         }
     }
+}
+
+extension HTTPHeaders: RandomAccessCollection {
+    /// The position of the first field.
+    public var startIndex: Int { 0 }
+    /// The number of fields.
+    public var endIndex: Int { fields.count }
+    /// The field at a position.
+    public subscript(position: Int) -> Field { fields[position] }
 }
 
 extension String {

@@ -71,7 +71,7 @@ import Testing
         let picture = TestPicture(
             size: PixelSize(width: 32, height: 20), pixels: (0..<32 * 20).flatMap { columns[$0 % 32 / 8] })
         var options = EncodeOptions(quality: 1)
-        options.background = [0, 200, 100]
+        options.background = Color(hex: 0x00c864)
         let result = try roundTrip(picture.image(), .jpeg, options).image
         #expect(result.isOpaque)
         for (x, color) in [(4, [0, 200, 100]), (12, [128, 100, 50]), (20, [0, 0, 255]), (28, [10, 194, 102])] {

@@ -24,8 +24,8 @@ struct GuidePictureTests {
         var sheet: ContactSheet {
             var sheet = ContactSheet(cell: PixelSize(width: 152, height: 114), columns: 4)
             if self == .dark {
-                sheet.background = [0, 0, 0]
-                sheet.cellColor = [40, 40, 40]
+                sheet.background = .black
+                sheet.cellColor = Color(hex: 0x282828)
             }
             return sheet
         }

@@ -40,7 +40,7 @@ struct ContactSheetTests {
     @Test("shows its cells through what is transparent")
     func transparent() throws {
         var sheet = sheet(4, 4, columns: 1, gap: 0)
-        sheet.cellColor = [100, 50, 0]
+        sheet.cellColor = Color(hex: 0x643200)
         let translucent = Image.filled(with: Color(hex: 0x787878, alpha: 128 / 255.0), 2, 2)
         let image = try sheet.compose([translucent])
         #expect(image[0, 0] == [100, 50, 0, 255])
@@ -53,7 +53,7 @@ struct ContactSheetTests {
         for (width, height) in [(9, 9), (1, 1), (2, 7), (30, 12)] {
             let sheet = sheet(width, height, columns: 1, gap: 3)
             let image = try sheet.compose([nil])
-            let mark = SIMD4<UInt8>(sheet.markColor, 255)
+            let mark = sheet.markColor.premultiplied
             var marked = 0
             for y in 0..<image.height {
                 for x in 0..<image.width where image[x, y] == mark {

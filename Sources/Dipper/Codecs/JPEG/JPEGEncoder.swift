@@ -27,14 +27,14 @@ public struct JPEGEncoder: ImageEncoder {
             if image.isOpaque {
                 try writer.write(base, stride: image.rowStride, rows: image.height)
             } else {
-                try Self.write(image, base, over: options.background, to: writer)
+                try Self.write(image, base, over: options.background.with(alpha: 1).premultiplied, to: writer)
             }
         }
         return try writer.finish()
     }
 
     private static func write(
-        _ image: Image, _ base: UnsafeRawPointer, over background: SIMD3<UInt8>, to writer: borrowing JPEGWriter
+        _ image: Image, _ base: UnsafeRawPointer, over background: SIMD4<UInt8>, to writer: borrowing JPEGWriter
     ) throws(DipperError) {
         let stride = image.width * 4
         let rows = try PixelScratch(byteCount: stride * rowsPerStep)
@@ -48,7 +48,7 @@ public struct JPEGEncoder: ImageEncoder {
     }
 
     private static func compose(
-        _ source: UnsafeRawPointer, over background: SIMD3<UInt8>, into row: UnsafeMutableRawPointer, _ count: Int
+        _ source: UnsafeRawPointer, over background: SIMD4<UInt8>, into row: UnsafeMutableRawPointer, _ count: Int
     ) {
         let source = source.assumingMemoryBound(to: UInt8.self)
         let row = row.assumingMemoryBound(to: UInt8.self)
