@@ -167,6 +167,25 @@ struct ExpiryTests {
         #expect(test.cache.cachedSource(for: a) == nil)
     }
 
+    @Test("a picture that is made anew lasts on disk, however the reads of the expired one limited that one's life")
+    func madeAnew() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let picture = url("a.png")
+        try test.script(picture, .sample())
+        let invert = Inverting()
+        let request = ImageRequest(
+            DataRequest(picture).with(\.diskAccessExtension, .expiration(.seconds(10)))
+        ).processed(by: invert)
+        for (seconds, made) in [(0, 1), (1, 1), (15, 2), (1, 2)] as [(TimeInterval, Int)] {
+            test.date.advance(by: seconds)
+            _ = try await test.cache.getImage(request).value
+            await test.forgetMemory()
+            #expect(invert.count.value == made)
+        }
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
     // MARK: The clock
 
     @Test("when the clock is set back an answer is asked about, and is fresh again once confirmed; own bytes stay")

@@ -12,7 +12,8 @@ import Foundation
 //                   8  length of the stored body, UInt64
 //                  16  length of the metadata, UInt32
 //                  20  compression of the body, UInt32: 1 for gzip (RFC 1952), 2 for Zstandard (RFC 8878); zero in
-//                      versions 2 and 4
+//                      versions 2 and 4. A version of the library that does not know Zstandard takes such records
+//                      for damaged and removes them
 //                  24  checksum, UInt64
 //
 // The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body on disk. It
