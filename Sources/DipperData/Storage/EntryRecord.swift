@@ -147,10 +147,11 @@ struct EntryRecord {
     /// Decodes a record that no codec has encoded, and checks it; `nil` if it is not valid.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
+    ///   - limit: the most bytes that a compressed body may become.
     ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body.
     static func decode(
         _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
-        takeBody: () -> Data
+        limit: Int = .max, takeBody: () -> Data
     ) -> EntryRecord? {
         guard let layout = Self.layout(trailer, size: body.count + trailer.count), layout.body == body.count,
             let coding = layout.coding, isSound(body, trailer)
@@ -162,7 +163,7 @@ struct EntryRecord {
         case .identity:
             data = takeBody()
         case .gzip, .zstd:
-            guard let count = reader.readCount(),
+            guard let count = reader.readCount(), count <= limit,
                 let whole = coding == .zstd
                     ? Zstd.decompress(body, count: count) : Gzip.decompress(body, count: count)
             else { return nil }
