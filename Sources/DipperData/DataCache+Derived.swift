@@ -91,7 +91,7 @@ extension DataCache {
     /// Returns the object in a memory tier that answers a request. A request with options of its own decides how long
     /// the tier keeps it.
     package func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
-        store.object(key, in: memory, for: request, defaults)
+        store.object(key, in: memory, for: request)
     }
 
     /// Counts a memory hit of a cache that is built on this one, and tells the call. This cache was not asked.

@@ -45,6 +45,20 @@ struct CachePolicyTests {
         await test.cache.shutdown()
     }
 
+    @Test(
+        "A call past memory takes nothing from a call that shares its fetch", arguments: [true, false], [true, false])
+    func sharedPastMemory(isFirst: Bool, hasDisk: Bool) async throws {
+        let test = TestCache(folder: hasDisk ? TemporaryFolder() : nil)
+        let policies: [DataRequest.CachePolicy] = isFirst ? [.diskOnly, .useCache] : [.useCache, .diskOnly]
+        let tasks = policies.map { test.cache.getData(DataRequest(a).with(\.cachePolicy, $0)) }
+        try await test.transport.nextTransfer().finish(with: Data("1".utf8))
+        for task in tasks { #expect(try await task.response.source == .network) }
+        await test.cache.idle()
+        #expect(test.cache.hasData(for: a, in: .memory) && test.cache.diskCount == (hasDisk ? 1 : 0))
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
     @Test("Bodies are kept byte for byte, empty ones too", arguments: [0, 1, 2_047, 2_048, 2_049, 70_000])
     func byteExact(size: Int) async throws {
         let test = TestCache(folder: TemporaryFolder())

@@ -83,14 +83,21 @@ struct ExpiryTests {
         await cache.shutdown()
     }
 
-    @Test("where nobody says how long, memory holds what is read from disk no longer than the disk")
-    func notGiven() async throws {
-        let test = TestCache(folder: TemporaryFolder()) { $0.diskExpiration = .seconds(10) }
+    @Test(
+        "where nobody says how long, memory holds what is read from disk no longer than the disk, or as long from a hit",
+        arguments: [(.unchanged, 6), (.cacheTime, 11)] as [(AccessExtension, TimeInterval)])
+    func notGiven(added: AccessExtension, later: TimeInterval) async throws {
+        let test = TestCache(folder: TemporaryFolder()) {
+            $0.diskExpiration = .seconds(10)
+            $0.memoryAccessExtension = added
+        }
         try await test.cache.addDataAndWait(Data(count: 100), for: DataRequest(a))
         test.cache.clearMemory()
         test.date.advance(by: 5)
-        #expect(test.cache.data(for: a) != nil && test.cache.cachedSource(for: a) == .memory)
-        test.date.advance(by: 6)
+        for _ in ["disk", "memory"] { #expect(test.cache.data(for: a) != nil) }
+        test.date.advance(by: later - 2)
+        #expect(test.cache.cachedSource(for: a) == .memory)
+        test.date.advance(by: 2)
         #expect(test.cache.cachedSource(for: a) == nil)
     }
 
@@ -139,8 +146,24 @@ struct ExpiryTests {
     }
 
     @Test(
+        "a request with nothing but an expiration leaves the entry its extension, or ends it",
+        arguments: [(10, true), (4, false)] as [(TimeInterval, Bool)])
+    func keptExtension(seconds: TimeInterval, isThere: Bool) async throws {
+        let test = TestCache()
+        let request = DataRequest(a).with(\.memoryExpiration, .seconds(10))
+        test.transport.script(a, [.text("1")])
+        _ = try await test.ask(request.with(\.memoryAccessExtension, .cacheTime))
+        test.date.advance(by: 5)
+        #expect(try await test.ask(request.with(\.memoryExpiration, .seconds(seconds))) == "1 from memory")
+        test.date.advance(by: 7)
+        #expect((test.cache.cachedSource(for: a) != nil) == isThere)
+        test.date.advance(by: 4)
+        #expect(test.cache.cachedSource(for: a) == nil)
+    }
+
+    @Test(
         "the access extension of a request holds for its own hit, whatever that of the call that stored the entry",
-        arguments: [(.expiration(.seconds(20)), 25), (.expiration(.seconds(2)), 7), (.unchanged, 10)]
+        arguments: [(.expiration(.seconds(20)), 25), (.expiration(.seconds(2)), 7), (.unchanged, 10), (.cacheTime, 15)]
             as [(AccessExtension, TimeInterval)], [true, false])
     func extendedByReader(reading: (added: AccessExtension, end: TimeInterval), onDisk: Bool) async throws {
         let folder = TemporaryFolder()
@@ -150,7 +173,8 @@ struct ExpiryTests {
         }
         test.transport.script(a, [.text("1")])
         _ = try await test.ask(
-            request(.cacheTime).with(\.memoryExpiration, .seconds(10)).with(\.diskExpiration, .seconds(10)))
+            request(reading.added == .cacheTime ? .unchanged : .cacheTime)
+                .with(\.memoryExpiration, .seconds(10)).with(\.diskExpiration, .seconds(10)))
         await test.cache.idle()
         test.date.advance(by: 5)
         let tier = onDisk ? ResponseSource.disk : .memory
@@ -165,6 +189,25 @@ struct ExpiryTests {
         }
         test.date.advance(by: 2)
         #expect(test.cache.cachedSource(for: a) == nil)
+    }
+
+    @Test("a picture that is made anew lasts on disk, however the reads of the expired one limited that one's life")
+    func madeAnew() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let picture = url("a.png")
+        try test.script(picture, .sample())
+        let invert = Inverting()
+        let request = ImageRequest(
+            DataRequest(picture).with(\.diskAccessExtension, .expiration(.seconds(10)))
+        ).processed(by: invert)
+        for (seconds, made) in [(0, 1), (1, 1), (15, 2), (1, 2)] as [(TimeInterval, Int)] {
+            test.date.advance(by: seconds)
+            _ = try await test.cache.getImage(request).value
+            await test.forgetMemory()
+            #expect(invert.count.value == made)
+        }
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
     }
 
     // MARK: The clock

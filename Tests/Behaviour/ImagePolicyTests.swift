@@ -41,6 +41,16 @@ struct ImagePolicyTests {
         #expect(test.cache.data.hasData(for: a) && test.cache.image(for: a)?.pixels == picture.pixels)
     }
 
+    @Test("a call past memory takes no picture from a call that shares its fetch", arguments: [true, false])
+    func sharedPastMemory(isFirst: Bool) async throws {
+        let policies: [DataRequest.CachePolicy] = isFirst ? [.diskOnly, .useCache] : [.useCache, .diskOnly]
+        let tasks = policies.map { test.cache.getImage(ImageRequest(a).with(\.cachePolicy, $0)) }
+        try await test.transport.nextTransfer().finish(with: try picture.png)
+        for task in tasks { #expect(try await task.value.pixels == picture.pixels) }
+        await test.cache.idle()
+        #expect(test.cache.cachedTier(for: a) == .memory && test.transport.transfers.count == 1)
+    }
+
     @Test(
         "cache only: a picture that is out of date answers, also without its original, and is not revalidated",
         arguments: [false, true], ["max-age=60", "max-age=60, stale-while-revalidate=600"])

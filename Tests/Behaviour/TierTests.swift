@@ -129,6 +129,40 @@ struct TierTests {
         #expect(try await !isAsked())
     }
 
+    /// Notes the last record that was made.
+    private struct Recorder: RecordCodec {
+        let last = Box(Data())
+        var identifier: String { "recorder" }
+
+        func encode(_ record: Data) -> Data {
+            last.update { $0 = record }
+            return record
+        }
+
+        func decode(_ bytes: Data) -> Data { bytes }
+    }
+
+    @Test(
+        "a small record that would become a larger body than tiers are given counts as absent",
+        arguments: [.gzip, .zstd] as [StorageCompression], [(0, .shared), (1, .network)] as [(Int, ResponseSource)])
+    func inflated(compression: StorageCompression, body: (excess: Int, source: ResponseSource)) async throws {
+        let shelf = Shelf()
+        try await fill(shelf, DataRequest(a), answer("small"))
+        let recorder = Recorder()
+        let writer = TestCache(folder: TemporaryFolder()) {
+            $0.compression = compression
+            $0.recordCodec = recorder
+        }
+        let fields: HTTPHeaders = ["Cache-Control": "max-age=500"]
+        let large = Data(count: (8 << 20) + body.excess)
+        writer.transport.script(a, [.response(TransferResponse(headers: fields, body: large))])
+        _ = try await writer.cache.getData(DataRequest(a).with(\.waitsForDiskWrite, true)).value
+        shelf.records.update { $0 = $0.mapValues { _ in recorder.last.value } }
+        let test = cache(shelf)
+        test.transport.script(a, [answer("net")])
+        #expect(try await test.cache.getData(a).response.source == body.source)
+    }
+
     @Test("a removal removes the record, and what was cleared is not used again")
     func removal() async throws {
         let shelf = Shelf()

@@ -63,6 +63,13 @@ final class Call: Sendable {
         Call(request.withoutStandIns, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
     }
 
+    /// For an answer that memory keeps for other calls.
+    var usingMemory: Call {
+        guard cachePolicy == .diskOnly else { return self }
+        return Call(
+            request.with(\.cachePolicy, .useCache), key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
+    }
+
     var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }

@@ -47,7 +47,9 @@ final class DataStore: Sendable {
     private func readThrough(_ key: CacheKey, _ call: Call?, in tiers: CacheTiers) -> StoredData? {
         guard let disk, tiers.contains(.disk) else { return nil }
         let changes = memory.changes(of: key)
-        let reader = call.flatMap { $0.request.diskAccessExtension == nil ? nil : diskLifetime($0, stored: now()) }
+        let reader = call?.request.diskAccessExtension.map {
+            Lifetime.Reader(expiration: call?.request.diskExpiration, accessExtension: $0)
+        }
         guard let record = disk.entry(for: key, extendedBy: reader) else { return nil }
         if tiers.contains(.memory) { warm(record, call, unlessChangedSince: changes) }
         return record.value
@@ -183,25 +185,21 @@ final class DataStore: Sendable {
     @inline(__always)
     private func inMemory(_ key: CacheKey, for call: Call?) -> StoredData? {
         guard let call, call.request.decidesMemoryLifetime else { return memory.value(for: key) }
-        return memory.value(for: key, reading(call))
+        return memory.value(for: key, reading(call.request))
     }
 
     @inline(__always)
-    func object(
-        _ key: CacheKey, in memory: ObjectTier, for request: DataRequest, _ defaults: Call.Defaults
-    ) -> ObjectTier.Entry? {
+    func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
         guard request.decidesMemoryLifetime else { return memory.entry(for: key) }
-        return memory.entry(for: key, reading(Call(request, key: request.cacheKey, defaults: defaults)))
+        return memory.entry(for: key, reading(request))
     }
 
-    private func reading(_ call: Call) -> (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime {
-        let given = call.request.memoryExpiration
-        let expiration = memoryExpiration(call) ?? diskExpiration(call)
-        let added = call.request.memoryAccessExtension ?? defaults.memoryAccessExtension
-        return { present, entered, now in
-            let own = Lifetime(expiration, extendedBy: added, now: Date(timeIntervalSince1970: entered))
-            return present.read(by: own, keepsExpiration: given == nil, at: now)
-        }
+    private func reading(
+        _ request: DataRequest
+    ) -> (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime {
+        let reader = Lifetime.Reader(
+            expiration: request.memoryExpiration, accessExtension: request.memoryAccessExtension)
+        return { present, entered, now in present.read(by: reader, entered: entered, at: now) }
     }
 
     /// Returns the key under which memory keeps the entry that ``kept(for:_:)`` found.
@@ -217,7 +215,7 @@ final class DataStore: Sendable {
     private func warm(_ record: EntryRecord, _ call: Call?, unlessChangedSince changes: UInt64) {
         let now = now()
         var lifetime = Lifetime(
-            memoryExpiration(call) ?? .never,
+            memoryExpiration(call) ?? .seconds(record.lifetime.span(since: record.value.info.stored)),
             extendedBy: call?.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
         // Without a memory expiration, memory does not keep an entry longer than the disk.
         if memoryExpiration(call) == nil {

@@ -160,7 +160,8 @@ extension Engine {
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNewsToDisk || demand.durability == .durable)
         if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk { store.disk?.remove(found?.place ?? fetch.key) }
         store.keep(
-            value, for: fetch.key, call, mayKeep: mayKeep, beside: found, onDisk: keepsOnDisk, demand.durability,
+            value, for: fetch.key, demand.usesMemory ? call.usingMemory : call, mayKeep: mayKeep, beside: found,
+            onDisk: keepsOnDisk, demand.durability,
             // mutant Removal: `claim: fetch.findings.claim, by: fetch` => `claim: nil, by: fetch`
             claim: fetch.findings.claim, by: fetch.identity.id, whenWritten: write.end)
     }

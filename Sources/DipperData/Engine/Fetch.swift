@@ -297,6 +297,7 @@ struct JobDemand: Sendable {
     private(set) var keepsOnDisk = false
     private(set) var renewsOnDisk = false
     private(set) var keepsInMemory = false
+    private(set) var usesMemory = false
     private(set) var durability = Durability.relaxed
     private(set) var hasTimeLimits = false
     private(set) var judgesAnswers = false
@@ -308,6 +309,7 @@ struct JobDemand: Sendable {
         if call.keepsOnDisk { keepsOnDisk = true }
         if call.renewsOnDisk { renewsOnDisk = true }
         if call.keepsInMemory { keepsInMemory = true }
+        if call.keepsInMemory, call.cachePolicy != .diskOnly { usesMemory = true }
         if call.request.durability == .durable { durability = .durable }
         if call.timeout != nil { hasTimeLimits = true }
         if call.judgesAnswers { judgesAnswers = true }

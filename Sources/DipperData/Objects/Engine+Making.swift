@@ -500,12 +500,16 @@ extension Engine {
         let makes = all.filter { !$0.calls.isEmpty }
         guard let first = makes.first else { return }
         let (cache, info) = (first.cache, object.basis.info)
-        let keepers = makes.filter { !$0.isOutdated && $0.origin.policy != .bypass }
+        var keepers = makes.filter { !$0.isOutdated && $0.origin.policy != .bypass }
+        // A call past memory takes nothing from the others.
+        let users = keepers.filter { $0.origin.policy != .diskOnly }
+        if !users.isEmpty { keepers = users }
         if let keeper = keepers.first, !keeper.origin.source.mayKeep(info, for: keeper.origin.request) {
             if !info.isStandIn, cache.memory.entry(for: keeper.key)?.isAdded == false {
                 cache.memory.remove(keeper.key)
             }
-        } else if let keeper = keepers.first(where: { $0.claim.allows(.memory) }), !(object.isPresent && object.isAdded)
+        } else if let keeper = keepers.first(where: { $0.claim.allows(.memory) }),
+            !(object.isPresent && (object.isAdded || users.isEmpty))
         {
             let isWanted = makes.flatMap(\.calls).contains { $0.want.queue == .fast || $0.options.keepsInMemory }
             if isWanted || cache.memory.contains(keeper.key) {

@@ -111,7 +111,7 @@ package final class ObjectSource: Sendable {
     /// A request with options of its own decides how long memory keeps the object.
     @inline(__always)
     func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
-        forms.object(key, in: memory, for: request, defaults)
+        forms.object(key, in: memory, for: request)
     }
 
     func settle(_ key: CacheKey, for request: DataRequest, whenDone: @escaping @Sendable (_ isOnDisk: Bool) -> Void) {

@@ -105,6 +105,8 @@ extension DiskTier {
                 isFull
                 ? staged.area.add(.remove, for: slot)
                 : staged.area.add(change, for: slot, durability, whenDone: whenDone)
+            // Accesses to the entry before do not concern this one, which may be made of bytes that came earlier.
+            if slot.table == .entry { accesses.withLock { $0[EntryIndex.id(of: slot.key)] = nil } }
             if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
             let backlog = staged.updateBacklog(limit: backlogLimit)
             return (isFull ? .noRoom(replaced: replaced, backlog) : .done(replaced: replaced, backlog), beginning)

@@ -138,8 +138,8 @@ final class DiskTier: Sendable {
 
     /// Returns an entry with the expiration that this access gives it; `nil` if there is none, if it has expired, or if
     /// its checksum is wrong. An entry with a wrong checksum is removed.
-    /// - Parameter reader: the lifetime whose access extension holds for this access; `nil` for that of the entry.
-    func entry(for key: CacheKey, extendedBy reader: Lifetime? = nil) -> EntryRecord? {
+    /// - Parameter reader: the options whose access extension holds for this access; `nil` for that of the entry.
+    func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
         let time = now().timeIntervalSince1970
         let goneBefore: TimeInterval
         let id = EntryIndex.id(of: key)
@@ -282,14 +282,15 @@ final class DiskTier: Sendable {
     /// Notes an access. Returns the entry with the expiration that it has now; `nil` if it has expired before.
     /// - Parameter expires: as far as the index knows.
     private func accessed(
-        _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval, extendedBy reader: Lifetime?
+        _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval,
+        extendedBy reader: Lifetime.Reader?
     ) -> EntryRecord? {
         let lifetime = record.lifetime
+        let rule = reader.map { lifetime.read(by: $0, entered: record.value.info.stored, at: time) } ?? lifetime
         let noted = accesses.withLock { accesses -> (expires: TimeInterval, count: Int)? in
             let known = accesses[id]
             let present = known?.expires(lifetime, record.value.info, expires) ?? expires
             guard present > time else { return nil }
-            let rule = reader ?? lifetime
             let extended = rule.accessExtension == nil ? present : rule.expires(accessedAt: time)
             var access = EntryIndex.Access(time: time, count: 1 + (known?.count ?? 0))
             // The index knows the entry's own rule.
@@ -301,7 +302,7 @@ final class DiskTier: Sendable {
         if reader != nil { expiries.note(noted.expires) }
         if noted.count == 512 { writer.run { self.writeAccesses() } }
         var record = record
-        record.lifetime.expires = noted.expires
+        record.lifetime = Lifetime(expires: noted.expires, accessExtension: rule.accessExtension)
         return record
     }
 

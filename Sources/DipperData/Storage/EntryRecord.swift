@@ -12,7 +12,8 @@ import Foundation
 //                   8  length of the stored body, UInt64
 //                  16  length of the metadata, UInt32
 //                  20  compression of the body, UInt32: 1 for gzip (RFC 1952), 2 for Zstandard (RFC 8878); zero in
-//                      versions 2 and 4
+//                      versions 2 and 4. A version of the library that does not know Zstandard takes such records
+//                      for damaged and removes them
 //                  24  checksum, UInt64
 //
 // The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body on disk. It
@@ -146,10 +147,11 @@ struct EntryRecord {
     /// Decodes a record that no codec has encoded, and checks it; `nil` if it is not valid.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
+    ///   - limit: the most bytes that a compressed body may become.
     ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body.
     static func decode(
         _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
-        takeBody: () -> Data
+        limit: Int = .max, takeBody: () -> Data
     ) -> EntryRecord? {
         guard let layout = Self.layout(trailer, size: body.count + trailer.count), layout.body == body.count,
             let coding = layout.coding, isSound(body, trailer)
@@ -161,7 +163,7 @@ struct EntryRecord {
         case .identity:
             data = takeBody()
         case .gzip, .zstd:
-            guard let count = reader.readCount(),
+            guard let count = reader.readCount(), count <= limit,
                 let whole = coding == .zstd
                     ? Zstd.decompress(body, count: count) : Gzip.decompress(body, count: count)
             else { return nil }

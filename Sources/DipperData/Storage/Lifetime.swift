@@ -35,15 +35,31 @@ package struct Lifetime: Sendable, Hashable {
         self.init(expires: now.timeIntervalSince1970 + lifetime, accessExtension: added)
     }
 
-    /// The lifetime after a request with options of its own has read the entry.
-    /// - Parameters:
-    ///   - reader: the lifetime that the request gives an entry that enters memory when this one did.
-    ///   - keepsExpiration: whether the request has no expiration of its own.
-    func read(by reader: Lifetime, keepsExpiration: Bool, at now: TimeInterval) -> Lifetime {
-        var lifetime = reader
-        if keepsExpiration { lifetime.expires = expires }
-        lifetime.expires = lifetime.expires(accessedAt: now)
+    /// The lifetime options of a request that reads an entry; `nil` leaves what the entry has.
+    struct Reader {
+        var expiration: Expiration?
+        var accessExtension: AccessExtension?
+    }
+
+    /// The lifetime for a request with options of its own that reads the entry. An extension of the request's own has
+    /// taken effect.
+    /// - Parameter entered: when the entry has come.
+    func read(by reader: Reader, entered: TimeInterval, at now: TimeInterval) -> Lifetime {
+        var lifetime = Lifetime(
+            reader.expiration ?? .seconds(span(since: entered)), extendedBy: reader.accessExtension ?? .unchanged,
+            now: Date(timeIntervalSince1970: entered))
+        if reader.expiration == nil { lifetime.expires = expires }
+        if reader.accessExtension == nil {
+            lifetime.accessExtension = accessExtension
+        } else {
+            lifetime.expires = lifetime.expires(accessedAt: now)
+        }
         return lifetime
+    }
+
+    /// The time in seconds that begins anew for ``AccessExtension/cacheTime``.
+    func span(since entered: TimeInterval) -> TimeInterval {
+        accessExtension.flatMap { $0 < 0 ? nil : $0 } ?? max(0, expires - entered)
     }
 
     // mutant Expiry|MemoryTier: `xpires <= now ` => `xpires + 10 <= now `

@@ -83,29 +83,30 @@ struct RecordFormat: Sendable {
         return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
     }
 
-    func decode(_ whole: Data, begun: UInt64 = StoreHistory.now) -> Reading {
+    /// - Parameter limit: the most bytes that a compressed body may become.
+    func decode(_ whole: Data, begun: UInt64 = StoreHistory.now, limit: Int = .max) -> Reading {
         whole.withUnsafeBytes { bytes in
             guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }
             return decode(
                 UnsafeRawBufferPointer(rebasing: bytes[..<layout.body]),
-                UnsafeRawBufferPointer(rebasing: bytes[layout.body...]), begun: begun
+                UnsafeRawBufferPointer(rebasing: bytes[layout.body...]), begun: begun, limit: limit
             ) { Data(bytes[..<layout.body]) }
         }
     }
 
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
+    ///   - limit: the most bytes that a compressed body may become.
     ///   - takeBody: called after all checks, for a body that is neither compressed nor encoded.
     func decode(
         _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
-        takeBody: () -> Data
+        limit: Int = .max, takeBody: () -> Data
     ) -> Reading {
         guard let layout = EntryRecord.layout(trailer, size: body.count + trailer.count), layout.body == body.count
         else { return .damaged }
         guard layout.isEncoded else {
-            guard let record = EntryRecord.decode(body, trailer, begun: begun, takeBody: takeBody) else {
-                return .damaged
-            }
+            guard let record = EntryRecord.decode(body, trailer, begun: begun, limit: limit, takeBody: takeBody)
+            else { return .damaged }
             return .record(record)
         }
         guard EntryRecord.isSound(body, trailer),
@@ -118,9 +119,9 @@ struct RecordFormat: Sendable {
         } catch {
             return .unreadable(label.key, DipperError(error, as: .undecodable))
         }
-        guard let record = RecordFormat().decode(whole, begun: begun).record, record.key == label.key else {
-            return .unreadable(label.key, .undecodable)
-        }
+        guard let record = RecordFormat().decode(whole, begun: begun, limit: limit).record,
+            record.key == label.key
+        else { return .unreadable(label.key, .undecodable) }
         return .record(record)
     }
 

@@ -25,6 +25,8 @@ public struct StorageCompression: Sendable, Hashable {
     /// the `Content-Type` show that they are compressed already, and only if it saves an eighth.
     public static let gzip = StorageCompression(coding: .gzip)
     /// Compression by Zstandard (RFC 8878) of the same bodies as ``gzip``: about as small, in a fraction of the time.
+    ///
+    /// A version of the library that does not know Zstandard takes such entries for damaged and removes them.
     public static let zstd = StorageCompression(coding: .zstd)
 
     /// In bytes.

@@ -102,7 +102,7 @@ final class TierStack: Sendable {
         let begun = StoreHistory.now
         for number in tiers.indices {
             guard let data = await data(named: name, from: number), data.count <= options.recordLimit else { continue }
-            let record = options.format.decode(data, begun: begun).record
+            let record = options.format.decode(data, begun: begun, limit: options.recordLimit).record
             // The tier may have been cleared, or the record removed, meanwhile.
             let hiddenBefore = state.withLock { state -> TimeInterval in
                 if case .remove = state.members[number].changes[name] { return .infinity }
