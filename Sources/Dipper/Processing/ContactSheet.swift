@@ -97,14 +97,14 @@ public struct ContactSheet: Sendable, Hashable {
     }
 
     private func draw(_ picture: Image, on sheet: borrowing PixelBuffer, x: Int, y: Int) {
+        let color = cellColor.with(alpha: 1).premultiplied
         picture.withPixels { bytes in
             guard let base = bytes.baseAddress else { return }
             for row in 0..<picture.height {
                 let start = sheet.row(y + row) + x * 4
                 start.copyMemory(from: base + row * picture.rowStride, byteCount: picture.width * 4)
                 guard !picture.isOpaque else { continue }
-                pixels_over(
-                    start.assumingMemoryBound(to: UInt8.self), picture.width, cellColor.x, cellColor.y, cellColor.z)
+                pixels_over(start.assumingMemoryBound(to: UInt8.self), picture.width, color.x, color.y, color.z)
             }
         }
     }
