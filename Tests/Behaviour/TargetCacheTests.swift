@@ -77,6 +77,7 @@ struct TargetCacheTests {
         try await test.load(request)
         await target.cache.idle()
         target.cache.clearDisk()
+        await target.cache.synchronize()
         #expect(target.cache.memoryCount == 1 && target.cache.data.diskCount == 0)
         #expect(try await test.pixels(request.with(\.waitsForDiskWrite, true)) == picture.inverted)
         #expect(target.cache.data.diskCount == 1)
