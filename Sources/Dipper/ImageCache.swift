@@ -1,4 +1,4 @@
-import DipperData
+@_exported import DipperData
 import Foundation
 import Logging
 import Synchronization

@@ -120,4 +120,11 @@ enum DataGuides {
         }
         configuration.proxyCredentials = .basic(user: "kiosk", password: password)
     }
+
+    static func decrypted(_ cache: DataCache, _ url: URL, _ key: [UInt8]) async throws -> Data {
+        let vault = AESCodec(key: key, identifier: "")
+        let decrypting = BodyTransform(identifier: "vault 1") { bytes in try vault.decode(bytes) }
+        let report = try await cache.getData(DataRequest(url).with(\.bodyTransform, decrypting)).value
+        return report
+    }
 }

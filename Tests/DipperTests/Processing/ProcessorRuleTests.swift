@@ -147,8 +147,9 @@ struct ProcessorRuleTests {
     func decodeTarget() {
         let target = TargetSize(PixelSize(width: 40, height: 30), .fill)
         let (down, resize) = (ImageProcessors.Downsample(to: target), ImageProcessors.Resize(width: 2, height: 2))
-        #expect(down.decodeTarget == target && resize.decodeTarget == nil)
-        #expect((down |> resize |> resize).decodeTarget == target && (resize |> down).decodeTarget == nil)
+        #expect(down.decodeTarget == target && resize.decodeTarget == TargetSize(PixelSize(width: 2, height: 2)))
+        #expect((down |> resize |> resize).decodeTarget == target)
+        #expect((ImageProcessors.Circle() |> down).decodeTarget == nil)
     }
 
     @Test("work that nobody waits for ends, and limits are held before memory is taken")

@@ -1,6 +1,6 @@
 extension ImageProcessors {
-    /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours. It
-    /// always works on the decoded picture. ``Downsample`` decodes to the size at once where it can.
+    /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours. As the
+    /// first processor of a request, it takes effect while the picture is decoded, as ``Downsample`` does.
     public struct Resize: ImageProcessor, Hashable {
         /// The size, how a picture of other proportions is brought to it, and whether smaller pictures are made larger.
         public let target: TargetSize
@@ -27,6 +27,9 @@ extension ImageProcessors {
 
         /// The identifier, for example `resize(400x300,fit)`.
         public var identifier: String { "resize(\(target.identifier))" }
+
+        /// The decode target, which is ``target``.
+        public var decodeTarget: TargetSize? { target }
 
         /// Returns the picture in the target's size, or the picture itself if it has that size or the target has no
         /// pixels.
