@@ -92,6 +92,8 @@ struct TierAccessTests {
         try test.cache.addImage(picture, for: a)
         let circle = ImageRequest(a).processed(by: .circle)
         #expect(await test.cache.image(for: circle, in: .disk) == nil)
+        let small = ImageRequest(a).processed(by: .resize(width: 8, height: 6))
+        #expect(await test.cache.image(for: small, in: .memory)?.width == 8)
         let found = await test.cache.image(for: circle, in: .all)
         #expect(found != nil && found?.pixels == test.cache.image(for: circle)?.pixels)
         let onDisk = TestCache(folder: TemporaryFolder()).cache

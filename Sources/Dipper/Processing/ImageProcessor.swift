@@ -14,8 +14,8 @@ public protocol ImageProcessor: Sendable {
 
     /// The size to which the picture may be decoded, if the processing begins with a change of size; `nil` by default.
     /// If this processor is the first of a request, the decoder produces this size at once, and ``process(_:_:)`` is
-    /// given a picture that has the size already. Only a picture that the caller has added to the cache may come in its
-    /// own size.
+    /// given a picture that has the size already. A picture that the caller has added, that is in memory
+    /// already, or that is a video's frame comes in its own size.
     var decodeTarget: TargetSize? { get }
 
     /// Whether the result depends on ``Image/scale``, as lengths in points do; `false` by default. If it does, the

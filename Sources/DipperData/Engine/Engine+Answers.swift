@@ -19,9 +19,6 @@ extension Engine {
     }
 
     private func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ verdicts: Verdicts) {
-        // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
-        // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
-        if fetch.isOver, fetch.knownFindings?.claim?.isLatest == false { return }
         let lead = fetch.sources.lead
         let refusal = verdicts.refusal(of: response, by: lead)
         // Each call has a validation of its own.
@@ -112,6 +109,9 @@ extension Engine {
         _ value: StoredData, of fetch: Fetch, _ run: Run, for call: Call, source: ResponseSource,
         metrics: TransferMetrics, _ verdicts: Verdicts, isNewsToDisk: Bool = true, isComplete: Bool = false
     ) {
+        // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
+        // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
+        if fetch.isOver, fetch.knownFindings?.claim?.isLatest == false { return }
         fetch.sources.follow(call)
         if isComplete, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
         fetch.run = nil

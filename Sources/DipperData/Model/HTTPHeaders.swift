@@ -35,7 +35,8 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
         fields = elements.map { Field($0.0, $0.1) }
     }
 
-    /// Creates headers with the fields of a dictionary, in the order of their names.
+    /// Creates headers with the fields of a dictionary, in the order of their names. Names that differ in case alone stay
+    /// two fields.
     ///
     /// ```swift
     /// let request = DataRequest(url).with(\.headers, HTTPHeaders(session.fields))

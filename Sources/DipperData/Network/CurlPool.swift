@@ -238,7 +238,7 @@ extension CurlPool {
         return codes.allSatisfy { $0 == CURLE_OK } && setMethod(request, on: handle)
             && CurlOptions.setIdentity(
                 configuration, isOffered: configuration.offersIdentity(to: request), on: handle)
-            && (request.tls.map { CurlOptions.setTLS($0, on: handle) } ?? true)
+            && (request.tls.map { CurlOptions.setTLS($0, inPlaceOf: configuration, on: handle) } ?? true)
     }
 
     private func addFields(of request: TransferRequest, to transfer: CurlTransfer) {

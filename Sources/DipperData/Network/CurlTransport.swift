@@ -242,17 +242,20 @@ enum CurlOptions {
     }
 
     /// A handle keeps options that are not set again, so it must not be used for another origin.
-    static func setTLS(_ tls: TLSAnswer, on handle: UnsafeMutableRawPointer) -> Bool {
+    static func setTLS(
+        _ tls: TLSAnswer, inPlaceOf configuration: CurlConfiguration, on handle: UnsafeMutableRawPointer
+    ) -> Bool {
         let blobs = [
             (CURLOPT_CAINFO_BLOB, tls.authorities), (CURLOPT_SSLCERT_BLOB, tls.clientCertificate),
             (CURLOPT_SSLKEY_BLOB, tls.clientKey),
         ]
-        let hasIdentity = tls.clientCertificate != nil || tls.clientKey != nil
+        let isWithoutPassword =
+            tls.clientCertificate != nil || tls.clientKey != nil && configuration.clientKeyPassword == nil
         let texts = [
             (CURLOPT_PINNEDPUBLICKEY, pins(tls.pinnedPublicKeys)),
             // Without a password, libcurl 7.88 crashes at an encrypted key in memory, and OpenSSL asks at the terminal for
             // that of a file.
-            (CURLOPT_KEYPASSWD, hasIdentity ? tls.clientKeyPassword ?? "" : nil),
+            (CURLOPT_KEYPASSWD, tls.clientKeyPassword ?? (isWithoutPassword ? "" : nil)),
         ]
         var isSet = true
         func check(_ code: CURLcode) { if code != CURLE_OK { isSet = false } }

@@ -196,6 +196,9 @@ package final class ObjectCache: Sendable {
             guard let parent = try made(origin, before, task, in: tiers) else { return nil }
             return try step.make(of: .product(parent), task)
         }
+        if tiers.contains(.memory), let before = step.before, let parent = added(origin, before, isWhole: false) {
+            return try step.make(of: .product(parent.product), task)
+        }
         guard step.programs == nil, let stored = stored(origin.dataKey, for: origin, in: tiers) else { return nil }
         return try step.make(of: .bytes(stored.data), task)
     }

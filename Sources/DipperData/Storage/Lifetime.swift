@@ -45,9 +45,12 @@ package struct Lifetime: Sendable, Hashable {
     /// taken effect.
     /// - Parameter entered: when the entry has come.
     func read(by reader: Reader, entered: TimeInterval, at now: TimeInterval) -> Lifetime {
+        // With an extension of the entry's own, the last hit that extended it counts as its coming.
+        let extended = reader.accessExtension == nil ? accessExtension.flatMap { $0 > 0 ? expires - $0 : nil } : nil
+        let begun = extended.flatMap { $0.isFinite ? max(entered, $0) : nil } ?? entered
         var lifetime = Lifetime(
             reader.expiration ?? .seconds(span(since: entered)), extendedBy: reader.accessExtension ?? .unchanged,
-            now: Date(timeIntervalSince1970: entered))
+            now: Date(timeIntervalSince1970: begun))
         if reader.expiration == nil { lifetime.expires = expires }
         if reader.accessExtension == nil {
             lifetime.accessExtension = accessExtension

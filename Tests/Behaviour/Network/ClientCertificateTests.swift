@@ -42,7 +42,10 @@ struct ClientCertificateTests {
     @Test("an encrypted key without its password is an error, and nobody is asked for it at the terminal")
     func lockedKey() async throws {
         let server = try TLSServer()
-        for (password, error) in [(nil, DipperError.tlsRejected), ("secret", nil)] {
+        let cases: [(String?, String?, DipperError?)] = [
+            (nil, nil, .tlsRejected), ("secret", nil, nil), (nil, "secret", nil), ("secret", "wrong", .tlsRejected),
+        ]
+        for (password, answer, error) in cases {
             let cache = DataCache(
                 HostileServer.configuration {
                     $0.network.maximumBodySize = 1 << 20
@@ -50,6 +53,7 @@ struct ClientCertificateTests {
                     $0.network.clientCertificate = server.path("client.pem")
                     $0.network.clientKey = server.path("locked.key")
                     $0.network.clientKeyPassword = password
+                    $0.answerTLSChallenge = { _ in TLSAnswer(clientKeyPassword: answer) }
                 })
             #expect(await cache.getData(server.url(.asksForClient)).error == error)
             await cache.shutdown()

@@ -1,6 +1,7 @@
 extension ImageProcessors {
     /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours. As the
-    /// first processor of a request, it takes effect while the picture is decoded, as ``Downsample`` does.
+    /// first processor of a request, it takes effect while the picture is decoded, as ``Downsample`` does: JPEG then
+    /// starts from a half, a quarter or an eighth of the size.
     public struct Resize: ImageProcessor, Hashable {
         /// The size, how a picture of other proportions is brought to it, and whether smaller pictures are made larger.
         public let target: TargetSize
