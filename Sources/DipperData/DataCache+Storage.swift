@@ -31,10 +31,10 @@ extension DataCache {
     /// thread, and what is read from disk alone does not enter memory.
     public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
         let request = complete(source.dataRequest)
-        return await withCheckedContinuation { continuation in
+        return await fromThread { answer in
             store.runOnReader(.init(.fast, request.priority)) {
                 let found = self.find(request, in: tiers)
-                continuation.resume(returning: found.flatMap { (200...299).contains($0.status) ? $0.data : nil })
+                answer(found.flatMap { (200...299).contains($0.status) ? $0.data : nil })
             }
         }
     }

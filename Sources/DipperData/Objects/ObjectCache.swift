@@ -170,16 +170,16 @@ package final class ObjectCache: Sendable {
 
     /// Returns an object made of what some tiers have, on a thread that makes objects. It enters memory if all are asked.
     package func find(_ origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) async -> Product? {
-        await withCheckedContinuation { continuation in
+        await fromThread { answer in
             let ticket = workers.add(
                 .init(.fast, origin.request.priority), cost: { self.cost(of: origin, step, in: tiers) }
             ) {
                 let found =
                     tiers == .all
                     ? self.find(origin, step) : try? self.made(origin, step, MakingTask(origin.dataKey), in: tiers)
-                continuation.resume(returning: found)
+                answer(found)
             }
-            if ticket == nil { continuation.resume(returning: nil) }
+            if ticket == nil { answer(nil) }
         }
     }
 

@@ -1,6 +1,7 @@
 import CXXHash
 import Foundation
 import Logging
+import Synchronization
 
 extension Duration {
     /// Rounded up.
@@ -67,4 +68,17 @@ package func exchange<Value>(_ place: inout Value, with value: Value) -> Value {
     let old = place
     place = value
     return old
+}
+
+/// Waits for the answer of another thread, which is given exactly once.
+func fromThread<Value: Sendable>(_ ask: (_ answer: @escaping @Sendable (Value?) -> Void) -> Void) async -> Value? {
+    // The lock is for Thread Sanitizer, which does not see that a continuation orders memory.
+    let answer = Mutex<Value?>(nil)
+    await withCheckedContinuation { continuation in
+        ask { value in
+            answer.withLock { $0 = value }
+            continuation.resume()
+        }
+    }
+    return answer.withLock { $0 }
 }
