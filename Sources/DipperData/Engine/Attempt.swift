@@ -43,14 +43,12 @@ struct Attempt: Sendable {
 
     /// - Parameter asked: the URL that the caller asked for, to whose origin alone the credentials belong.
     init(
-        _ origin: URL, insteadOf asked: URL? = nil, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
-        stored: StoredData?,
-        partial: PartialBody?
+        _ origin: URL, insteadOf asked: URL, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
+        stored: StoredData?, partial: PartialBody?
     ) {
         self.origin = origin
         url = origin
         sentURL = origin
-        let asked = asked ?? origin
         self.headers = Redirect.headers(headers, from: asked, to: origin, sensitive: hooks.sensitiveNames)
         isAnonymous = !Redirect.isSameOrigin(asked, origin)
         self.hooks = hooks
@@ -83,9 +81,7 @@ struct Attempt: Sendable {
         return request
     }
 
-    mutating func forgetStored() {
-        stored = nil
-    }
+    mutating func forgetStored() { stored = nil }
 
     /// Notes where the modifier has sent the request. The next request begins from ``url`` again.
     mutating func sent(to url: URL) {

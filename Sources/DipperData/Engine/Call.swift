@@ -59,15 +59,13 @@ final class Call: Sendable {
     var hasStandIns: Bool { localSources.dropFirst().contains(true) }
 
     /// Without alternatives that stand in for one call only.
-    var withoutStandIns: Call {
-        Call(request.withoutStandIns, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
-    }
+    var withoutStandIns: Call { with(request.withoutStandIns) }
 
     /// For an answer that memory keeps for other calls.
-    var usingMemory: Call {
-        guard cachePolicy == .diskOnly else { return self }
-        return Call(
-            request.with(\.cachePolicy, .useCache), key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
+    var usingMemory: Call { cachePolicy == .diskOnly ? with(request.with(\.cachePolicy, .useCache)) : self }
+
+    private func with(_ request: DataRequest) -> Call {
+        Call(request, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
     }
 
     var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
@@ -118,14 +116,18 @@ final class Call: Sendable {
         request.validation.check(answer) ?? ((200...299).contains(answer.status) ? misfit?(answer.body) : nil)
     }
 
-    func accepts(_ value: StoredData) -> Bool {
-        guard hasOwnValidation else { return (200...299).contains(value.info.status) }
-        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
-        return request.validation.check(answer) == nil
+    /// Asks the validation of the call's own about a stored answer.
+    func refusal(of value: StoredData) -> DipperError? {
+        request.validation.check(
+            TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data))
     }
 
-    func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
-        accepts(value) && cachePolicy != .bypass ? use(of: value.info, at: now) : .revalidate
+    func accepts(_ value: StoredData) -> Bool {
+        hasOwnValidation ? refusal(of: value) == nil : (200...299).contains(value.info.status)
+    }
+
+    func use(ofAccepted info: EntryInfo, at now: TimeInterval) -> StoredUse {
+        cachePolicy == .bypass ? .revalidate : use(of: info, at: now)
     }
 
     /// Returns how the call may use a stored answer whose bytes its validation accepts.
@@ -139,12 +141,12 @@ final class Call: Sendable {
         freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
     }
 
-    func isAnswered(by value: StoredData, at now: TimeInterval) -> Bool {
-        switch use(of: value, at: now) {
-        case .fresh, .stale, .staleWhileRevalidating: return true
+    func isAnswered(byAccepted info: EntryInfo, at now: TimeInterval) -> Bool {
+        switch use(ofAccepted: info, at: now) {
+        case .fresh, .stale, .staleWhileRevalidating: true
         case .revalidate:
-            return cachePolicy == .cacheOnly && value.info.isChosen(by: request.headers) && accepts(value)
-                && StoredAnswer(value.info).mayServeDisconnected(for: request.headers)
+            cachePolicy == .cacheOnly && info.isChosen(by: request.headers)
+                && StoredAnswer(info).mayServeDisconnected(for: request.headers)
         }
     }
 }

@@ -2,6 +2,25 @@ import Foundation
 import Logging
 import Synchronization
 
+/// An entry that the tiers have for a call.
+struct FoundEntry: Sendable {
+    let value: StoredData
+    let source: ResponseSource
+    /// The key of the variant; `nil` for an entry under the call's own key.
+    var place: CacheKey?
+    /// The task that fetches newer bytes for calls that are answered with these meanwhile.
+    var revalidation: DataTask?
+}
+
+extension EntryInfo {
+    /// Returns the key of the variant that header fields choose; `nil` if they choose this answer.
+    @inline(__always)
+    func place(of key: CacheKey, chosenBy fields: HTTPHeaders) -> CacheKey? {
+        guard let variant, !variant.matches(fields) else { return nil }
+        return key.variant(variant.selection(for: fields), family: family)
+    }
+}
+
 /// The tiers that keep bytes: memory, the disk tier, if there is one, and the program's own tiers below them.
 final class DataStore: Sendable {
     let memory: MemoryTier<StoredData>
@@ -61,43 +80,38 @@ final class DataStore: Sendable {
     ///   taken, so that no more is read than callers take.
     /// - Returns: a ticket for the reader; `nil` without a disk tier.
     func lookUp(
-        _ key: CacheKey, _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
+        _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
         _ answer: @escaping @Sendable (FoundEntry?, PartialBody?, @escaping @Sendable () -> Void) -> Void
     ) -> Workers.Ticket? {
         let lookUp = readers?.add(
             place,
             untilTaken: { delivered in
-                if let found = self.find(key, call.request.headers, for: call) { return answer(found, nil, delivered) }
-                let readPartial: @Sendable () -> PartialBody? = { wantsPartial ? self.disk?.partial(of: key) : nil }
-                guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, readPartial(), delivered) }
-                // A tier may be slow; meanwhile the disk answers others.
-                delivered()
-                self.lookBelow(tiers, key, call, place) { answer($0, $0 == nil ? readPartial() : nil, {}) }
+                let found = self.find(call.key, call.request.headers, for: call)
+                self.lookBelow(call, place, unless: found, delivered) { found, delivered in
+                    answer(found, found == nil && wantsPartial ? self.disk?.partial(of: call.key) : nil, delivered)
+                }
             })
         if let lookUp { return lookUp }
-        let kept = kept(for: key, call).map {
-            FoundEntry(value: $0, source: .memory, place: self.place(of: $0, for: call))
-        }
-        guard kept == nil, let tiers, call.mayBeShared else {
-            answer(kept, nil, {})
-            return nil
-        }
-        lookBelow(tiers, key, call, place) { answer($0, nil, {}) }
+        lookBelow(call, place, unless: kept(for: call), {}) { answer($0, nil, $1) }
         return nil
     }
 
+    /// Asks the tiers below the disk, unless memory or disk has the entry.
     private func lookBelow(
-        _ tiers: TierStack, _ key: CacheKey, _ call: Call, _ place: Workers.Place,
-        _ answer: @escaping @Sendable (FoundEntry?) -> Void
+        _ call: Call, _ place: Workers.Place, unless found: FoundEntry?, _ delivered: @escaping @Sendable () -> Void,
+        _ answer: @escaping @Sendable (FoundEntry?, _ delivered: @escaping @Sendable () -> Void) -> Void
     ) {
+        guard found == nil, let tiers, call.mayBeShared else { return answer(found, delivered) }
+        // A tier may be slow; meanwhile the disk answers others.
+        delivered()
         tiers.run(isUrgent: place.rank == .urgent) {
-            guard let first = await self.take(key, call, from: tiers) else { return answer(nil) }
-            guard let variant = first.info.variant, !variant.matches(call.request.headers) else {
-                return answer(.init(value: first, source: .shared, place: key))
+            guard let first = await self.take(call.key, call, from: tiers) else { return answer(nil, {}) }
+            if let place = first.info.place(of: call.key, chosenBy: call.request.headers),
+                let chosen = await self.take(place, call, from: tiers)
+            {
+                return answer(FoundEntry(value: chosen, source: .shared, place: place), {})
             }
-            let other = key.variant(variant.selection(for: call.request.headers), family: first.info.family)
-            let chosen = await self.take(other, call, from: tiers)
-            answer(.init(value: chosen ?? first, source: .shared, place: chosen == nil ? key : other))
+            answer(FoundEntry(value: first, source: .shared), {})
         }
     }
 
@@ -148,13 +162,12 @@ final class DataStore: Sendable {
         _ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil, in tiers: CacheTiers = .all
     ) -> FoundEntry? {
         guard let (value, source) = peek(key, for: call, in: tiers) else { return nil }
-        if let variant = value.info.variant, !variant.matches(fields),
-            case let place = key.variant(variant.selection(for: fields), family: value.info.family),
+        if let place = value.info.place(of: key, chosenBy: fields),
             let (other, source) = peek(place, for: call, in: tiers)
         {
-            return .init(value: other, source: source, place: place)
+            return FoundEntry(value: other, source: source, place: place)
         }
-        return .init(value: value, source: source, place: key)
+        return FoundEntry(value: value, source: source)
     }
 
     /// Finds the first tier that has a success, or the variant that the fields choose. Reads metadata alone.
@@ -164,21 +177,22 @@ final class DataStore: Sendable {
             return tiers.contains(.disk) ? self.disk?.info(of: key).map { ($0, .disk) } : nil
         }
         guard var found = at(key) else { return nil }
-        if let variant = found.info.variant, !variant.matches(fields) {
-            guard let other = at(key.variant(variant.selection(for: fields), family: found.info.family)) else {
-                return nil
-            }
+        if let place = found.info.place(of: key, chosenBy: fields) {
+            guard let other = at(place) else { return nil }
             found = other
         }
         return found.info.mayBeShown(to: fields) ? found.source : nil
     }
 
     @inline(__always)
-    func kept(for key: CacheKey, _ call: Call) -> StoredData? {
-        guard call.cachePolicy != .bypass, let value = inMemory(key, for: call) else { return nil }
-        guard let variant = value.info.variant, !variant.matches(call.request.headers) else { return value }
-        let place = key.variant(variant.selection(for: call.request.headers), family: value.info.family)
-        return inMemory(place, for: call) ?? value
+    func kept(for call: Call) -> FoundEntry? {
+        guard call.cachePolicy != .bypass, let value = inMemory(call.key, for: call) else { return nil }
+        if let place = value.info.place(of: call.key, chosenBy: call.request.headers),
+            let other = inMemory(place, for: call)
+        {
+            return FoundEntry(value: other, source: .memory, place: place)
+        }
+        return FoundEntry(value: value, source: .memory)
     }
 
     /// A call with options of its own decides how long memory keeps the entry.
@@ -200,14 +214,6 @@ final class DataStore: Sendable {
         let reader = Lifetime.Reader(
             expiration: request.memoryExpiration, accessExtension: request.memoryAccessExtension)
         return { present, entered, now in present.read(by: reader, entered: entered, at: now) }
-    }
-
-    /// Returns the key under which memory keeps the entry that ``kept(for:_:)`` found.
-    func place(of value: StoredData, for call: Call) -> CacheKey {
-        guard let variant = value.info.variant,
-            let first = memory.part(of: call.key, { $0.info.variant }).flatMap({ $0 }), first != variant
-        else { return call.key }
-        return call.key.variant(variant.selection(for: call.request.headers), family: value.info.family)
     }
 
     func contains(_ key: CacheKey) -> Bool { memory.contains(key) || disk?.info(of: key) != nil }
@@ -256,7 +262,7 @@ final class DataStore: Sendable {
             if other != variant {
                 place = key.variant(variant.selection, family: family)
             } else if let known {
-                place = known.place
+                place = known.place ?? key
             }
         }
         guard mayKeep else {

@@ -146,7 +146,7 @@ public final class DataTask: FetchTask {
             if !link.hasEnded { link.viewer = body }
             return link.engine
         }
-        engine?.post { $0.wantBytes(self) }
+        engine?.post { $0.want(.bytes, for: self) }
     }
 
     enum News: Sendable {
@@ -154,6 +154,15 @@ public final class DataTask: FetchTask {
         case retry
         case progress(TaskProgress)
         case ended(Result<DataResponse, DipperError>, attempts: Int)
+
+        fileprivate init(_ news: FetchNews) {
+            self =
+                switch news {
+                case .failure(let error): .failure(error)
+                case .retry: .retry
+                case .progress(let progress): .progress(progress)
+                }
+        }
     }
 
     func observe(_ body: @escaping @Sendable (News) -> Void) {
@@ -163,10 +172,6 @@ public final class DataTask: FetchTask {
             return nil
         }
         if let attempts, let outcome = feed.outcome { body(.ended(outcome, attempts: attempts)) }
-    }
-
-    private func tell(_ news: News) {
-        for observer in link.withLock({ $0.observers }) { observer(news) }
     }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
@@ -188,7 +193,7 @@ public final class DataTask: FetchTask {
             link.wantsProgress = true
             return link.engine
         }
-        engine?.post { $0.wantProgress(self) }
+        engine?.post { $0.want(.progress, for: self) }
     }
 
     // MARK: Cancelling and moving
@@ -281,28 +286,20 @@ public final class DataTask: FetchTask {
         withExtendedLifetime(engine) {}
     }
 
-    // Methods that return a Boolean return `true` if the caller must call `flush()` after releasing its locks.
-
     /// Without effect on a task that has ended.
-    func end(_ result: Result<DataResponse, DipperError>) -> Bool {
-        let flushes = feed.end(result, on: call.callbackQueue) { self.flush() }
+    func end(_ result: Result<DataResponse, DipperError>) {
+        feed.end(result, on: call.callbackQueue) { self.flush() }
         let (observers, attempts, viewer) = link.withLock { link in
             link.hasEnded = true
             return (exchange(&link.observers, with: []), link.attempts, exchange(&link.viewer, with: nil))
         }
         _ = consume viewer
         for observer in observers { observer(.ended(result, attempts: attempts)) }
-        return flushes
     }
 
-    func tellFailure(_ error: DipperError) -> Bool {
-        tell(.failure(error))
-        return feed.fail(error, on: call.callbackQueue) { self.flush() }
-    }
-
-    func tellRetry() -> Bool {
-        tell(.retry)
-        return feed.retry(on: call.callbackQueue) { self.flush() }
+    func tell(_ news: FetchNews) {
+        for observer in link.withLock({ $0.observers }) { observer(News(news)) }
+        feed.hear(news, on: call.callbackQueue) { self.flush() }
     }
 
     func ignoreBytes() {
@@ -315,19 +312,13 @@ public final class DataTask: FetchTask {
 
     func show(_ bytes: Data) { link.withLock { $0.viewer }?(bytes) }
 
-    /// Replaces earlier progress.
-    func tell(_ progress: TaskProgress) -> Bool {
-        tell(.progress(progress))
-        return feed.progress(progress, on: call.callbackQueue) { self.flush() }
-    }
-
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<DataResponse>) {
-        if feed.add(hook, on: call.callbackQueue, { self.flush() }) { flush() }
+        feed.add(hook, on: call.callbackQueue) { self.flush() }
         if case .progress = hook { wantProgress() }
     }
 
-    func flush() { feed.flush(on: call.callbackQueue) }
+    private func flush() { feed.flush(on: call.callbackQueue) }
 }
 
 extension DataTask.Event: TaskEvent {

@@ -5,10 +5,8 @@ extension Engine {
     func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         var response = response
         response.metrics.redirects = run.attempt.redirects
-        let lead = fetch.sources.lead
-        let number = wait(for: fetch)
-        judge(response, for: fetch.demand.judgesAnswers ? [lead] + fetch.calls : []) { [response] engine, verdicts in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+        let judging: [Call] = fetch.demand.judgesAnswers ? [fetch.sources.lead] + fetch.calls : []
+        judge(response, for: judging) { [response] engine, verdicts in
             // A call with a validation of its own may have joined meanwhile.
             if verdicts.areOfAll(fetch.calls) {
                 engine.answered(fetch, run, response, verdicts)
@@ -24,24 +22,22 @@ extension Engine {
         // Each call has a validation of its own.
         let call =
             refusal == nil ? lead : fetch.waiters.first { verdicts.refusal(of: response, by: $0.call) == nil }?.call
-        guard let call else { return refused(fetch, run, response, refusal) }
+        guard let call else { return refused(fetch, response, refusal) }
         // A stored answer may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
         guard response.status >= 500, let found = fetch.findings.found else {
             return accepted(fetch, run, response, call, verdicts)
         }
-        let number = wait(for: fetch)
         judge(found.value, for: [call]) { engine, onFound in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
             let moment = engine.now().timeIntervalSince1970
             if onFound.isAnsweredAllTheSame(call, by: found.value, isOffline: false, at: moment) {
-                engine.refused(fetch, run, response, refusal)
+                engine.refused(fetch, response, refusal)
             } else {
                 engine.accepted(fetch, run, response, call, verdicts)
             }
         }
     }
 
-    private func refused(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ refusal: DipperError?) {
+    private func refused(_ fetch: Fetch, _ response: TransferResponse, _ refusal: DipperError?) {
         var error = refusal ?? .status(response.status)
         error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: now()) }
         failed(fetch, error)
@@ -52,8 +48,7 @@ extension Engine {
     ) {
         for waiter in fetch.waiters {
             guard let error = verdicts.refusal(of: response, by: waiter.call), !error.mayPass else { continue }
-            waiter.wait.refusal = error
-            leave(waiter, .failed)
+            leave(waiter, .failure(error))
         }
         let isStandIn = fetch.sources.isStandIn
         let value = StoredData(
@@ -78,9 +73,7 @@ extension Engine {
                 of: refreshed, url: stored.info.url, lead, run, fetch.findings.claim, family: stored.info.family))
         // If each use must be confirmed, one more confirmation tells the disk nothing new.
         let isNews = !value.info.saysTheSame(as: stored.info)
-        let number = wait(for: fetch)
         judge(value, for: fetch.calls) { engine, verdicts in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
             engine.deliver(
                 value, of: fetch, run, for: lead, source: .revalidated, metrics: response.metrics, verdicts,
                 isNewsToDisk: isNews)
@@ -115,17 +108,14 @@ extension Engine {
         fetch.sources.follow(call)
         if isComplete, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
         fetch.run = nil
-        events.answered(fetch, source)
+        events.endAttempt(fetch, .answered(source))
         let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
         let mayKeep = mayStore && store.mayKeep(value.info, call)
         let write = PendingWrite()
         keep(
             value, of: fetch, for: call, write, mayStore: mayStore, mayKeep: mayKeep, isNewsToDisk: isNewsToDisk,
             isConfirmed: source == .revalidated)
-        let answer = Fetch.Answer(
-            response: DataResponse(
-                data: value.data, info: value.info, source: source, attempts: fetch.attempts, metrics: metrics),
-            write: write)
+        let response = DataResponse(value, source: source, attempts: fetch.attempts, metrics: metrics)
         // Calls with other header fields may need another variant, or an answer of their own if this one may not be
         // kept for others. Calls with a validation of their own may need another answer. The call that the answer was
         // fetched for takes it in any case.
@@ -134,7 +124,7 @@ extension Engine {
         for waiter in fetch.waiters {
             let other = waiter.call
             if isFor(other, value, call, isForAll: isForAll, verdicts) {
-                leave(waiter, .fetched(answer))
+                leave(waiter, .success(response), write)
             } else if next == nil {
                 next = other
             }
@@ -215,7 +205,7 @@ final class PendingWrite: Sendable {
     }
 }
 
-/// The validations of calls, asked about an answer. Those of the program run elsewhere, all others here.
+/// The validations of calls, asked about an answer. Those of the program run elsewhere, all others on the loop.
 struct Verdicts: Sendable {
     fileprivate var own: [ObjectIdentifier: DipperError?] = [:]
 
@@ -227,17 +217,11 @@ struct Verdicts: Sendable {
     }
 
     func use(of value: StoredData, for call: Call, at now: TimeInterval) -> StoredUse {
-        accepts(value, for: call) && call.cachePolicy != .bypass ? call.use(of: value.info, at: now) : .revalidate
+        accepts(value, for: call) ? call.use(ofAccepted: value.info, at: now) : .revalidate
     }
 
     func isAnswered(_ call: Call, by value: StoredData, at now: TimeInterval) -> Bool {
-        switch use(of: value, for: call, at: now) {
-        case .fresh, .stale, .staleWhileRevalidating: true
-        case .revalidate:
-            call.cachePolicy == .cacheOnly && value.info.isChosen(by: call.request.headers)
-                && accepts(value, for: call)
-                && StoredAnswer(value.info).mayServeDisconnected(for: call.request.headers)
-        }
+        accepts(value, for: call) && call.isAnswered(byAccepted: value.info, at: now)
     }
 
     func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
@@ -263,11 +247,11 @@ struct Verdicts: Sendable {
 extension Engine {
     /// Asks the validations of calls about a stored answer, and goes on: at once if none is a call's own.
     func judge(
-        _ value: StoredData, for calls: some Sequence<Call>,
+        _ value: StoredData?, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
     ) {
-        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
-        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
+        guard let value else { return goOn(self, Verdicts()) }
+        ask(calls.filter(\.hasOwnValidation), { $0.refusal(of: value) }, then: goOn)
     }
 
     /// Asks calls about an answer of the network, and goes on: at once if none judges it itself.
@@ -310,11 +294,9 @@ extension Engine {
         let proxy = isOfProxy ? run.attempt.proxy : nil
         let credentials = isOfProxy ? proxy?.credentials : fetch.sources.lead.request.hooks.credentials
         let challenge = Credentials.Challenge(url: proxy?.url ?? run.attempt.url, demand: demand)
-        run.number = wait(for: fetch)
-        Task.detached { [number = run.number] in
+        Task.detached {
             let authorization = await credentials?.field(challenge)
             self.post { engine in
-                guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
                 if run.attempt.answerChallenge(authorization, isOfProxy: isOfProxy) { return engine.send(fetch) }
                 switch outcome {
                 case .success(let response): engine.answered(fetch, run, response)

@@ -47,13 +47,12 @@ actor Engine: LoopClient {
     var outdated: [CacheKey: [Fetch]] = [:]
     /// Fetches whose keys are not those of their URLs, by the keys of their URLs.
     var aliases: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
-    /// Fetches for which work is done elsewhere, by the number of the work.
-    var awaiting: [UInt64: Fetch] = [:]
+    /// The fetches of transfers under way, by the numbers of the transfers.
+    var transfers: [UInt64: Fetch] = [:]
     var offline: [UInt64: Fetch] = [:]
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
     var bodies: BodyBudget
     private var backlog = Latest(StorageBacklog.none)
-    private var holders: [UInt64: Latest<Bool>] = [:]
     var timers = Timers()
     private var pause: TimerID = 0
     private var cleaning: (timer: TimerID, due: Duration)?
@@ -241,9 +240,9 @@ actor Engine: LoopClient {
             workers.async { [store] in store.expiries.clean() }
         case .timeout(let waiter): watch(waiter)
         case .patience(let waiter):
-            if waiter.wait.fetch?.place == .parked { end(waiter, .failed) }
-        case .report(let fetch, let news):
-            if let progress = fetch.progress { report(news, of: fetch, progress, isAgain: true) }
+            if waiter.wait.fetch?.place == .parked { end(waiter) }
+        case .report(let fetch, let reports):
+            if let progress = fetch.progress { report(reports, of: fetch, progress, isAgain: true) }
         case .grace(let fetch, let number, let received): watchUnreachable(fetch, since: (number, received))
         }
     }
@@ -323,7 +322,7 @@ actor Engine: LoopClient {
     }
 
     private func leave() {
-        awaiting = [:]
+        transfers = [:]
         for guest in guests { guest.leave() }
         guests = []
         hasLeft = true
@@ -342,10 +341,13 @@ actor Engine: LoopClient {
         if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
             task.turnToSubstitute()
         }
+        begin(task, orEnd: isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
+    }
+
+    @inline(__always)
+    nonisolated func begin(_ task: DataTask, orEnd error: DipperError? = nil) {
         events.began(task)
-        if let defect = defect(of: task.call.request) { return finish(task, .failure(defect)) }
-        if isShutDown.load(ordering: .acquiring) { return finish(task, .failure(.shutDown)) }
-        enter(task)
+        if let error = defect(of: task.call.request) ?? error { finish(task, .failure(error)) } else { enter(task) }
     }
 
     /// Returns the error with which every call for a request ends; `nil` if it can be fetched.
@@ -362,44 +364,34 @@ actor Engine: LoopClient {
         options.readsFileURLs || (provider as? FileProvider)?.isOfURL != true
     }
 
-    nonisolated func begin(_ task: DataTask) {
-        events.began(task)
-        if let defect = defect(of: task.call.request) { finish(task, .failure(defect)) } else { enter(task) }
-    }
-
     @inline(__always)
     private nonisolated func enter(_ task: DataTask) {
         let call = task.call
         let policy = call.cachePolicy
-        if policy != .ignoreCache, let value = store.kept(for: call.key, call), answer(task, with: value) { return }
+        if policy != .ignoreCache, let found = store.kept(for: call), answer(task, with: found) { return }
         guard call.looksUp(in: store) || call.mayFetch else {
             return finish(task, .failure(.notCached.about(task.key)))
         }
         submit(task)
     }
 
-    /// - Returns: `false`, and the task goes on, if the value does not answer the call.
+    /// - Returns: `false`, and the task goes on, if the entry does not answer the call.
     @inline(__always)
-    private nonisolated func answer(_ task: DataTask, with value: StoredData) -> Bool {
-        let isTimeless = value.info.freshness.until == .infinity && task.request.headers.isEmpty
+    private nonisolated func answer(_ task: DataTask, with found: FoundEntry) -> Bool {
+        let (call, info) = (task.call, found.value.info)
+        guard call.accepts(found.value) else { return false }
+        let isTimeless = info.freshness.until == .infinity && call.request.headers.isEmpty
         let now = isTimeless ? 0 : now().timeIntervalSince1970
-        switch task.call.use(of: value, at: now) {
+        switch call.use(ofAccepted: info, at: now) {
         case .fresh:
-            if task.call.request.waitsForDiskWrite {
-                let place = store.place(of: value, for: task.call)
-                finish(task, .success(DataResponse(value, source: .memory)), kept: place)
-                return true
-            }
-            finish(task, .success(DataResponse(value, source: .memory)))
-            return true
-        case .staleWhileRevalidating where task.call.mayFetch:
-            answer(task, withOld: value)
-            return true
+            finish(task, .success(DataResponse(found.value, source: .memory)), kept: found.place ?? task.key)
+        case .staleWhileRevalidating where call.mayFetch:
+            answer(task, withOld: found)
         case .staleWhileRevalidating, .stale, .revalidate:
-            guard task.call.isAnswered(by: value, at: now) else { return false }
-            finish(task, .success(DataResponse(value, source: .stale)), kept: store.place(of: value, for: task.call))
-            return true
+            guard call.isAnswered(byAccepted: info, at: now) else { return false }
+            finish(task, .success(DataResponse(found.value, source: .stale)), kept: found.place ?? task.key)
         }
+        return true
     }
 
     /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
@@ -435,30 +427,31 @@ actor Engine: LoopClient {
         // mutant Removal: `, present.isCurrent {` => ` {`
         if let present = fetches[call.key], present.isCurrent {
             present.knownFindings?.forgetOutdated()
-            present.add(waiter)
-            if let found { present.findings.find(found) }
-            events.joined(waiter, present)
-            if waiter.wantsProgress { present.wantsProgress = true }
+            add(waiter, to: present, found)
             join(present, waiter)
         } else {
             let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
             if let old = fetches.updateValue(fetch, forKey: call.key) { outdated[call.key, default: []].append(old) }
             if let alias = fetch.alias { aliases[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
-            fetch.add(waiter)
             if let claim { fetch.findings.claim(claim) }
-            if let found { fetch.findings.find(found) }
-            events.joined(waiter, fetch)
-            if waiter.wantsProgress { fetch.wantsProgress = true }
+            add(waiter, to: fetch, found)
             enter(fetch)
         }
-        guard let fetch = waiter.wait.fetch else { return }
-        if waiter.hasViewer { fetch.wantsBytes = true }
-        if fetch.wantsBytes || fetch.wantsProgress { fetch.run?.reception.setWanted(true) }
+    }
+
+    private func add(_ waiter: DataTask, to fetch: Fetch, _ found: FoundEntry?) {
+        fetch.add(waiter)
+        if let found { fetch.findings.find(found) }
+        events.joined(waiter, fetch)
+        if waiter.wantsProgress { fetch.wanted.insert(.progress) }
+        if waiter.hasViewer { fetch.wanted.insert(.bytes) }
     }
 
     private func join(_ fetch: Fetch, _ waiter: DataTask) {
-        if fetch.lookUpState == .missed, !waiter.wait.fetches { return end(waiter, .notCached) }
-        if fetch.place == .parked, let failure = fetch.failure { tell(waiter) { $0.tellFailure(failure) } }
+        if fetch.lookUpState == .missed, !waiter.wait.fetches {
+            return end(waiter, .failure(.notCached.about(waiter.key)))
+        }
+        if fetch.place == .parked, let failure = fetch.failure { waiter.tell(.failure(failure)) }
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
@@ -478,7 +471,7 @@ actor Engine: LoopClient {
     func enqueue(_ fetch: Fetch) {
         queues.setLevel(fetch.wantedLevel, of: fetch)
         queues.enqueue(fetch)
-        events.note(fetch, .queued(fetch.queue))
+        events.leftNetwork(fetch, .queued(fetch.queue))
         reconsider()
     }
 
@@ -496,16 +489,16 @@ actor Engine: LoopClient {
     // MARK: Changes
 
     func cancel(_ task: DataTask) {
-        if task.wait.fetch == nil { task.isGivenUp = true } else { end(task, .cancelled) }
+        if task.wait.fetch == nil { task.isGivenUp = true } else { end(task, .failure(.cancelled)) }
     }
 
     func cancel(_ key: CacheKey) {
-        for waiter in waiters(for: key) { end(waiter, .cancelled) }
+        for waiter in waiters(for: key) { end(waiter, .failure(.cancelled)) }
     }
 
     func cancelAll() {
         let all = Array(fetches.values) + outdated.values.joined()
-        for fetch in all { for waiter in fetch.waiters { end(waiter, .cancelled) } }
+        for fetch in all { for waiter in fetch.waiters { end(waiter, .failure(.cancelled)) } }
         if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
     }
 
@@ -545,29 +538,22 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    // Notices come from several threads and may overtake one another: the one with the highest number holds.
-
+    /// Notices come from several threads and may overtake one another.
     func storageBacklogged(_ notice: BacklogNotice) {
         guard backlog.take(notice.backlog, number: notice.number) else { return }
         queues.setBacklog(notice.backlog)
         reconsider()
     }
 
-    func addHolder(_ number: UInt64, of queue: FetchQueue) {
-        holders[number] = Latest(false)
-        queues.addHolder(number, of: queue)
-    }
+    func addHolder(_ number: UInt64, of queue: FetchQueue) { queues.addHolder(number, of: queue) }
 
     func removeHolder(_ number: UInt64) {
-        holders[number] = nil
         queues.removeHolder(number)
         holdingChanged()
     }
 
     func hold(_ notice: ByteBudget.Notice, by number: UInt64) {
-        guard holders[number]?.take(notice.isSpent, number: notice.number) == true else { return }
-        queues.hold(notice.isSpent, by: number)
-        holdingChanged()
+        if queues.hold(notice, by: number) { holdingChanged() }
     }
 
     private func holdingChanged() {
@@ -578,7 +564,7 @@ actor Engine: LoopClient {
     /// Changes the budget for bodies, and tells the queues whether it is spent.
     func account<Result>(_ change: (inout BodyBudget) -> Result) -> Result {
         let result = change(&bodies)
-        queues.setBudget(isSpent: bodies.notice.isSpent)
+        queues.setBudget(isSpent: bodies.isSpent)
         reconsider()
         return result
     }

@@ -1,3 +1,4 @@
+/// The events of calls and fetches.
 extension EventHub {
     // MARK: Calls
 
@@ -6,8 +7,8 @@ extension EventHub {
         tell(.calls, task.key, task.identity.id, .callBegan(task.requestedQueue))
     }
 
-    func joined(_ task: DataTask, _ job: Fetch) {
-        tell(.calls, task.key, task.identity.id, .callJoined(job: job.identity.id))
+    func joined(_ task: DataTask, _ fetch: Fetch) {
+        tell(.calls, task.key, task.identity.id, .callJoined(job: fetch.identity.id))
     }
 
     @inline(__always)
@@ -15,79 +16,60 @@ extension EventHub {
         callEnded(task.key, task.identity.id, result)
     }
 
-    // MARK: Jobs
+    // MARK: Fetches
 
-    func note(_ job: Fetch, _ note: FetchNote) {
-        switch note {
-        case .looking(let queue):
-            guard wants(.lookUps), let id = job.lookUpSpan.begin() else { return }
-            tell(.lookUps, job.key, id, of: job.identity.id, .lookUpBegan(queue))
-        case .transferring(let queue):
-            stopped(job)
-            guard wants(.attempts), let id = job.attemptSpan.begin() else { return }
-            tell(.attempts, job.key, id, of: job.identity.id, .attemptBegan(queue))
-        case .queued(let queue):
-            stopped(job)
-            tell(.jobs, job.key, job.identity.id, .queued(queue))
-        case .paused: tell(.jobs, job.key, job.identity.id, .paused)
-        case .resumed: tell(.jobs, job.key, job.identity.id, .resumed)
-        case .queueChanged(let queue): tell(.jobs, job.key, job.identity.id, .queueChanged(queue))
-        case .parked:
-            stopped(job)
-            tell(.jobs, job.key, job.identity.id, .parked)
-        case .ended:
-            stopped(job)
-            lookedUp(job, nil)
-            tell(.jobs, job.key, job.identity.id, .jobEnded)
-        }
+    func tell(_ fetch: Fetch, _ kind: @autoclosure () -> CacheEvent.Kind) {
+        tell(.jobs, fetch.key, fetch.identity.id, kind())
     }
 
-    func lookedUp(_ job: Fetch, _ source: ResponseSource?) {
-        guard let id = job.lookUpSpan.end() else { return }
-        tell(.lookUps, job.key, id, of: job.identity.id, .lookUpEnded(source))
+    /// Ends the attempt that is under way, if there is one, before it tells the event.
+    func leftNetwork(_ fetch: Fetch, _ kind: @autoclosure () -> CacheEvent.Kind) {
+        endAttempt(fetch, .stopped)
+        tell(fetch, kind())
+    }
+
+    func looking(_ fetch: Fetch) {
+        guard wants(.lookUps), let id = fetch.lookUpSpan.begin() else { return }
+        tell(.lookUps, fetch.key, id, of: fetch.identity.id, .lookUpBegan(fetch.queue))
+    }
+
+    func lookedUp(_ fetch: Fetch, _ source: ResponseSource?) {
+        guard let id = fetch.lookUpSpan.end() else { return }
+        tell(.lookUps, fetch.key, id, of: fetch.identity.id, .lookUpEnded(source))
     }
 
     // MARK: Attempts
 
-    func requested(_ job: Fetch) {
-        statistics.networkRequests.add(1, ordering: .relaxed)
-        metrics.requested()
-        tell(.requests, job.key, job.attemptSpan.id, of: job.identity.id, .requested)
+    func transferring(_ fetch: Fetch) {
+        endAttempt(fetch, .stopped)
+        guard wants(.attempts), let id = fetch.attemptSpan.begin() else { return }
+        tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptBegan(fetch.queue))
     }
 
-    func received(_ response: TransferResponse, _ job: Fetch) {
+    func requested(_ fetch: Fetch) {
+        statistics.networkRequests.add(1, ordering: .relaxed)
+        metrics.requested()
+        tell(.requests, fetch.key, fetch.attemptSpan.id, of: fetch.identity.id, .requested)
+    }
+
+    func received(_ response: TransferResponse, _ fetch: Fetch) {
         statistics.networkBytes.add(response.body.count, ordering: .relaxed)
         metrics.transferred(response.metrics)
         tell(
-            .requests, job.key, job.attemptSpan.id, of: job.identity.id,
+            .requests, fetch.key, fetch.attemptSpan.id, of: fetch.identity.id,
             .received(status: response.status, bytes: response.body.count, metrics: response.metrics))
     }
 
-    func answered(_ job: Fetch, _ source: ResponseSource) {
-        guard let id = job.attemptSpan.end() else { return }
-        tell(.attempts, job.key, id, of: job.identity.id, .attemptEnded(.answered(source)))
+    func endAttempt(_ fetch: Fetch, _ end: CacheEvent.AttemptEnd) {
+        guard let id = fetch.attemptSpan.end() else { return }
+        tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptEnded(end))
     }
 
-    func failed(_ job: Fetch, _ error: DipperError, willRetry: Bool) {
-        let id = job.attemptSpan.end()
+    /// Tells a failure even if no attempt was made.
+    func failed(_ fetch: Fetch, _ error: DipperError, willRetry: Bool) {
+        let id = fetch.attemptSpan.end()
         tell(
-            [.attempts, .failures], job.key, id, of: job.identity.id,
+            [.attempts, .failures], fetch.key, id, of: fetch.identity.id,
             .attemptEnded(.failed(error, willRetry: willRetry)))
     }
-
-    private func stopped(_ job: Fetch) {
-        guard let id = job.attemptSpan.end() else { return }
-        tell(.attempts, job.key, id, of: job.identity.id, .attemptEnded(.stopped))
-    }
-}
-
-enum FetchNote {
-    case queued(FetchQueue)
-    case looking(FetchQueue)
-    case transferring(FetchQueue)
-    case paused
-    case resumed
-    case queueChanged(FetchQueue)
-    case parked
-    case ended
 }

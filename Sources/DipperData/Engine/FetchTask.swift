@@ -299,24 +299,18 @@ public struct DataResponse: FetchResponse {
         metrics: TransferMetrics? = nil
     ) {
         self.init(
-            data: data, info: EntryInfo(url: "", status: status, headers: headers, stored: 0), source: source,
-            attempts: attempts, metrics: metrics)
+            StoredData(data: data, info: EntryInfo(url: "", status: status, headers: headers, stored: 0)),
+            source: source, attempts: attempts, metrics: metrics)
     }
 
     init(
-        data: Data, info: EntryInfo, source: ResponseSource, attempts: Int = 0, metrics: TransferMetrics? = nil,
+        _ value: StoredData, source: ResponseSource, attempts: Int = 0, metrics: TransferMetrics? = nil,
         revalidation: DataTask? = nil
     ) {
-        self.data = data
-        self.source = source
-        self.info = info
+        (data, info, self.source) = (value.data, value.info, source)
         extras =
             attempts == 0 && metrics == nil && revalidation == nil
             ? nil : Extras(attempts: attempts, metrics: metrics, revalidation: revalidation)
-    }
-
-    init(_ value: StoredData, source: ResponseSource, revalidation: DataTask? = nil) {
-        self.init(data: value.data, info: value.info, source: source, revalidation: revalidation)
     }
 }
 

@@ -1,7 +1,8 @@
 import HeapModule
 
 /// The part of a fetch that ``Queues`` reads and changes.
-class QueueEntry {
+// Only the engine uses it.
+class QueueEntry: @unchecked Sendable {
     enum Place: Equatable {
         case none
         case looking
@@ -298,7 +299,7 @@ struct Queues {
     private var lastNumber: UInt64 = 0
     private var backlog = StorageBacklog.none
     private var isBudgetSpent = false
-    private var holders: [UInt64: (queue: FetchQueue, isHolding: Bool)] = [:]
+    private var holders: [UInt64: (queue: FetchQueue, isHolding: Latest<Bool>)] = [:]
 
     init(fast: QueueConfiguration = .fast, slow: QueueConfiguration = .slow) {
         (self.fast, self.slow) = (Lane(fast), Lane(slow))
@@ -416,12 +417,15 @@ struct Queues {
     mutating func setBudget(isSpent: Bool) { isBudgetSpent = isSpent }
 
     /// A holder may hold back fetches that have not begun: with `fast` all of them, with `slow` prefetches.
-    mutating func addHolder(_ number: UInt64, of queue: FetchQueue) { holders[number] = (queue, false) }
+    mutating func addHolder(_ number: UInt64, of queue: FetchQueue) { holders[number] = (queue, Latest(false)) }
     mutating func removeHolder(_ number: UInt64) { holders[number] = nil }
-    mutating func hold(_ isHolding: Bool, by number: UInt64) { holders[number]?.isHolding = isHolding }
+    /// - Returns: `false` if a later notice has been heard.
+    mutating func hold(_ notice: ByteBudget.Notice, by number: UInt64) -> Bool {
+        holders[number]?.isHolding.take(notice.isSpent, number: notice.number) == true
+    }
 
     private func isHeld(_ queue: FetchQueue) -> Bool {
-        holders.values.contains { $0.isHolding && ($0.queue == .fast || queue == .slow) }
+        holders.values.contains { $0.isHolding.value && ($0.queue == .fast || queue == .slow) }
     }
 
     private func accepts(_ queue: FetchQueue) -> Bool {

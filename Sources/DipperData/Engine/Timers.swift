@@ -13,7 +13,7 @@ extension Engine {
             /// A call's time is up, when that much has been spent on its fetch.
             case timeout(DataTask)
             case patience(DataTask)
-            case report(Fetch, Fetch.News)
+            case report(Fetch, Fetch.Reports)
             /// Another look at a transfer to whose host there is no way: its number, and the bytes it had.
             case grace(Fetch, UInt64, received: Int)
         }
