@@ -13,6 +13,8 @@ struct FoundEntry: Sendable {
 }
 
 extension EntryInfo {
+    var storedDate: Date { Date(timeIntervalSince1970: stored) }
+
     /// Returns the key of the variant that header fields choose; `nil` if they choose this answer.
     @inline(__always)
     func place(of key: CacheKey, chosenBy fields: HTTPHeaders) -> CacheKey? {
@@ -118,11 +120,11 @@ final class DataStore: Sendable {
     private func take(_ key: CacheKey, _ call: Call, from tiers: TierStack) async -> StoredData? {
         // The claim comes first: what is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
-        guard let record = await tiers.record(of: key), history.admits(record.value.info) else { return nil }
-        let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: record.value.info.stored))
-        guard !lifetime.isExpired(at: now().timeIntervalSince1970) else { return nil }
+        guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
+            let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
+        else { return nil }
         // The disk comes first, as in `add`.
-        disk?.write(EntryRecord(key: key, value: record.value, lifetime: lifetime), claim: claim, isLatest: true)
+        disk?.write(record, claim: claim, isLatest: true)
         memory.insert(
             record.value, for: key, cost: record.value.cost(for: key), lifetime: memoryLifetime(call),
             permit: Permit(record.value.info, claim, isLatest: true))
@@ -321,14 +323,11 @@ final class DataStore: Sendable {
         partials?.remove(key)
         // The disk comes first: entries that are read from it go to memory, and must not be the version before.
         if onDisk, let disk {
-            let lifetime = diskLifetime(call, stored: stored ?? now)
-            if lifetime.isExpired(at: now.timeIntervalSince1970) {
+            if let record = diskRecord(value, for: key, call, stored: stored ?? now) {
+                disk.write(record, durability, claim: claim, by: job, whenDone: whenWritten)
+            } else {
                 disk.remove(key)
                 whenWritten?(false)
-            } else {
-                disk.write(
-                    EntryRecord(key: key, value: value, lifetime: lifetime), durability, claim: claim,
-                    by: job, whenDone: whenWritten)
             }
         } else {
             whenWritten?(false)
@@ -346,15 +345,18 @@ final class DataStore: Sendable {
         guard let disk else { return whenDone(durability == .relaxed) }
         // The claim comes first: what is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
-        let record = memory.value(for: key).flatMap { value -> EntryRecord? in
-            let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: value.info.stored))
-            if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
-            return EntryRecord(key: key, value: value, lifetime: lifetime)
-        }
+        let record = memory.value(for: key).flatMap { diskRecord($0, for: key, call, stored: $0.info.storedDate) }
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }
 
-    func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
+    /// Returns an entry as the disk keeps it; `nil` if it has expired there.
+    private func diskRecord(_ value: StoredData, for key: CacheKey, _ call: Call, stored: Date) -> EntryRecord? {
+        let lifetime = diskLifetime(call, stored: stored)
+        if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
+        return EntryRecord(key: key, value: value, lifetime: lifetime)
+    }
+
+    private func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
         Lifetime(
             diskExpiration(call), extendedBy: call.request.diskAccessExtension ?? defaults.diskAccessExtension,
             now: stored)

@@ -50,15 +50,12 @@ extension Engine {
             guard let error = verdicts.refusal(of: response, by: waiter.call), !error.mayPass else { continue }
             leave(waiter, .failure(error))
         }
-        let isStandIn = fetch.sources.isStandIn
         let value = StoredData(
             data: response.body,
             info: info(
-                of: response, url: run.attempt.url.withoutFragment, call, run, fetch.findings.claim,
-                isStandIn: isStandIn))
-        deliver(
-            value, of: fetch, run, for: call, source: .network, metrics: response.metrics, verdicts,
-            isComplete: !isStandIn)
+                of: response, for: fetch, run, call, url: run.attempt.url.withoutFragment,
+                isStandIn: fetch.sources.isStandIn))
+        deliver(value, of: fetch, run, for: call, source: .network, metrics: response.metrics, verdicts)
     }
 
     func confirmed(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
@@ -69,19 +66,15 @@ extension Engine {
         refreshed.headers = Refreshing.headers(stored.info.headers, refreshedBy: response.headers)
         let value = StoredData(
             data: stored.data,
-            info: info(
-                of: refreshed, url: stored.info.url, lead, run, fetch.findings.claim, family: stored.info.family))
-        // If each use must be confirmed, one more confirmation tells the disk nothing new.
-        let isNews = !value.info.saysTheSame(as: stored.info)
+            info: info(of: refreshed, for: fetch, run, lead, url: stored.info.url, family: stored.info.family))
         judge(value, for: fetch.calls) { engine, verdicts in
             engine.deliver(
-                value, of: fetch, run, for: lead, source: .revalidated, metrics: response.metrics, verdicts,
-                isNewsToDisk: isNews)
+                value, of: fetch, run, for: lead, source: .revalidated, metrics: response.metrics, verdicts)
         }
     }
 
     private func info(
-        of response: TransferResponse, url: String, _ call: Call, _ run: Run, _ claim: Claim?, family: UInt64 = 0,
+        of response: TransferResponse, for fetch: Fetch, _ run: Run, _ call: Call, url: String, family: UInt64 = 0,
         isStandIn: Bool = false
     ) -> EntryInfo {
         let chain = run.attempt.chain
@@ -95,26 +88,22 @@ extension Engine {
                 ? Freshness(generated: received, until: received)
                 : store.freshness(of: response, call, requested: run.requested, received: received, after: chain),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
-            begun: claim?.begun ?? StoreHistory.now)
+            begun: fetch.findings.claim?.begun ?? StoreHistory.now)
     }
 
     private func deliver(
         _ value: StoredData, of fetch: Fetch, _ run: Run, for call: Call, source: ResponseSource,
-        metrics: TransferMetrics, _ verdicts: Verdicts, isNewsToDisk: Bool = true, isComplete: Bool = false
+        metrics: TransferMetrics, _ verdicts: Verdicts
     ) {
         // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
         // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
         if fetch.isOver, fetch.knownFindings?.claim?.isLatest == false { return }
         fetch.sources.follow(call)
-        if isComplete, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
+        if source == .network, !value.info.isStandIn, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
         fetch.run = nil
         events.endAttempt(fetch, .answered(source))
-        let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
-        let mayKeep = mayStore && store.mayKeep(value.info, call)
         let write = PendingWrite()
-        keep(
-            value, of: fetch, for: call, write, mayStore: mayStore, mayKeep: mayKeep, isNewsToDisk: isNewsToDisk,
-            isConfirmed: source == .revalidated)
+        let mayKeep = keep(value, of: fetch, run, for: call, isConfirmed: source == .revalidated, write)
         let response = DataResponse(value, source: source, attempts: fetch.attempts, metrics: metrics)
         // Calls with other header fields may need another variant, or an answer of their own if this one may not be
         // kept for others. Calls with a validation of their own may need another answer. The call that the answer was
@@ -132,28 +121,34 @@ extension Engine {
         if let next { beginAnew(fetch, for: next) } else { settle(fetch, isFinishing: true) }
     }
 
+    /// - Returns: whether the answer may be kept for other calls.
     private func keep(
-        _ value: StoredData, of fetch: Fetch, for call: Call, _ write: PendingWrite, mayStore: Bool, mayKeep: Bool,
-        isNewsToDisk: Bool, isConfirmed: Bool
-    ) {
+        _ value: StoredData, of fetch: Fetch, _ run: Run, for call: Call, isConfirmed: Bool, _ write: PendingWrite
+    ) -> Bool {
         let (demand, found) = (fetch.demand, fetch.findings.found)
+        let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
+        let mayKeep = mayStore && store.mayKeep(value.info, call)
         let isKeepable = demand.keepsInMemory && !value.info.isStandIn
         guard isKeepable, mayStore else {
             // The earlier answer is out of date by now.
             if isKeepable, value.info.status < 400, fetch.findings.claim?.isRevoked != true {
                 store.remove(found?.place ?? fetch.key)
             }
-            return write.end(isOnDisk: false)
+            write.end(isOnDisk: false)
+            return mayKeep
         }
-        // An entry that must be durable now may not have been durable before.
+        // If each use must be confirmed, one more confirmation tells the disk nothing new. But an entry that must be
+        // durable now may not have been durable before.
+        let isNews = !isConfirmed || run.attempt.stored.map { !value.info.saysTheSame(as: $0.info) } ?? true
         let keepsOnDisk =
-            (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNewsToDisk || demand.durability == .durable)
+            (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
         if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk { store.disk?.remove(found?.place ?? fetch.key) }
         store.keep(
             value, for: fetch.key, demand.usesMemory ? call.usingMemory : call, mayKeep: mayKeep, beside: found,
             onDisk: keepsOnDisk, demand.durability,
             // mutant Removal: `claim: fetch.findings.claim, by: fetch` => `claim: nil, by: fetch`
             claim: fetch.findings.claim, by: fetch.identity.id, whenWritten: write.end)
+        return mayKeep
     }
 
     private func isFor(

@@ -184,7 +184,10 @@ actor Engine: LoopClient {
 
     private func endTurn() {
         callHooks()
-        guard !idle.isEmpty, isEmpty else { return }
+        if !idle.isEmpty, isEmpty { tellIdle() }
+    }
+
+    private func tellIdle() {
         let waiting = exchange(&idle, with: [])
         hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
     }
@@ -280,11 +283,17 @@ actor Engine: LoopClient {
     // MARK: End
 
     nonisolated func becomeIdle() async {
+        await wait { engine, continuation in
+            if engine.hasLeft { continuation.resume() } else { engine.idle.append(continuation) }
+        }
+    }
+
+    /// Returns when the engine has resumed the continuation; at once if it has ended.
+    private nonisolated func wait(
+        _ body: @escaping @Sendable (isolated Engine, CheckedContinuation<Void, Never>) -> Void
+    ) async {
         await withCheckedContinuation { continuation in
-            let isPosted = post { engine in
-                if engine.hasLeft { continuation.resume() } else { engine.idle.append(continuation) }
-            }
-            if !isPosted { continuation.resume() }
+            if !post({ body($0, continuation) }) { continuation.resume() }
         }
     }
 
@@ -293,19 +302,14 @@ actor Engine: LoopClient {
 
     /// Cancels all calls, writes to disk what waits to be written, and returns when the threads have ended.
     nonisolated func shutdown() async {
-        await withCheckedContinuation { continuation in
-            let isPosted = post { engine in
-                engine.callHooks()
-                engine.close()
-                engine.hooks.async(flags: .barrier) { continuation.resume() }
-            }
-            if !isPosted { continuation.resume() }
+        await wait { engine, continuation in
+            engine.callHooks()
+            engine.close()
+            engine.hooks.async(flags: .barrier) { continuation.resume() }
         }
         await transport.shutdown()
         // Partial bodies of cancelled transfers are kept.
-        await withCheckedContinuation { continuation in
-            if !post({ _ in continuation.resume() }) { continuation.resume() }
-        }
+        await wait { _, continuation in continuation.resume() }
         await store.shutdown()
         post { $0.leave() }
         loop.end()
@@ -327,8 +331,7 @@ actor Engine: LoopClient {
         guests = []
         hasLeft = true
         callHooks()
-        let waiting = exchange(&idle, with: [])
-        hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
+        tellIdle()
         loop.remove(client: client)
     }
 

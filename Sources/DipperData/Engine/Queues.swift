@@ -174,7 +174,9 @@ private final class Lane {
     func next() -> QueueEntry? {
         guard configuration.maxPerHost != nil else { return groups[""]?.next(configuration.order) }
         while let best = candidates.min {
-            if mayStart(best.group), let next = best.group.next(configuration.order), candidate(next) == best {
+            if mayStart(best.group), let next = best.group.next(configuration.order),
+                candidate(next, of: best.group) == best
+            {
                 return next
             }
             candidates.removeMin()
@@ -204,12 +206,6 @@ private final class Lane {
         group.running -= 1
         noteCandidate(of: group)
         leave(entry)
-    }
-
-    var firstThrottled: QueueEntry? {
-        var next = running.first
-        while let entry = next, !entry.isThrottled { next = entry.next }
-        return next
     }
 
     var oldestTransfer: QueueEntry? {
@@ -254,18 +250,16 @@ private final class Lane {
         configuration.maxPerHost.map { group.running < max(1, $0) } ?? true
     }
 
-    private func candidate(_ entry: QueueEntry) -> Candidate? {
-        entry.group.map {
-            Candidate(
-                level: entry.level, rank: configuration.order == .fifo ? entry.arrival : -entry.arrival, group: $0)
-        }
+    private func candidate(_ entry: QueueEntry, of group: QueueGroup) -> Candidate {
+        let rank = configuration.order == .fifo ? entry.arrival : -entry.arrival
+        return Candidate(level: entry.level, rank: rank, group: group)
     }
 
     private func noteCandidate(of group: QueueGroup) {
-        guard configuration.maxPerHost != nil, mayStart(group), let next = group.next(configuration.order),
-            let candidate = candidate(next)
-        else { return }
-        candidates.insert(candidate)
+        guard configuration.maxPerHost != nil, mayStart(group), let next = group.next(configuration.order) else {
+            return
+        }
+        candidates.insert(candidate(next, of: group))
         if candidates.count > 2 * groups.count + 64 { refillCandidates() }
     }
 
@@ -301,7 +295,7 @@ struct Queues {
     private var isBudgetSpent = false
     private var holders: [UInt64: (queue: FetchQueue, isHolding: Latest<Bool>)] = [:]
 
-    init(fast: QueueConfiguration = .fast, slow: QueueConfiguration = .slow) {
+    init(fast: QueueConfiguration, slow: QueueConfiguration) {
         (self.fast, self.slow) = (Lane(fast), Lane(slow))
         (localFast, localSlow) = (Lane(Self.local(fast)), Lane(Self.local(slow)))
     }
@@ -505,7 +499,7 @@ struct Queues {
     mutating func pauseElapsed(_ number: UInt64, into actions: inout [Action]) {
         guard slow.pause == .waiting(number: number) else { return }
         slow.pause = .none
-        if let throttled = slow.firstThrottled {
+        if let throttled = slow.running.all.first(where: \.isThrottled) {
             slow.pause = .granted(ObjectIdentifier(throttled))
         } else if slow.hasRoom, accepts(.slow), let entry = slow.next() {
             slow.pause = .granted(ObjectIdentifier(entry))
