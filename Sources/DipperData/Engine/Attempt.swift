@@ -8,7 +8,6 @@ struct Attempt: Sendable {
         case notModified(TransferResponse)
         case again
         case redirect(to: URL, TransferResponse)
-        /// The server demands other credentials, or the proxy if the status is 407.
         case challenge(String, TransferResponse)
         case failed(DipperError)
     }
@@ -59,7 +58,6 @@ struct Attempt: Sendable {
         self.partial = isPlain && self.stored == nil ? partial : nil
     }
 
-    /// The fields that ask for a part of an answer, or set a condition.
     private static let ranges = [
         "Range", "If-None-Match", "If-Modified-Since", "If-Range", "If-Match", "If-Unmodified-Since",
     ]
@@ -94,7 +92,6 @@ struct Attempt: Sendable {
 
     private var continued: PartialBody? { partial.flatMap { $0.url == url.withoutFragment ? $0 : nil } }
 
-    /// Credentials are not sent to another origin.
     var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
 
     mutating func received(_ response: TransferResponse) -> Step {

@@ -22,7 +22,6 @@ struct BodyBudget: Sendable {
     mutating func take(_ bytes: Int) { budget.take(bytes) }
 
     /// Counts the partial body of a fetch that is being parked, in place of the `held` bytes of its transfer.
-    /// - Returns: whether the fetch may keep its bytes.
     mutating func park(_ bytes: Int, insteadOf held: Int) -> Bool {
         let fits = bytes <= parkedLimit - parked
         if fits { parked += bytes }
@@ -87,7 +86,6 @@ package final class FetchHold: Sendable {
 
     package var isOver: Bool { engine == nil }
 
-    /// Holds fetches back, or lets them go on.
     package func tell(_ notice: ByteBudget.Notice) {
         engine?.perform { [number] in $0.hold(notice, by: number) }
     }

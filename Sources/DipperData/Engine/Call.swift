@@ -58,10 +58,8 @@ final class Call: Sendable {
 
     var hasStandIns: Bool { localSources.dropFirst().contains(true) }
 
-    /// Without alternatives that stand in for one call only.
     var withoutStandIns: Call { with(request.withoutStandIns) }
 
-    /// For an answer that memory keeps for other calls.
     var usingMemory: Call { cachePolicy == .diskOnly ? with(request.with(\.cachePolicy, .useCache)) : self }
 
     private func with(_ request: DataRequest) -> Call {
@@ -104,7 +102,6 @@ final class Call: Sendable {
         !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
     }
 
-    /// The cache directives of the request (RFC 9111, section 5.2.1).
     var directives: CacheControl { CacheControl(request: request.headers) }
 
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
@@ -116,7 +113,6 @@ final class Call: Sendable {
         request.validation.check(answer) ?? ((200...299).contains(answer.status) ? misfit?(answer.body) : nil)
     }
 
-    /// Asks the validation of the call's own about a stored answer.
     func refusal(of value: StoredData) -> DipperError? {
         request.validation.check(
             TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data))
@@ -130,7 +126,6 @@ final class Call: Sendable {
         cachePolicy == .bypass ? .revalidate : use(of: info, at: now)
     }
 
-    /// Returns how the call may use a stored answer whose bytes its validation accepts.
     func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
         // The common case: a fresh entry without variants, and a request without directives.
         if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }

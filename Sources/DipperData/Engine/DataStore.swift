@@ -2,7 +2,6 @@ import Foundation
 import Logging
 import Synchronization
 
-/// An entry that the tiers have for a call.
 struct FoundEntry: Sendable {
     let value: StoredData
     let source: ResponseSource
@@ -80,7 +79,6 @@ final class DataStore: Sendable {
     /// call's fields choose. If there is neither, reads the partial body that an earlier attempt has left on disk.
     /// - Parameter answer: called with the result and a closure. Until that closure is called, the reader's slot stays
     ///   taken, so that no more is read than callers take.
-    /// - Returns: a ticket for the reader; `nil` without a disk tier.
     func lookUp(
         _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
         _ answer: @escaping @Sendable (FoundEntry?, PartialBody?, @escaping @Sendable () -> Void) -> Void
@@ -98,7 +96,6 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// Asks the tiers below the disk, unless memory or disk has the entry.
     private func lookBelow(
         _ call: Call, _ place: Workers.Place, unless found: FoundEntry?, _ delivered: @escaping @Sendable () -> Void,
         _ answer: @escaping @Sendable (FoundEntry?, _ delivered: @escaping @Sendable () -> Void) -> Void
@@ -123,7 +120,6 @@ final class DataStore: Sendable {
         guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
             let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
         else { return nil }
-        // The disk comes first, as in `add`.
         disk?.write(record, claim: claim, isLatest: true)
         memory.insert(
             record.value, for: key, cost: record.value.cost(for: key), lifetime: memoryLifetime(call),
@@ -139,7 +135,6 @@ final class DataStore: Sendable {
         readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
     }
 
-    /// Runs work on a reader's thread, or on a thread of its own without a disk tier.
     func runOnReader(_ place: Workers.Place, _ work: @escaping @Sendable () -> Void) {
         if readers?.add(place, work) == nil { thread.run(work) }
     }
@@ -244,12 +239,7 @@ final class DataStore: Sendable {
         return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
     }
 
-    /// Keeps an answer of the network.
-    /// - Parameters:
-    ///   - known: the answer that was kept for the call so far, if it is known; its other variants stay.
-    ///   - durability: the strongest durability that a waiting call wants.
-    ///   - claim: the right to keep the answer, claimed before it was asked for.
-    ///   - whenWritten: called once, with whether the answer is on disk.
+    /// - Parameter known: the answer that was kept for the call so far, if it is known; its other variants stay.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, mayKeep: Bool, beside known: FoundEntry?, onDisk: Bool,
         _ durability: Durability, claim: Claim?, by job: CacheEvent.ID?,
@@ -306,9 +296,7 @@ final class DataStore: Sendable {
         return chain.freshness(freshness, defaultLifetime: lifetime)
     }
 
-    /// Keeps a value in memory, and on disk if `onDisk` says so.
     /// - Parameters:
-    ///   - claim: the right to keep the value, of work that began before.
     ///   - job: the fetch; `nil` if the value comes from the program.
     ///   - stored: the time at which the bytes came; `nil` for now.
     ///   - whenWritten: called once, with whether the value is on disk.
@@ -389,7 +377,6 @@ final class DataStore: Sendable {
 
     // MARK: Partial bodies
 
-    /// Keeps a partial body on disk, or in memory without a disk tier.
     /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         disk?.keepPartial(partial, for: key, claim: claim)
@@ -414,7 +401,6 @@ final class DataStore: Sendable {
 
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
         history.remove(key, from: tiers)
-        // The disk comes first: entries that are read from it go to memory.
         if tiers.contains(.disk) {
             disk?.remove(key)
             disk?.dropPartial(of: key)

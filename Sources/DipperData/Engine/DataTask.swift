@@ -47,7 +47,6 @@ public final class DataTask: FetchTask {
     private let asked: Call
     private let substitute: Call?
     private let substituted = AtomicLazyReference<Call>()
-    /// Whether the task fetches newer bytes for calls that were answered with stale ones.
     let isRevalidation: Bool
     let tellsEnd: Bool
     /// The queue the call was made in.
@@ -96,18 +95,12 @@ public final class DataTask: FetchTask {
 
     // MARK: The result
 
-    /// The bytes of the answer.
-    ///
-    /// Cancelling the Swift task that awaits them cancels this call. Code that awaits them may continue before the
-    /// call's hooks have run.
+    /// The bytes of the answer. Cancelling the Swift task that awaits them cancels this call.
     public var value: Data {
         get async throws(DipperError) { try await response.data }
     }
 
-    /// The answer: the bytes and where they came from.
-    ///
-    /// Cancelling the Swift task that awaits it cancels this call. Code that awaits it may continue before the call's
-    /// hooks have run.
+    /// The bytes and where they came from. Cancelling the Swift task that awaits them cancels this call.
     public var response: DataResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
@@ -140,7 +133,6 @@ public final class DataTask: FetchTask {
         return self
     }
 
-    /// Calls a closure with the bytes received so far, on a thread that moves bytes or on the caller's thread.
     func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
         let engine = link.withLock { link in
             if !link.hasEnded { link.viewer = body }
@@ -187,7 +179,6 @@ public final class DataTask: FetchTask {
         return events
     }
 
-    /// Begins with the present progress, because the next bytes may be long in coming.
     func wantProgress() {
         let engine = link.withLock { link in
             link.wantsProgress = true
@@ -199,10 +190,6 @@ public final class DataTask: FetchTask {
     // MARK: Cancelling and moving
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
-    ///
-    /// ```swift
-    /// task.cancel()
-    /// ```
     public func cancel() { engine?.post { $0.cancel(self) } }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
@@ -213,10 +200,6 @@ public final class DataTask: FetchTask {
     private var engine: Engine? { link.withLock { $0.engine } }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
-    ///
-    /// ```swift
-    /// task.priority = .high
-    /// ```
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {
@@ -244,7 +227,6 @@ public final class DataTask: FetchTask {
     public var state: State {
         if let outcome = feed.outcome { return Self.state(outcome) }
         let now = engine?.ask { _ in self.wait.fetch?.state } ?? nil
-        // The task may have ended meanwhile.
         return feed.outcome.map(Self.state) ?? now ?? .waiting
     }
 

@@ -19,7 +19,6 @@ extension Engine {
     private func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ verdicts: Verdicts) {
         let lead = fetch.sources.lead
         let refusal = verdicts.refusal(of: response, by: lead)
-        // Each call has a validation of its own.
         let call =
             refusal == nil ? lead : fetch.waiters.first { verdicts.refusal(of: response, by: $0.call) == nil }?.call
         guard let call else { return refused(fetch, response, refusal) }
@@ -121,7 +120,6 @@ extension Engine {
         if let next { beginAnew(fetch, for: next) } else { settle(fetch, isFinishing: true) }
     }
 
-    /// - Returns: whether the answer may be kept for other calls.
     private func keep(
         _ value: StoredData, of fetch: Fetch, _ run: Run, for call: Call, isConfirmed: Bool, _ write: PendingWrite
     ) -> Bool {
@@ -181,7 +179,6 @@ final class PendingWrite: Sendable {
 
     private let state = Mutex(State())
 
-    /// Ends the write, or says that there is none.
     func end(isOnDisk: Bool) {
         let waiting = state.withLock { state in
             state.isOnDisk = isOnDisk
@@ -190,7 +187,6 @@ final class PendingWrite: Sendable {
         for tell in waiting { tell(isOnDisk) }
     }
 
-    /// Calls a closure with whether the answer is on disk: when the write has ended, or at once if it has.
     func whenEnded(_ tell: @escaping @Sendable (Bool) -> Void) {
         let isOnDisk = state.withLock { state in
             if state.isOnDisk == nil { state.waiting.append(tell) }
@@ -274,7 +270,6 @@ extension Engine {
 
 /// How the program speaks TLS with an origin: asked once in the life of the engine.
 enum TLSQuestion {
-    /// Has been asked; the fetches wait for the answer.
     case asked([(fetch: Fetch, goOn: @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void)])
     case answered(Result<TLSAnswer?, DipperError>)
 }

@@ -126,7 +126,6 @@ extension Engine {
         guard lead.request.hooks.changesRequests || options.proxyCredentials != nil else {
             return start(request, of: fetch, run)
         }
-        // The caller's code may wait for something, so it does not run on the loop.
         Task.detached {
             do throws(DipperError) {
                 let prepared = try await attempt.prepared(for: lead, by: self)
@@ -157,7 +156,6 @@ extension Engine {
         }
     }
 
-    /// Returns the stored answer that the changed request chooses, if it is another one than before.
     private func storedAnswer(to fetch: Fetch, asSent sent: HTTPHeaders) -> FoundEntry? {
         guard let found = fetch.confirmable, !found.value.info.isChosen(by: fetch.sources.lead.request.headers) else {
             return nil

@@ -7,11 +7,9 @@ extension Engine {
         settle(fetch)
     }
 
-    /// Ends a task, which leaves its fetch.
     /// - Parameters:
     ///   - result: `nil` for the last failure of the fetch.
     ///   - place: the key of the entry in the tiers; `nil` for that of the entry found there.
-    ///   - write: the write of the entry, if it is a new one.
     func leave(
         _ task: DataTask, _ result: Result<DataResponse, DipperError>? = nil, kept place: CacheKey? = nil,
         _ write: PendingWrite? = nil
@@ -35,7 +33,6 @@ extension Engine {
         }
     }
 
-    /// Ends a task, once the entry is on disk if the task waits for that.
     @inline(__always)
     nonisolated func finish(
         _ task: DataTask, _ result: Result<DataResponse, DipperError>, kept place: @autoclosure () -> CacheKey,
@@ -193,7 +190,6 @@ extension Engine {
             return
         }
         transfer.copyBody { [weak self, joined = run.joined, inherited = run.inherited] bytes, offset in
-            // Joining bodies and looking at them takes time.
             self?.views.async {
                 guard offset == 0 || offset == inherited, let whole = offset == 0 ? bytes : joined?.joined(bytes)
                 else { return }
@@ -207,7 +203,6 @@ extension Engine {
 struct Pacing: Sendable {
     enum Answer: Equatable {
         case now
-        /// Ask again after this time.
         case later(Duration)
         case no
     }

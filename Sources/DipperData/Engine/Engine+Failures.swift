@@ -143,7 +143,6 @@ extension Engine {
             for waiter in fetch.waiters { waiter.tell(.failure(failure)) }
         }
         events.leftNetwork(fetch, .parked)
-        // The network may have returned since the failure.
         if let delay = delay ?? (canReach(fetch) ? options.wakeSpacing : nil) {
             return backOff(fetch, for: delay)
         }
@@ -224,20 +223,14 @@ struct FailedAttempt: Sendable {
     }
 
     let error: DipperError
-    /// Whether there was no way to the host.
     let isOffline: Bool
     let time: Duration
-    /// The time that the fetch has taken so far.
     let spent: Duration
-    /// The verdicts of the calls on the stored answer.
     var verdicts = Verdicts()
     /// The counts of the calls that have heard of the failure.
     var counts: [DataTask: Count] = [:]
-    /// Whether calls wait for the network.
     var mayWait = true
 
-    /// Returns the verdict for a call that the cache does not answer.
-    /// - Parameter unit: a random number in 0..<1 for the jitter.
     func verdict(
         by policy: RetryPolicy, timeout: Duration?, after count: Count, unit: @autoclosure () -> Double
     ) -> FailureVerdict {
@@ -267,18 +260,14 @@ enum FailureVerdict {
     case end
     /// The call ends with what the cache has, although it is out of date.
     case takeKept(StoredData)
-    /// The call waits at least this long for the next attempt.
     case retry(after: Duration)
-    /// The call waits for the network, at most this long.
     case waitForNetwork(Duration?)
 }
 
-/// The failures of a call at the present source.
 struct FailureCount {
     private var count = 0
     private var first: Duration?
 
-    /// - Returns: the number of failures that count, and the time since the first failure of either kind.
     mutating func add(_ attempt: FailedAttempt) -> RetryPolicy.Context {
         // mutant Offline|Retry: `if !attempt.isOffline { count += 1 }` => `count += 1`
         if !attempt.isOffline { count += 1 }

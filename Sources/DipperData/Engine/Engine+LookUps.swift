@@ -133,7 +133,6 @@ struct RevalidationTasks: Sendable {
     }
 
     /// Forgets a task that is about to end. The next call that finds a stale answer has it fetched anew.
-    /// - Returns: the task that is dropped.
     mutating func forget(_ task: DataTask) -> DataTask? {
         let name = Name(task.call)
         return tasks[name] === task ? tasks.removeValue(forKey: name) : nil
@@ -144,7 +143,6 @@ struct RevalidationTasks: Sendable {
 final class Findings {
     private(set) var found: FoundEntry?
     private(set) var partial: PartialBody?
-    /// The right to keep the answer, claimed at the first look-up or attempt.
     private(set) var claim: Claim?
     /// Whether later fetches can continue the partial body: it is on disk, or among those in memory.
     private var isPartialKept = false
@@ -169,9 +167,7 @@ final class Findings {
         if self.found == nil { self.found = found }
     }
 
-    /// - Parameters:
-    ///   - fresh: the right to keep the entry, claimed before the look-up began.
-    ///   - isAttempting: whether an attempt is under way, which has a partial body of its own.
+    /// - Parameter isAttempting: whether an attempt is under way, which has a partial body of its own.
     func lookedUp(_ found: FoundEntry?, _ partial: PartialBody?, _ fresh: Claim, isAttempting: Bool) {
         self.found = found
         if let partial, self.partial == nil, !isAttempting {
@@ -183,7 +179,6 @@ final class Findings {
         if claim == nil || fresh.isRevoked { claim = fresh }
     }
 
-    /// An attempt keeps the claim that it has.
     func claim(_ fresh: Claim) { if claim?.isOutdated != false { claim = fresh } }
 
     /// A removed entry answers no later call.
@@ -209,7 +204,6 @@ final class Findings {
         if isRevoked ? !isFirst : claim?.allowsPartial != true { claim = fresh() }
     }
 
-    /// - Parameter isKept: whether later fetches can continue it as well.
     func interrupted(_ partial: PartialBody?, isKept: Bool) {
         if isKept { isPartialKept = true }
         self.partial = partial
@@ -220,7 +214,6 @@ final class Findings {
         return exchange(&isPartialKept, with: false)
     }
 
-    /// Drops the partial body of another source. What is kept for later fetches stays.
     func dropPartial() { partial = nil }
 
     func beginAnew() { (found, partial) = (nil, nil) }
@@ -229,7 +222,6 @@ final class Findings {
 
     /// Parks the partial body in memory, if there is room. Otherwise the next attempt reads what is kept for later
     /// fetches, or begins anew.
-    /// - Parameter held: the bytes that were counted for the transfer.
     func park(insteadOf held: Int, in bodies: inout BodyBudget) {
         let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
         if bodies.park(count, insteadOf: held) { return parked += count }
@@ -238,7 +230,6 @@ final class Findings {
         partial = nil
     }
 
-    /// - Returns: the parked bytes, which count as the next transfer's from now on.
     func unpark() -> Int { exchange(&parked, with: 0) }
 
     /// - Returns: the number of bytes that the fetch holds from now on; `nil` if it has taken none.
@@ -257,12 +248,10 @@ struct FetchSources {
     private(set) var lead: Call
     private var known: Failed?
 
-    /// The part of a fetch that has had failures.
     private final class Failed {
         /// The place of the present source: 0 for the request's own, then its alternatives.
         var number = 0
         var earlierFailures: [DipperError] = []
-        /// The calls none of whose sources is left.
         var exhausted: [Call] = []
         var unreachable: URL?
     }
@@ -316,7 +305,6 @@ struct FetchSources {
     }
 
     /// - Parameter waiting: the calls of the fetch. Calls that have joined it may have alternatives of their own.
-    /// - Returns: `false` if there is no source left.
     mutating func goOn(for waiting: [Call], after failure: DipperError) -> Bool {
         let failed = failed
         if remaining.isEmpty {

@@ -5,7 +5,7 @@ import Synchronization
 /// Decides which byte is fetched next, on one thread, its ``EventLoop``: whatever may change lives there.
 ///
 /// Other threads post messages. What blocks or computes, and all code of the program's own, runs elsewhere; its results
-/// come back as messages with a number by which they find their fetch. Late ones find nothing.
+/// come back as messages with their fetch, which may be over by then.
 actor Engine: LoopClient {
     struct Options: Sendable {
         var progressInterval: Duration
@@ -32,13 +32,11 @@ actor Engine: LoopClient {
     nonisolated let options: Options
     nonisolated let events: EventHub
     nonisolated let isShutDown = Atomic(false)
-    /// The fetches of newer bytes under way. Any thread asks for one.
     nonisolated let revalidations = Mutex(RevalidationTasks())
     /// Runs hooks, which may be slow: those that follow from one part of a turn one after the other.
     private nonisolated let hooks = DispatchQueue(label: "dipper.hooks", attributes: .concurrent)
     /// Shows the bytes received so far, in their order.
     nonisolated let views = DispatchQueue(label: "dipper.views")
-    /// Runs other code of the program's own, such as validations.
     private nonisolated let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
 
     var queues: Queues
@@ -47,7 +45,6 @@ actor Engine: LoopClient {
     var outdated: [CacheKey: [Fetch]] = [:]
     /// Fetches whose keys are not those of their URLs, by the keys of their URLs.
     var aliases: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
-    /// The fetches of transfers under way, by the numbers of the transfers.
     var transfers: [UInt64: Fetch] = [:]
     var offline: [UInt64: Fetch] = [:]
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
@@ -105,7 +102,6 @@ actor Engine: LoopClient {
         loop.post { self.enter(body) }
     }
 
-    /// Runs a closure on the engine: at once if this is its thread.
     nonisolated func perform(_ body: @escaping @Sendable (isolated Engine) -> Void) {
         if loop.isCurrent { run(body) } else { post(body) }
     }
@@ -192,7 +188,6 @@ actor Engine: LoopClient {
         hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
     }
 
-    /// Decides at the end of the turn what starts and what is held back.
     func reconsider() { isUndecided = true }
 
     private func decide() {
@@ -288,7 +283,6 @@ actor Engine: LoopClient {
         }
     }
 
-    /// Returns when the engine has resumed the continuation; at once if it has ended.
     private nonisolated func wait(
         _ body: @escaping @Sendable (isolated Engine, CheckedContinuation<Void, Never>) -> Void
     ) async {
@@ -300,7 +294,6 @@ actor Engine: LoopClient {
     nonisolated var isIdle: Bool { ask { $0.isEmpty } ?? true }
     private var isEmpty: Bool { fetches.isEmpty && outdated.isEmpty && guests.allSatisfy(\.isIdle) }
 
-    /// Cancels all calls, writes to disk what waits to be written, and returns when the threads have ended.
     nonisolated func shutdown() async {
         await wait { engine, continuation in
             engine.callHooks()
@@ -308,7 +301,6 @@ actor Engine: LoopClient {
             engine.hooks.async(flags: .barrier) { continuation.resume() }
         }
         await transport.shutdown()
-        // Partial bodies of cancelled transfers are kept.
         await wait { _, continuation in continuation.resume() }
         await store.shutdown()
         post { $0.leave() }
@@ -337,7 +329,6 @@ actor Engine: LoopClient {
 
     // MARK: Calls
 
-    /// Memory answers a call at once, if it can.
     @inline(__always)
     nonisolated func start(_ task: DataTask) {
         // If the disk may have the larger source, a reader's thread finds out; see `lookedUp`.
@@ -478,7 +469,6 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    /// The cache has nothing for the larger source.
     func turnToSubstitutes(_ fetch: Fetch) {
         for waiter in fetch.waiters where waiter.isUndecided {
             fetch.remove(waiter)
@@ -541,7 +531,6 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    /// Notices come from several threads and may overtake one another.
     func storageBacklogged(_ notice: BacklogNotice) {
         guard backlog.take(notice.backlog, number: notice.number) else { return }
         queues.setBacklog(notice.backlog)
@@ -564,7 +553,6 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    /// Changes the budget for bodies, and tells the queues whether it is spent.
     func account<Result>(_ change: (inout BodyBudget) -> Result) -> Result {
         let result = change(&bodies)
         queues.setBudget(isSpent: bodies.isSpent)

@@ -18,7 +18,6 @@ struct FetchWait {
         /// The time spent on the fetch at which the call ends.
         var limit: Duration?
         var timeout: Engine.TimerID?
-        /// The timer for the longest wait for the network.
         var patience: Engine.TimerID?
     }
 
@@ -41,7 +40,6 @@ struct FetchWait {
 final class Fetch: QueueEntry, @unchecked Sendable {
     enum LookUpState { case notDone, underWay, missed }
 
-    /// The reports that calls want while bytes arrive.
     struct Reports: OptionSet {
         let rawValue: UInt8
 
@@ -202,7 +200,6 @@ final class Run: @unchecked Sendable {
     var sent: HTTPHeaders
     /// In seconds since 1970.
     var requested: TimeInterval = 0
-    /// The earlier and the new bytes of a body that is continued, for calls that look at them.
     var joined: JoinedBody?
     var progressPace = Pacing()
     var bytesPace = Pacing()
@@ -225,7 +222,6 @@ final class Reception: Sendable {
     /// Tells the engine of each piece from now on, or only when much has come.
     func setWanted(_ isWanted: Bool) { wants.store(isWanted, ordering: .relaxed) }
 
-    /// - Returns: whether to tell the engine.
     func take(_ received: Int, _ expected: Int?, step: Int) -> Bool {
         length.store(expected ?? -1, ordering: .relaxed)
         bytes.store(received, ordering: .relaxed)
@@ -265,7 +261,6 @@ struct LevelCounts: Sendable {
     }
 }
 
-/// The options of all calls that have joined a fetch, taken together.
 struct FetchDemand {
     private(set) var insistsOnNetwork = false
     private(set) var keepsOnDisk = false
@@ -275,7 +270,6 @@ struct FetchDemand {
     private(set) var durability = Durability.relaxed
     private(set) var hasTimeLimits = false
     private(set) var judgesAnswers = false
-    /// Whether a call has an interval of its own between reports of progress.
     private(set) var hasOwnPace = false
 
     mutating func add(_ call: Call) {
@@ -320,7 +314,6 @@ struct TimeBudget {
 /// The transfers of a fetch that were held back and broken off without counting as failed.
 struct GivenWays: Sendable {
     private var count: Int32 = 0
-    /// The bytes of the partial body when the count began.
     private var start = 0
 
     /// - Returns: `false` if the attempt counts as failed, because the server breaks off after a few bytes each time.

@@ -13,7 +13,6 @@ class QueueEntry: @unchecked Sendable {
     }
 
     fileprivate(set) var queue: FetchQueue
-    /// From 0 to 100.
     fileprivate(set) var level: UInt8
     fileprivate(set) var place = Place.none
     fileprivate(set) var isThrottled = false
@@ -30,7 +29,6 @@ class QueueEntry: @unchecked Sendable {
 
     /// The host that ``QueueConfiguration/maxPerHost`` counts.
     var host: String { "" }
-    /// Whether the bytes are at hand, so that the fetch takes nothing from the link.
     var isLocal: Bool { false }
     var isOnNetwork: Bool { transfer > 0 }
 
@@ -40,7 +38,6 @@ class QueueEntry: @unchecked Sendable {
     }
 }
 
-/// Linked through the entries themselves.
 private struct EntryList {
     unowned(unsafe) var first: QueueEntry?
     unowned(unsafe) var last: QueueEntry?
@@ -77,7 +74,6 @@ private struct EntryList {
 private final class QueueGroup {
     let host: String
     var levels: [EntryList] = Array(repeating: EntryList(), count: 101)
-    /// A bit for each level that is not empty.
     var filled: UInt128 = 0
     var running = 0
 

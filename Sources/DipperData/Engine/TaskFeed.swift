@@ -34,7 +34,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     // MARK: Events
 
-    /// Ends the task. Without effect on a task that has ended.
     package func end(_ result: Outcome, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
         let ended = log.withLock { $0.end(result) }
         guard let ended else { return }
@@ -60,7 +59,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         _ item: TaskLog<Event>.Item, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
     ) {
         let (streams, replaced) = log.withLock { $0.add(item) }
-        // A preview may be large.
         withExtendedLifetime(replaced) {}
         for stream in streams { stream.yield(item.event) }
         deliver(on: queue, flush)
@@ -93,8 +91,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         }
     }
 
-    /// Calls the hooks that have news to hear, one after the other, without holding a lock.
-    /// - Parameter queue: the queue on which the news was to be delivered.
     package func flush(on queue: CallbackQueue) {
         while let call = log.withLock({ $0.nextCall() }) { call() }
         queue.pending?.end()
@@ -109,7 +105,6 @@ package enum FetchNews: Sendable {
     case progress(TaskProgress)
 }
 
-/// The events of one kind of task.
 package protocol TaskEvent: Sendable {
     associatedtype Output: Sendable
     associatedtype State: Sendable
@@ -172,7 +167,6 @@ struct TaskLog<Event: TaskEvent> {
         var first: UnsafeContinuation<Outcome, Never>?
         var continuations: [UnsafeContinuation<Outcome, Never>] = []
         var streams: [AsyncStream<Event>.Continuation] = []
-        /// The caller releases it outside the lock.
         var preview: Item?
 
         var isAwaited: Bool { first != nil || !streams.isEmpty || preview != nil }
@@ -205,13 +199,11 @@ struct TaskLog<Event: TaskEvent> {
 
     private struct Listener {
         let hook: Hook
-        /// The number of the last item that the hook has heard or need not hear.
         var heard = 0
     }
 
     /// The part that a task has only if somebody listens to it, or if it has failed.
     private final class Contents {
-        /// In the order of their numbers.
         var items: [(number: Int, item: Item)] = []
         var lastNumber = 0
         var listeners: [Listener] = []
@@ -224,7 +216,6 @@ struct TaskLog<Event: TaskEvent> {
             if let outcome { _ = end(outcome) }
         }
 
-        /// - Returns: the item whose place the new one takes.
         func add(_ item: Item) -> Item? {
             var replaced: Item?
             if let place = items.firstIndex(where: { item.replaces($0.item) }) {
@@ -244,7 +235,6 @@ struct TaskLog<Event: TaskEvent> {
             return add(.end(outcome))
         }
 
-        /// The progress, unless a failure or a retry has followed it.
         var progress: TaskProgress? {
             for (_, item) in items.reversed() {
                 switch item {
@@ -256,7 +246,6 @@ struct TaskLog<Event: TaskEvent> {
             return nil
         }
 
-        /// Returns the earliest item that a hook has not heard, and the place of the hook.
         func nextItem() -> (listener: Int, number: Int, item: Item)? {
             var next: (listener: Int, number: Int, item: Item)?
             for (index, listener) in listeners.enumerated() {
@@ -308,7 +297,6 @@ struct TaskLog<Event: TaskEvent> {
 
     // MARK: Listeners
 
-    /// Returns the result if the task has ended; otherwise keeps the continuation.
     mutating func await(_ continuation: UnsafeContinuation<Outcome, Never>) -> Outcome? {
         if let outcome { return outcome }
         if first == nil { first = continuation } else { contents.continuations.append(continuation) }
@@ -317,7 +305,6 @@ struct TaskLog<Event: TaskEvent> {
 
     mutating func listen(_ hook: Hook) { contents.listeners.append(Listener(hook: hook)) }
 
-    /// Tells a stream the present state before any other event.
     /// - Returns: the stream's number; `nil` if the task has ended, and with it the stream.
     mutating func add(_ stream: AsyncStream<Event>.Continuation, present: Event.State) -> Int? {
         stream.yield(.state(present))

@@ -1,7 +1,6 @@
 import HeapModule
 
 extension Engine {
-    /// Identifies a timer, and is never used again.
     typealias TimerID = UInt64
 
     /// The timers of the engine, by time. Entries without work have been cancelled, and are skipped.
@@ -10,7 +9,6 @@ extension Engine {
             case backOff(Fetch)
             case pause(UInt64)
             case cleaning
-            /// A call's time is up, when that much has been spent on its fetch.
             case timeout(DataTask)
             case patience(DataTask)
             case report(Fetch, Fetch.Reports)

@@ -1,4 +1,3 @@
-/// The events of calls and fetches.
 extension EventHub {
     // MARK: Calls
 
@@ -65,7 +64,6 @@ extension EventHub {
         tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptEnded(end))
     }
 
-    /// Tells a failure even if no attempt was made.
     func failed(_ fetch: Fetch, _ error: DipperError, willRetry: Bool) {
         let id = fetch.attemptSpan.end()
         tell(
