@@ -102,15 +102,13 @@ extension Engine {
         // A cancelled transfer gives its bytes back when it has ended.
         if fetch.run?.transfer == nil { giveBack(of: fetch) }
         events.leftNetwork(fetch, .jobEnded)
-        if fetches[fetch.key] === fetch {
-            fetches[fetch.key] = nil
-        } else if let others = outdated[fetch.key]?.filter({ $0 !== fetch }) {
-            outdated[fetch.key] = others.isEmpty ? nil : others
-        }
-        if let alias = fetch.alias {
-            aliases[alias]?[ObjectIdentifier(fetch)] = nil
-            if aliases[alias]?.isEmpty == true { aliases[alias] = nil }
-        }
+        if fetches[fetch.key] === fetch { fetches[fetch.key] = nil } else { forget(fetch, under: fetch.key) }
+        if let alias = fetch.alias { forget(fetch, under: alias) }
+    }
+
+    private func forget(_ fetch: Fetch, under key: CacheKey) {
+        others[key]?[ObjectIdentifier(fetch)] = nil
+        if others[key]?.isEmpty == true { others[key] = nil }
     }
 
     func throttle(_ fetch: Fetch, _ isThrottled: Bool) {

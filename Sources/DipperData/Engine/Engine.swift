@@ -41,10 +41,9 @@ actor Engine: LoopClient {
 
     var queues: Queues
     var fetches: [CacheKey: Fetch] = [:]
-    /// Fetches under way whose entries have been removed, and whose places later calls have taken.
-    var outdated: [CacheKey: [Fetch]] = [:]
-    /// Fetches whose keys are not those of their URLs, by the keys of their URLs.
-    var aliases: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
+    /// Fetches that calls for a key cancel and demote, but do not join: those whose entry has been removed meanwhile,
+    /// and, by the keys of their URLs, those with another key.
+    var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
     var transfers: [UInt64: Fetch] = [:]
     var offline: [UInt64: Fetch] = [:]
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
@@ -292,7 +291,7 @@ actor Engine: LoopClient {
     }
 
     nonisolated var isIdle: Bool { ask { $0.isEmpty } ?? true }
-    private var isEmpty: Bool { fetches.isEmpty && outdated.isEmpty && guests.allSatisfy(\.isIdle) }
+    private var isEmpty: Bool { fetches.isEmpty && others.isEmpty && guests.allSatisfy(\.isIdle) }
 
     nonisolated func shutdown() async {
         await wait { engine, continuation in
@@ -425,8 +424,10 @@ actor Engine: LoopClient {
             join(present, waiter)
         } else {
             let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
-            if let old = fetches.updateValue(fetch, forKey: call.key) { outdated[call.key, default: []].append(old) }
-            if let alias = fetch.alias { aliases[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
+            if let old = fetches.updateValue(fetch, forKey: call.key) {
+                others[call.key, default: [:]][ObjectIdentifier(old)] = old
+            }
+            if let alias = fetch.alias { others[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
             if let claim { fetch.findings.claim(claim) }
             add(waiter, to: fetch, found)
             enter(fetch)
@@ -490,7 +491,7 @@ actor Engine: LoopClient {
     }
 
     func cancelAll() {
-        let all = Array(fetches.values) + outdated.values.joined()
+        let all = Array(fetches.values) + others.values.flatMap(\.values)
         for fetch in all { for waiter in fetch.waiters { end(waiter, .failure(.cancelled)) } }
         if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
     }
@@ -502,9 +503,8 @@ actor Engine: LoopClient {
 
     /// Returns the calls for a key; for the key of a URL, those with other header fields or a key of their own as well.
     private func waiters(for key: CacheKey) -> [DataTask] {
-        let own = (fetches[key].map { [$0] } ?? []) + (outdated[key] ?? [])
-        return own.flatMap { Array($0.waiters) }
-            + (aliases[key]?.values.flatMap { $0.waiters.filter { $0.call.request.plainKey == key } } ?? [])
+        let all: [Fetch] = (fetches[key].map { [$0] } ?? []) + (others[key].map { Array($0.values) } ?? [])
+        return all.flatMap { $0.waiters.filter { $0.call.key == key || $0.call.request.plainKey == key } }
     }
 
     func move(_ waiter: DataTask, to queue: FetchQueue) {
