@@ -1,5 +1,3 @@
-import CPixels
-
 /// A sheet that shows many pictures in one, such as a page of thumbnails: rows of cells of one size, from left to right
 /// and from top to bottom.
 ///
@@ -49,19 +47,21 @@ public struct ContactSheet: Sendable, Hashable {
     ) throws(DipperError) -> Image {
         let (columns, rows) = grid(for: pictures.count)
         let sheet = try PixelBuffer(size(columns, rows, context.limits))
-        fill(sheet, background, PixelSize(width: sheet.size.width, height: sheet.size.height), x: 0, y: 0)
+        sheet.fill(Self.pixel(background))
         for (number, picture) in pictures.enumerated() {
             try context.checkCancelled()
-            let x = gap + number % columns * (cell.width + gap)
-            let y = gap + number / columns * (cell.height + gap)
-            fill(sheet, cellColor, cell, x: x, y: y)
+            let place = PixelRect(
+                x: gap + number % columns * (cell.width + gap), y: gap + number / columns * (cell.height + gap),
+                width: cell.width, height: cell.height)
+            sheet.fill(Self.pixel(cellColor), place)
             if let picture {
                 let fitting = try picture.resized(to: TargetSize(cell).size(for: picture.size), context)
-                draw(
-                    fitting, on: sheet, x: x + (cell.width - fitting.width) / 2,
-                    y: y + (cell.height - fitting.height) / 2)
+                let inner = PixelRect(
+                    x: place.x + (cell.width - fitting.width) / 2, y: place.y + (cell.height - fitting.height) / 2,
+                    width: fitting.width, height: fitting.height)
+                try sheet.composite(.over, .image(fitting, x: inner.x, y: inner.y), in: inner, context)
             } else {
-                cross(sheet, x: x, y: y)
+                cross(sheet, place)
             }
         }
         return sheet.image(isOpaque: true)
@@ -84,41 +84,19 @@ public struct ContactSheet: Sendable, Hashable {
         return size
     }
 
-    // MARK: Drawing
-
-    private func fill(
-        _ sheet: borrowing PixelBuffer, _ color: Color, _ area: PixelSize, x: Int, y: Int
-    ) {
-        let pixel = color.with(alpha: 1).premultiplied
-        for row in y..<y + area.height {
-            let start = (sheet.row(row) + x * 4).assumingMemoryBound(to: SIMD4<UInt8>.self)
-            start.update(repeating: pixel, count: area.width)
-        }
-    }
-
-    private func draw(_ picture: Image, on sheet: borrowing PixelBuffer, x: Int, y: Int) {
-        let color = cellColor.with(alpha: 1).premultiplied
-        picture.withPixels { bytes in
-            guard let base = bytes.baseAddress else { return }
-            for row in 0..<picture.height {
-                let start = sheet.row(y + row) + x * 4
-                start.copyMemory(from: base + row * picture.rowStride, byteCount: picture.width * 4)
-                guard !picture.isOpaque else { continue }
-                pixels_over(start.assumingMemoryBound(to: UInt8.self), picture.width, color.x, color.y, color.z)
-            }
-        }
-    }
+    private static func pixel(_ color: Color) -> SIMD4<UInt8> { color.with(alpha: 1).premultiplied }
 
     /// Draws both diagonals of a square in the middle of a cell, three pixels wide.
-    private func cross(_ sheet: borrowing PixelBuffer, x: Int, y: Int) {
-        let side = max(1, min(cell.width, cell.height) / 3)
-        let left = x + (cell.width - side) / 2
-        let top = y + (cell.height - side) / 2
+    private func cross(_ sheet: borrowing PixelBuffer, _ cell: PixelRect) {
+        let side = max(1, min(cell.size.width, cell.size.height) / 3)
+        let left = cell.x + (cell.size.width - side) / 2
+        let top = cell.y + (cell.size.height - side) / 2
         for step in 0..<side {
             for column in [step, side - 1 - step] {
-                let first = max(x, left + column - 1)
-                let last = min(x + cell.width - 1, left + column + 1)
-                fill(sheet, markColor, PixelSize(width: last - first + 1, height: 1), x: first, y: top + step)
+                let first = max(cell.x, left + column - 1)
+                let last = min(cell.x + cell.size.width - 1, left + column + 1)
+                sheet.fill(
+                    Self.pixel(markColor), PixelRect(x: first, y: top + step, width: last - first + 1, height: 1))
             }
         }
     }

@@ -76,7 +76,7 @@ extension ImageProcessors {
             }
             let (source, backdrop) = side == .above ? (other, own) : (own, other)
             let buffer = try PixelBuffer(image.size)
-            try buffer.composite(.source, backdrop, opacity: 1, context)
+            try buffer.composite(.source, backdrop, context)
             try buffer.composite(mode, source, opacity: opacity, context)
             return buffer.settled(scale: image.scale)
         }

@@ -27,22 +27,12 @@ extension ImageProcessors {
             let cell = PixelSize(width: image.width / columns, height: image.height / rows)
             guard cell != image.size else { return image }
             let size = PixelSize(width: cell.width * columns, height: cell.height * rows)
-            try context.limits.checkMemory(size)
             let copy = try image.resized(to: cell, context)
-            let buffer = try PixelBuffer(size)
-            let step = max(1, Image.pixelsAtATime / size.width)
-            for y in 0..<size.height {
-                if y % step == 0 { try context.checkCancelled() }
-                let to = buffer.row(y)
-                copy.withPixels { bytes in
-                    guard let base = bytes.baseAddress else { return }
-                    for column in 0..<columns {
-                        (to + column * cell.width * 4).copyMemory(
-                            from: base + y % cell.height * copy.rowStride, byteCount: cell.width * 4)
-                    }
+            return try Image(size, scale: image.scale, isOpaque: copy.isOpaque, context) { row, y in
+                for column in 0..<columns {
+                    (row + column * cell.width * 4).update(from: copy.row(y % cell.height), count: cell.width * 4)
                 }
             }
-            return buffer.image(isOpaque: copy.isOpaque, scale: image.scale)
         }
     }
 }

@@ -32,14 +32,14 @@ extension ImageProcessors {
             // The angle is from 0 to 360. The remainder is exact, so that multiples of 90° are found.
             let rest = degrees.truncatingRemainder(dividingBy: 360)
             let angle = rest < 0 ? rest + 360 : rest
-            switch angle {
-            case 0, 360: return try image.on(background, context)
-            case 90: return try image.turned(.right, context).on(background, context)
-            case 180: return try image.turned(.down, context).on(background, context)
-            case 270: return try image.turned(.left, context).on(background, context)
-            default: return try turned(image, by: angle * .pi / 180, context)
+            guard let orientation = Self.quarters[angle] else {
+                return try turned(image, by: angle * .pi / 180, context)
             }
+            return try image.turned(orientation, context).on(background, context)
         }
+
+        // An angle just below 0 is rounded to 360.
+        private static let quarters: [Double: Orientation] = [0: .up, 90: .right, 180: .down, 270: .left, 360: .up]
 
         private func turned(
             _ image: Image, by angle: Double, _ context: ProcessingContext

@@ -57,7 +57,7 @@ extension ImageProcessors {
                     Self.rectangle(of: Self.size(of: ratio, in: image.size), anchor, in: image.size)
                 }
             guard let rectangle else { throw .processingFailed.with(detail: "nothing is left of \(image.size)") }
-            return try image.part(rectangle.size, x: rectangle.x, y: rectangle.y, context)
+            return try image.part(rectangle, context)
         }
 
         /// The largest part with a ratio, at least one pixel in each direction; empty for an invalid ratio.
