@@ -47,9 +47,9 @@ struct DisplayState {
 
     private(set) var presence = Presence.visible
     private var phase = Phase.idle
-    private var options = DisplayOptions()
+    private(set) var options = DisplayOptions()
     private var placeholder: Placeholder?
-    private var pressure: MemoryPressure
+    private var pressure = MemoryPressure.normal
     /// Whether the request lets the cache answer.
     private var mayGlimpse = true
     /// Whether the display shows at least part of the picture, or an earlier picture.
@@ -61,10 +61,6 @@ struct DisplayState {
     private var repeatsFrame = false
     private(set) var activity: DisplayActivity?
 
-    init(pressure: MemoryPressure = .normal) {
-        self.pressure = pressure
-    }
-
     private var isReleasing: Bool {
         pressure != .normal && (presence == .offScreen || presence == .away) && options.releasesUnderPressure
     }
@@ -72,6 +68,8 @@ struct DisplayState {
     private var moves: Bool {
         if case .shown(moves: true, _) = phase { true } else { false }
     }
+
+    private var stopping: [Action] { moves ? [.stop] : [] }
 
     // MARK: Pictures
 
@@ -83,7 +81,7 @@ struct DisplayState {
         isWanted: Bool, _ placeholder: Placeholder?, _ options: DisplayOptions, _ presence: Presence,
         mayGlimpse: Bool = true, glimpse: Image? = nil
     ) -> [Action] {
-        let actions: [Action] = moves ? [.stop] : []
+        let actions = stopping
         let disposal = self.options.abandonment
         let isLoading =
             switch phase {
@@ -161,14 +159,14 @@ struct DisplayState {
     }
 
     private mutating func refetch(_ fetch: Fetch) -> [Action] {
-        let stop: [Action] = moves ? [.stop] : []
+        let actions = stopping
         phase = .asking(fetch, isNew: false)
-        return stop + [.fetch(fetch, disposal: .cancel)]
+        return actions + [.fetch(fetch, disposal: .cancel)]
     }
 
     private mutating func release() -> [Action] {
         guard showsPicture else { return [] }
-        let actions: [Action] = moves ? [.stop] : []
+        let actions = stopping
         if case .shown = phase { phase = .waiting }
         showsPicture = false
         return actions + showPlaceholder()
@@ -199,20 +197,19 @@ struct DisplayState {
     }
 
     mutating func end(_ result: Result<ImageResponse, DipperError>) -> [Action] {
-        let fetch: Fetch
+        let fetch: Fetch, isNew: Bool
         switch phase {
-        case .loading(let current), .asking(let current, _): fetch = current
+        case .loading(let current): (fetch, isNew) = (current, false)
+        case .asking(let current, let new): (fetch, isNew) = (current, new)
         case .idle, .failed, .waiting, .shown: return []
         }
         switch result {
         case .success(let response): return arrive(response, isGlimpse: fetch == .cached)
         case .failure(let error) where fetch == .cached && error == .notCached:
             // The picture is not cached, but can still be fetched.
-            let actions = if case .asking(_, isNew: true) = phase { showPlaceholder() } else { [Action]() }
             phase = .waiting
-            return actions
+            return isNew ? showPlaceholder() : []
         case .failure(let error):
-            let isNew = if case .asking(_, isNew: true) = phase { true } else { false }
             phase = error.mayPass ? .failed : .idle
             var actions = showActivity(nil)
             if let failure = options.failure, error != .cancelled {
@@ -260,7 +257,7 @@ struct DisplayState {
         let isSame = showsPicture && pixels === image.storage
         // The picture is shown already, and its player continues.
         if isSame, moves { return [] }
-        let stop: [Action] = moves ? [.stop] : []
+        let stop = stopping
         let plays = image.animation != nil && options.playsAnimations
         phase = .shown(moves: plays, isOld: false)
         showsPicture = true

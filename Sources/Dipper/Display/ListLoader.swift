@@ -163,15 +163,13 @@ public final class ListLoader: Sendable {
     }
 
     private func bindings() -> [ImageBinding] {
-        let all = plan.withLock { plan in plan.displays.map { (id: $0.key, binding: $0.value.binding) } }
-        let gone = all.filter { $0.binding == nil }.map(\.id)
-        if !gone.isEmpty {
-            plan.withLock { plan in
-                // A new binding may have taken the place of one that is gone.
-                for id in gone where plan.displays[id]?.binding == nil { plan.displays[id] = nil }
-            }
+        let all = plan.withLock { plan in
+            // A binding whose last reference is this one must end after the lock.
+            let all = plan.displays.compactMapValues { $0.binding }
+            plan.displays = plan.displays.filter { all[$0.key] != nil }
+            return all
         }
-        return all.compactMap(\.binding)
+        return Array(all.values)
     }
 
     private static func presence(of row: Int, _ window: ListWindow) -> DisplayState.Presence {
