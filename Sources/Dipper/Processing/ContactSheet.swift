@@ -56,10 +56,7 @@ public struct ContactSheet: Sendable, Hashable {
             sheet.fill(Self.pixel(cellColor), place)
             if let picture {
                 let fitting = try picture.resized(to: TargetSize(cell).size(for: picture.size), context)
-                let inner = PixelRect(
-                    x: place.x + (cell.width - fitting.width) / 2, y: place.y + (cell.height - fitting.height) / 2,
-                    width: fitting.width, height: fitting.height)
-                try sheet.composite(.over, .image(fitting, x: inner.x, y: inner.y), in: inner, context)
+                try sheet.composite(.over, .image(fitting, .center), in: place, context)
             } else {
                 cross(sheet, place)
             }

@@ -18,7 +18,8 @@ extension ImageProcessors {
             case below
         }
 
-        private enum Layer {
+        /// One colour everywhere, or another picture with nothing around it.
+        enum Layer {
             case color(Color)
             case image(Image, Anchor)
         }
@@ -66,15 +67,8 @@ extension ImageProcessors {
         ///   `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try context.limits.checkMemory(image.size)
-            let own = CompositingLayer.image(image, x: 0, y: 0)
-            let other: CompositingLayer
-            switch layer {
-            case .color(let color): other = .color(color.premultiplied)
-            case .image(let picture, let anchor):
-                let (x, y) = anchor.offset(of: picture.size, in: image.size)
-                other = .image(picture, x: x, y: y)
-            }
-            let (source, backdrop) = side == .above ? (other, own) : (own, other)
+            let own = Layer.image(image, .topLeft)
+            let (source, backdrop) = side == .above ? (layer, own) : (own, layer)
             let buffer = try PixelBuffer(image.size)
             try buffer.composite(.source, backdrop, context)
             try buffer.composite(mode, source, opacity: opacity, context)

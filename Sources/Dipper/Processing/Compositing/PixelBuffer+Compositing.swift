@@ -1,12 +1,6 @@
 import CPixels
 import CPixman
 
-/// One colour everywhere, or another picture at a position with nothing around it.
-enum CompositingLayer {
-    case color(SIMD4<UInt8>)
-    case image(Image, x: Int, y: Int)
-}
-
 extension PixelBuffer {
     private var bounds: PixelRect { PixelRect(x: 0, y: 0, width: size.width, height: size.height) }
 
@@ -18,29 +12,34 @@ extension PixelBuffer {
         }
     }
 
-    /// Puts a layer on the pixels.
-    /// - Parameter area: the pixels that change; `nil` for all.
+    /// Puts a layer on the pixels of an area, or on all pixels.
     func composite(
-        _ mode: ImageProcessors.Blend.Mode, _ layer: CompositingLayer, opacity: Double = 1, in area: PixelRect? = nil,
-        _ context: ProcessingContext
+        _ mode: ImageProcessors.Blend.Mode, _ layer: ImageProcessors.Blend.Layer, opacity: Double = 1,
+        in area: PixelRect? = nil, _ context: ProcessingContext
     ) throws(DipperError) {
+        var area = area ?? bounds
         let exchanges = mode.treatsColorsAlike
         var mask: PixmanImage?
         if opacity < 1 { mask = try PixmanImage(SIMD4(repeating: UInt8((opacity * 255).rounded())), exchanges: false) }
-        try composite(mode.operation, mask, area ?? bounds, exchanges, context) { tile throws(DipperError) in
-            switch layer {
-            case .color(let color): return (try PixmanImage(color, exchanges: exchanges), 0, 0)
-            case .image(let image, let x, let y):
-                let place = PixelRect(x: x - tile.x, y: y - tile.y, width: image.width, height: image.height)
-                guard let seen = place.clipped(to: tile.size) else {
+        switch layer {
+        case .color(let color):
+            let source = try PixmanImage(color.premultiplied, exchanges: exchanges)
+            try composite(mode.operation, mask, area, exchanges, context) { _ in (source, 0, 0) }
+        case .image(let image, let anchor):
+            let (x, y) = anchor.offset(of: image.size, in: area.size)
+            let place = PixelRect(x: area.x + x, y: area.y + y, width: image.width, height: image.height)
+            // Around the picture nothing changes. Pixman is fast where a source is everywhere.
+            if mode == .over { area = place.overlap(area) ?? area }
+            try composite(mode.operation, mask, area, exchanges, context) { tile throws(DipperError) in
+                guard let seen = place.overlap(tile) else {
                     return (try PixmanImage(.zero, exchanges: exchanges), 0, 0)
                 }
                 let start = image.row(seen.y - place.y) + (seen.x - place.x) * 4
                 let part = try PixmanImage(start, seen.size, rowStride: image.rowStride, exchanges: exchanges)
-                return (part, Int32(-seen.x), Int32(-seen.y))
+                return (part, Int32(tile.x - seen.x), Int32(tile.y - seen.y))
             }
+            withExtendedLifetime(image) {}
         }
-        withExtendedLifetime(layer) {}
     }
 
     /// Puts a picture on the pixels, placed by a transform. Pixels are interpolated bilinearly; outside the picture

@@ -51,7 +51,8 @@ extension ImageProcessors {
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             let rectangle: PixelRect? =
                 switch area {
-                case .rectangle(let rectangle): rectangle.clipped(to: image.size)
+                case .rectangle(let rectangle):
+                    rectangle.overlap(PixelRect(x: 0, y: 0, width: image.width, height: image.height))
                 case .size(let size, let anchor): Self.rectangle(of: size, anchor, in: image.size)
                 case .ratio(let ratio, let anchor):
                     Self.rectangle(of: Self.size(of: ratio, in: image.size), anchor, in: image.size)
@@ -159,14 +160,14 @@ public struct PixelRect: Sendable, Hashable, CustomStringConvertible {
         return "\(size)\(signed(x))\(signed(y))"
     }
 
-    func clipped(to picture: PixelSize) -> PixelRect? {
-        guard !size.isEmpty else { return nil }
-        func clipped(_ start: Int, _ length: Int, _ limit: Int) -> Range<Int> {
-            let (end, overflows) = start.addingReportingOverflow(length)
-            let first = min(max(start, 0), limit)
-            return first..<max(first, min(overflows ? Int.max : end, limit))
+    /// `nil` if the rectangles have no pixel in common.
+    func overlap(_ other: PixelRect) -> PixelRect? {
+        func range(_ start: Int, _ length: Int) -> Range<Int> {
+            let (end, overflows) = start.addingReportingOverflow(max(0, length))
+            return start..<(overflows ? .max : end)
         }
-        let (columns, rows) = (clipped(x, size.width, picture.width), clipped(y, size.height, picture.height))
+        let columns = range(x, size.width).clamped(to: range(other.x, other.size.width))
+        let rows = range(y, size.height).clamped(to: range(other.y, other.size.height))
         guard !columns.isEmpty, !rows.isEmpty else { return nil }
         return PixelRect(x: columns.lowerBound, y: rows.lowerBound, width: columns.count, height: rows.count)
     }

@@ -54,15 +54,12 @@ extension ImageProcessors {
             var image = image
             if let target = decodeTarget { image = try image.resized(to: target.size(for: image.size), context) }
             guard image.size != frame else { return try image.on(background, context) }
-            let (x, y) = mode.anchor.offset(of: image.size, in: frame)
-            let place = PixelRect(x: x, y: y, width: image.width, height: image.height)
-            guard let seen = place.clipped(to: frame) else { throw .processingFailed }
             let color = background.premultiplied
             let buffer = try PixelBuffer(frame)
             buffer.fill(color)
-            try buffer.composite(.over, .image(image, x: x, y: y), in: seen, context)
-            let isOpaque = color.w == 255 || image.isOpaque && seen.size == frame
-            return buffer.image(isOpaque: isOpaque, scale: image.scale)
+            try buffer.composite(.over, .image(image, mode.anchor), context)
+            let covers = image.width >= frame.width && image.height >= frame.height
+            return buffer.image(isOpaque: color.w == 255 || image.isOpaque && covers, scale: image.scale)
         }
     }
 }
