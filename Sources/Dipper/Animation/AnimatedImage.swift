@@ -74,7 +74,6 @@ public final class AnimatedImage: Sendable {
     private let scale: Double
     private let time: TimeSource
     private let alarm: Alarm
-    /// For the alarms of all players.
     private static let alarmThread = SeparateThread()
     let player: Mutex<Player>
 
@@ -104,8 +103,6 @@ public final class AnimatedImage: Sendable {
         source?.abandon()
         for stream in streams { stream.finish() }
     }
-
-    // MARK: Calls
 
     /// Starts the player with the first frame. Has no effect while it plays. A paused player waits for ``resume()``.
     public func start() { handle { schedule, now in schedule.start(now) } }

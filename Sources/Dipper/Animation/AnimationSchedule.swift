@@ -31,7 +31,6 @@ struct AnimationSchedule: Sendable {
         case tell(Event)
     }
 
-    /// An event that the hooks of the player are told.
     enum Event: Sendable {
         case prepared
         case frame(Frame)
@@ -46,7 +45,7 @@ struct AnimationSchedule: Sendable {
             }
         }
 
-        /// Whether only the newer one of two events matters to hooks that are told both at once.
+        /// Whether hooks that are told both at once need only the newer one.
         func replaces(_ older: Event) -> Bool {
             switch (self, older) {
             case (.frame, .frame), (.looped, .looped): true
@@ -100,8 +99,6 @@ struct AnimationSchedule: Sendable {
         self.preloaded = preloaded?.enumerated().map { Frame(image: $1.image, index: $0, delay: $1.delay) }
     }
 
-    // MARK: Calls
-
     /// Has no effect while the schedule plays.
     mutating func start(_ now: Duration) -> [Action] {
         guard phase != .playing else { return [] }
@@ -146,8 +143,6 @@ struct AnimationSchedule: Sendable {
         kept = fits && nextShown == 0 ? [] : nil
         return [.open(skipping: nextShown)] + proceed(now)
     }
-
-    // MARK: Events
 
     mutating func decoded(_ result: Decoded, _ now: Duration) -> [Action] {
         guard phase == .playing else { return [] }

@@ -50,10 +50,11 @@ struct DisplayState {
     private(set) var options = DisplayOptions()
     private var placeholder: Placeholder?
     private var pressure = MemoryPressure.normal
-    /// Whether the request lets the cache answer.
+    /// Whether the cache alone may answer.
     private var mayGlimpse = true
     /// Whether the display shows at least part of the picture, or an earlier picture.
     private var showsPicture = false
+    /// The picture that the cache has, which is shown in place of a placeholder.
     private var glimpse: Image?
     /// The pixels of the picture that is shown, as long as they are in memory.
     private weak var pixels: PixelStorage?
@@ -74,9 +75,6 @@ struct DisplayState {
     // MARK: Pictures
 
     /// Sets another picture, or none, for a display that may have moved.
-    /// - Parameters:
-    ///   - mayGlimpse: whether the cache alone may answer.
-    ///   - glimpse: the picture that the cache has, which is shown in place of a placeholder.
     mutating func set(
         isWanted: Bool, _ placeholder: Placeholder?, _ options: DisplayOptions, _ presence: Presence,
         mayGlimpse: Bool = true, glimpse: Image? = nil

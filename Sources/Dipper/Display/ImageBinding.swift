@@ -52,7 +52,7 @@ public final class ImageBinding: Sendable {
     private let link = Mutex(Link())
     private let pressure = AtomicLazyReference<ChangeObservation>()
 
-    /// Creates a binding for a display that is on screen. The options are for pictures that are set without options.
+    /// Creates a binding for a display that is on screen.
     ///
     /// The queue is a serial one, on which the display is called: the main queue for a display that belongs to the main
     /// actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
@@ -77,8 +77,6 @@ public final class ImageBinding: Sendable {
             completion?(.failure(.cancelled))
         }
     }
-
-    // MARK: Pictures
 
     /// Shows the picture of a request in place of the present content; without a request, the placeholder. Without
     /// options, those of the binding apply.
@@ -197,7 +195,7 @@ public final class ImageBinding: Sendable {
 
     // MARK: Presence
 
-    /// Whether the display is on screen, as far as the binding has been told.
+    /// Whether the display is on screen, as far as the binding knows.
     public var isOnScreen: Bool { [.visible, .passing].contains(presence) }
 
     /// Tells the binding that the display comes on screen. The call for the picture becomes urgent, a picture that was

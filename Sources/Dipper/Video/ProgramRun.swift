@@ -8,7 +8,6 @@ struct ProgramRun {
     struct Ended {
         /// Ended by itself, with status 0.
         let isSuccess: Bool
-        /// From standard output.
         let output: Data
         /// The last line on standard error, if there is one.
         let message: String?
@@ -118,8 +117,6 @@ private struct ChildProcess: ~Copyable {
 
     /// Starts a program whose standard input is empty, and whose only other descriptors are the given ones. The input
     /// becomes descriptor 3.
-    /// - Parameter timeLimit: the kernel ends the program after four times this processor time and four seconds more,
-    ///   in case this process is no longer there to do so.
     init(
         _ program: String, _ arguments: [String], output: consuming OwnedDescriptor, errors: consuming OwnedDescriptor,
         input: consuming OwnedDescriptor, timeLimit: Duration
@@ -153,8 +150,7 @@ private struct ChildProcess: ~Copyable {
         return result != 0 || information.si_signo != 0
     }
 
-    /// Kills what is left of the group and waits for the process. Returns whether the program ended by itself, with
-    /// status 0.
+    /// Returns whether the program ended by itself, with status 0.
     consuming func end() -> Bool {
         let isSuccess = Self.end(id)
         discard self
@@ -174,8 +170,9 @@ private struct ChildProcess: ~Copyable {
         }
     }
 
-    /// Limits the program's memory to half of the machine's, but at least 1 GiB and at most 4 GiB, whatever size a
-    /// video announces, and its processor time.
+    /// The kernel ends the program after four times the time limit and four seconds more of processor time, in case
+    /// this process is no longer there to do so, and limits its memory, whatever size a video announces, to half of the
+    /// machine's, but at least 1 GiB and at most 4 GiB.
     private func limit(_ timeLimit: Duration) {
         let seconds = UInt64(min(max(timeLimit.components.seconds, 0), 1_000_000)) * 4 + 4
         let half = ProcessInfo.processInfo.physicalMemory / 2

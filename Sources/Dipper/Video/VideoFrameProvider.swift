@@ -150,7 +150,6 @@ private final class FrameCall: Sendable {
         if isCancelled { end(.failure(.cancelled)) }
     }
 
-    /// Only the first result counts.
     func end(_ result: Result<Data, DipperError>) {
         state.withLock { exchange(&$0.waiter, with: nil) }?.resume(returning: result)
     }
@@ -161,7 +160,6 @@ private final class FrameCall: Sendable {
     }
 }
 
-/// All frames of a video on a server are made of the bytes that the cache fetches.
 extension VideoFrameProvider: PictureExtractor {
     var remote: DataRequest? {
         guard case .file(let url) = source, ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
@@ -179,7 +177,6 @@ private enum VideoSource: Sendable {
     case file(URL)
     case bytes(Data)
 
-    /// For messages.
     var name: String {
         switch self {
         case .file(let file): file.path
@@ -195,8 +192,8 @@ private enum VideoSource: Sendable {
         }
     }
 
-    /// A key made of the file's URL, size and modification time, or of the URL alone if the file cannot be read. A URL
-    /// contains no line break, so the line after it cannot be mistaken for a part of it.
+    /// The URL alone if the file cannot be read. A URL contains no line break, so the line after it cannot be mistaken
+    /// for a part of it.
     static func key(of file: URL) -> CacheKey {
         let key = CacheKey(file.standardizedFileURL)
         var status = stat()

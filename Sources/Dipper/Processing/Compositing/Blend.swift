@@ -63,8 +63,6 @@ extension ImageProcessors {
         }
 
         /// Returns the blended picture.
-        /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
-        ///   `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try context.limits.checkMemory(image.size)
             let own = Layer.image(image, .topLeft)
@@ -198,8 +196,6 @@ extension ImageProcessors {
         public var identifier: String { "tint(\(color.identifier))" }
 
         /// Returns the picture with the colour over it.
-        /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
-        ///   `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try Blend(color, .atop).process(image, context)
         }
@@ -231,8 +227,6 @@ extension ImageProcessors {
         public var identifier: String { "overlay(\(color.identifier),\(fraction))" }
 
         /// Returns the picture with the colour over it.
-        /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
-        ///   `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try Tint(color.with(alpha: color.alpha * (1 - fraction))).process(image, context)
         }

@@ -23,8 +23,7 @@ extension ImageProcessors {
         public var identifier: String { "blur(\(sigma))" }
 
         /// Returns the blurred picture.
-        /// - Throws: `DipperError.processingFailed` for a deviation that is below 0 or NaN;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a deviation that is below 0 or NaN.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard sigma >= 0 else { throw .processingFailed }
             guard sigma >= 0.2 else { return image }

@@ -18,8 +18,8 @@ extension ImageProcessors {
         public var identifier: String { "storyboard(\(columns)x\(rows))" }
 
         /// Returns the grid, or the picture itself for one copy.
-        /// - Throws: `DipperError.processingFailed` for a number of copies that is below 1 or above the picture's
-        ///   pixels in that direction; `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for fewer copies than 1, or more than the picture has pixels
+        ///   in that direction.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard columns >= 1, columns <= image.width, rows >= 1, rows <= image.height else {
                 throw .processingFailed.with(detail: "\(image.size) pixels")
@@ -61,8 +61,7 @@ extension ImageProcessors {
         public var identifier: String { "soulout(\(scale),\(opacity))" }
 
         /// Returns the picture with the copy over it.
-        /// - Throws: `DipperError.processingFailed` for a scale that is below 1 or not finite;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a scale that is below 1 or not finite.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard scale >= 1, scale.isFinite else { throw .processingFailed }
             // Only the middle of the picture is enlarged: the rest of the copy would not be visible. Equal cuts on both

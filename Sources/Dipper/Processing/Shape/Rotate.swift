@@ -24,9 +24,8 @@ extension ImageProcessors {
         public var identifier: String { "rotate(\(degrees),\(background.identifier)\(expands ? "" : ",cut"))" }
 
         /// Returns the turned picture.
-        /// - Throws: `DipperError.processingFailed` for an angle that is not finite; `DipperError.imageTooLarge`, also
-        ///   for pictures of more than 16,384 pixels in width or height unless the angle is a multiple of 90°;
-        ///   `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for an angle that is not finite; `DipperError.imageTooLarge`
+        ///   for more than 16,384 pixels in width or height, unless the angle is a multiple of 90°.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard degrees.isFinite else { throw .processingFailed.with(detail: "turned by \(degrees)°") }
             // The angle is from 0 to 360. The remainder is exact, so that multiples of 90° are found.
@@ -92,7 +91,7 @@ extension ImageProcessors {
         /// The identifier, for example `flip(horizontal)`.
         public var identifier: String { "flip(\(rawValue))" }
 
-        /// Returns the mirrored picture. Throws `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// Returns the mirrored picture.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try image.turned(self == .horizontal ? .upMirrored : .downMirrored, context)
         }

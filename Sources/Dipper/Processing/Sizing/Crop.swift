@@ -24,8 +24,7 @@ extension ImageProcessors {
         }
 
         /// Creates a processor that crops pictures to a ratio of width to height, above 0. The result is the largest
-        /// part with these proportions, in the picture's own resolution. The anchor is the point of the picture that
-        /// stays in place.
+        /// part with these proportions, in the picture's own resolution.
         public init(toRatio ratio: Double, anchor: Anchor = .center) {
             area = .ratio(ratio, anchor)
         }
@@ -46,8 +45,8 @@ extension ImageProcessors {
         }
 
         /// Returns the part of the picture, or the picture itself if nothing is cut off.
-        /// - Throws: `DipperError.processingFailed` if nothing would be left, or for a ratio that is not above 0 or not
-        ///   finite; `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` if nothing would be left, or for a ratio that is not above 0
+        ///   or not finite.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             let rectangle: PixelRect? =
                 switch area {

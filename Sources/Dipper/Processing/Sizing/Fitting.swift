@@ -44,8 +44,7 @@ extension ImageProcessors {
 
         /// Returns the frame with the picture in it; with ``ContentMode/original``, the picture on the background. A
         /// picture that has the frame's size already is returned as it is, unless the background shows through it.
-        /// - Throws: `DipperError.processingFailed` if the mode uses a frame and the frame has no pixels;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` if the mode uses a frame and the frame has no pixels.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard mode.scaling != .original else { return try image.on(background, context) }
             guard !frame.isEmpty else { throw .processingFailed.with(detail: "a frame of \(frame) pixels") }
