@@ -68,14 +68,12 @@ public struct ContactSheet: Sendable, Hashable {
         guard !cell.isEmpty, gap >= 0 else {
             throw .processingFailed.with(detail: "a sheet with cells of \(cell) pixels, \(gap) apart")
         }
-        func length(_ count: Int, _ cell: Int) throws(DipperError) -> Int {
-            let (step, first) = cell.addingReportingOverflow(gap)
-            let (all, second) = step.multipliedReportingOverflow(by: count)
-            let (length, third) = all.addingReportingOverflow(gap)
-            guard !first, !second, !third else { throw .imageTooLarge.with(detail: "\(count) cells of \(cell) pixels") }
-            return length
+        // No picture has a side this long, and nothing below can overflow.
+        guard max(columns, rows, cell.width, cell.height, gap) <= 1 << 24 else {
+            throw .imageTooLarge.with(detail: "\(columns)x\(rows) cells of \(cell) pixels, \(gap) apart")
         }
-        let size = PixelSize(width: try length(columns, cell.width), height: try length(rows, cell.height))
+        let size = PixelSize(
+            width: columns * (cell.width + gap) + gap, height: rows * (cell.height + gap) + gap)
         try limits.check(size)
         try limits.checkMemory(size)
         return size
