@@ -1,7 +1,7 @@
 import DipperData
 
 extension AnimatedImage {
-    /// Calls a closure with each frame when it is due, and with the number of the frame, from 0. See ``AnimatedImage``.
+    /// Calls a closure with each frame when it is due, and with the number of the frame, from 0.
     @discardableResult
     public func onFrame(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image, _ index: Int) -> Void
@@ -38,7 +38,7 @@ extension AnimatedImage {
     }
 
     /// Calls a closure if a frame cannot be processed or is too large, or if not even the first can be decoded, after the
-    /// frame before it has been shown for its duration. No hook is called afterwards. See ``onFinish(_:)``.
+    /// frame before it has been shown for its duration. No hook is called afterwards.
     @discardableResult
     public func onFail(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (DipperError) -> Void

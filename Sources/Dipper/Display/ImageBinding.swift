@@ -78,8 +78,7 @@ public final class ImageBinding: Sendable {
         }
     }
 
-    /// Shows the picture of a request in place of the present content; without a request, the placeholder. Without
-    /// options, those of the binding apply.
+    /// Shows the picture of a request in place of the present content; without a request, the placeholder.
     ///
     /// The completion is called once, on the display's queue or on its own actor, with the picture or the error:
     /// `DipperError.replaced` if another picture was set meanwhile, `DipperError.noSource` if there was no request.

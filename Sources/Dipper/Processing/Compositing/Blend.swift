@@ -94,7 +94,6 @@ extension ImageProcessor where Self == ImageProcessors.Blend {
 }
 
 extension ImageProcessors.Blend: Hashable {
-    /// Returns whether two processors have equal identifiers.
     public static func == (a: Self, b: Self) -> Bool { a.identifier == b.identifier }
     public func hash(into hasher: inout Hasher) { hasher.combine(identifier) }
 }
@@ -174,8 +173,7 @@ extension Image {
     /// Equal in every run and on every machine.
     fileprivate var digest: UInt64 {
         var digest = UInt64(truncatingIfNeeded: width) << 32 ^ UInt64(truncatingIfNeeded: height)
-        guard let base = storage.bytes.baseAddress else { return digest }
-        for y in 0..<height { digest = dipper_xxh3_seeded(base + y * rowStride, width * 4, digest) }
+        for y in 0..<height { digest = dipper_xxh3_seeded(row(y), width * 4, digest) }
         return digest
     }
 }
