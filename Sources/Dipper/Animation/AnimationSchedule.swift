@@ -69,6 +69,7 @@ struct AnimationSchedule: Sendable {
     /// `nil` for no limit.
     private let passes: Int?
     private var fits: Bool
+    /// At least one frame, if there are any.
     private let preloaded: [Frame]?
 
     private(set) var phase = Phase.idle
@@ -91,12 +92,11 @@ struct AnimationSchedule: Sendable {
     /// All frames, which are not decoded again.
     private var whole: [Frame]?
 
-    init(bufferCount: Int, passes: Int?, frameCount: Int, preloaded: [(image: Image, delay: Duration)]? = nil) {
+    init(bufferCount: Int, passes: Int?, frameCount: Int, preloaded: [Frame]? = nil) {
         self.bufferCount = max(1, bufferCount)
         self.passes = passes
         fits = frameCount <= self.bufferCount
-        precondition(preloaded?.isEmpty != true, "An animation that is there has frames.")
-        self.preloaded = preloaded?.enumerated().map { Frame(image: $1.image, index: $0, delay: $1.delay) }
+        self.preloaded = preloaded
     }
 
     /// Has no effect while the schedule plays.
