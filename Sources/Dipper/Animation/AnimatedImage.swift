@@ -91,7 +91,8 @@ public final class AnimatedImage: Sendable {
         if options.processors.isEmpty, let frames = image.animation?.preloaded, !frames.isEmpty {
             preloaded = frames.enumerated().map { index, frame in
                 let delay = options.delays.delay(of: frame.duration)
-                return .init(image: frame.image.at(scale: image.scale), index: index, delay: delay)
+                return AnimationSchedule.Frame(
+                    image: frame.image.at(scale: image.scale), index: index, delay: delay)
             }
         }
         let schedule = AnimationSchedule(
