@@ -47,10 +47,8 @@ extension TimeSource {
     /// Timers of Dispatch stand still while the computer sleeps, but `ContinuousClock` goes on.
     private static let longestWait: Duration = .seconds(60)
 
-    /// Calls a closure once, at a time or earlier: a long wait is given up after a minute, and the caller waits again.
-    /// Returns a closure that cancels it.
-    /// - Parameter thread: calls the closure, if this is a clock of the system. Code of the program's own that follows
-    ///   from the closure runs elsewhere, so that it does not hold up other timers.
+    /// Calls a closure once, on a thread, at a time or earlier: a long wait is given up after a minute, and the caller
+    /// waits again. Returns a closure that cancels it.
     fileprivate func wake(
         at due: Duration, on thread: SeparateThread, _ body: @escaping @Sendable () -> Void
     ) -> @Sendable () -> Void {

@@ -36,34 +36,34 @@ public final class AnimatedImage: Sendable {
         case failed(DipperError)
     }
 
-    struct Player {
-        var schedule: AnimationSchedule<Image>
-        var mailbox = AnimationMailbox()
-        var hooks = AnimationHooks()
-        var source: FrameSource?
+    private struct Player {
+        var schedule: AnimationSchedule
         var current: (image: Image, index: Int)
+        var source: FrameSource?
+        var hooks: [@Sendable (AnimationSchedule.Event) -> Void] = []
+        var streams: [Int: AsyncStream<Image>.Continuation] = [:]
+        var lastStream = 0
+        /// The events that the hooks have not been told yet, in order. Only the newest frame and the newest count of
+        /// loops are kept, for a callback queue that is blocked for long.
+        var untold: [AnimationSchedule.Event] = []
+        /// Whether a call is waiting or running on the callback queue.
+        var isCalling = false
+
+        /// Returns `true` if the caller must make a call on the callback queue.
+        mutating func beginCall() -> Bool {
+            guard !isCalling, !schedule.isPaused, !untold.isEmpty else { return false }
+            isCalling = true
+            return true
+        }
     }
 
-    /// Done after the lock is released.
+    /// Work for when the lock is released, because it may lock again or run code of the program's own.
     private struct Work {
-        var leftovers = Leftovers()
+        var abandoned: [FrameSource?] = []
+        var endedStreams: [AsyncStream<Image>.Continuation] = []
         var source: FrameSource?
         var wakeTime: Duration?
         var isCalling = false
-    }
-
-    /// Ended or freed after the lock is released.
-    private struct Leftovers {
-        var sources: [FrameSource] = []
-        var streams: [AsyncStream<Image>.Continuation] = []
-        var frames: [AnimationSchedule<Image>.Frame] = []
-        var images: [Image] = []
-        var news: [AnimationMailbox.News] = []
-
-        func end() {
-            for source in sources { source.abandon() }
-            for stream in streams { stream.finish() }
-        }
     }
 
     /// The options with which the player plays.
@@ -74,9 +74,8 @@ public final class AnimatedImage: Sendable {
     private let scale: Double
     private let time: TimeSource
     private let alarm: Alarm
-    /// For the alarms of all players.
     private static let alarmThread = SeparateThread()
-    let player: Mutex<Player>
+    private let player: Mutex<Player>
 
     /// Creates a player, which ``start()`` starts. A picture without ``Image/animation`` is shown once.
     public init(_ image: Image, options: AnimationOptions = .init()) {
@@ -88,24 +87,26 @@ public final class AnimatedImage: Sendable {
         frameCount = image.animation?.frameCount ?? 1
         time = TimeSource(options.clock)
         alarm = Alarm(time, on: Self.alarmThread)
-        var frames: [(picture: Image, delay: Duration)]?
-        if options.processors.isEmpty, let preloaded = image.animation?.preloaded, !preloaded.isEmpty {
-            frames = preloaded.map { ($0.image.at(scale: image.scale), options.delays.delay(of: $0.duration)) }
+        var preloaded: [AnimationSchedule.Frame]?
+        if options.processors.isEmpty, let frames = image.animation?.preloaded, !frames.isEmpty {
+            preloaded = frames.enumerated().map { index, frame in
+                let delay = options.delays.delay(of: frame.duration)
+                return AnimationSchedule.Frame(
+                    image: frame.image.at(scale: image.scale), index: index, delay: delay)
+            }
         }
-        let schedule = AnimationSchedule<Image>(
+        let schedule = AnimationSchedule(
             bufferCount: options.bufferCount, passes: options.passes(of: image.animation), frameCount: frameCount,
-            preloaded: frames)
+            preloaded: preloaded)
         player = Mutex(Player(schedule: schedule, current: (first, 0)))
     }
 
     deinit {
         alarm.cancel()
-        let (source, streams) = player.withLock { ($0.source, $0.hooks.streams.values) }
+        let (source, streams) = player.withLock { ($0.source, $0.streams.values) }
         source?.abandon()
         for stream in streams { stream.finish() }
     }
-
-    // MARK: Calls
 
     /// Starts the player with the first frame. Has no effect while it plays. A paused player waits for ``resume()``.
     public func start() { handle { schedule, now in schedule.start(now) } }
@@ -149,24 +150,22 @@ public final class AnimatedImage: Sendable {
 
     private func handle(
         of source: FrameSource? = nil, isEnding: Bool = false,
-        _ event: (inout AnimationSchedule<Image>, Duration) -> [AnimationSchedule<Image>.Action]
+        _ event: (inout AnimationSchedule, Duration) -> [AnimationSchedule.Action]
     ) {
         let now = time.now()
-        var work = player.withLock { player -> Work in
+        let work = player.withLock { player -> Work in
             var work = Work()
             guard source == nil || source === player.source else { return work }
             for action in event(&player.schedule, now) { apply(action, to: &player, &work) }
-            work.leftovers.frames = player.schedule.takeDropped()
             if isEnding {
-                work.leftovers.news += player.mailbox.clear()
-                work.leftovers.streams = player.hooks.takeStreams()
+                player.untold = []
+                work.endedStreams = Array(exchange(&player.streams, with: [:]).values)
             }
-            player.mailbox.isHeld = player.schedule.isPaused
-            work.isCalling = player.mailbox.beginCall()
+            work.isCalling = player.beginCall()
             return work
         }
-        work.leftovers.end()
-        work.leftovers = Leftovers()
+        for source in work.abandoned { source?.abandon() }
+        for stream in work.endedStreams { stream.finish() }
         if let due = work.wakeTime {
             alarm.set(at: due) { [weak self] in self?.handle { schedule, now in schedule.woken(now) } }
         }
@@ -179,36 +178,19 @@ public final class AnimatedImage: Sendable {
         if work.isCalling { call() }
     }
 
-    private func apply(_ action: AnimationSchedule<Image>.Action, to player: inout Player, _ work: inout Work) {
+    private func apply(_ action: AnimationSchedule.Action, to player: inout Player, _ work: inout Work) {
         switch action {
         case .open(let count):
-            if let old = player.source { work.leftovers.sources.append(old) }
-            player.source = FrameSource(
-                content, scale: scale, skipping: count, options.processors, options.delays)
-        case .close:
-            if let old = player.source { work.leftovers.sources.append(old) }
-            player.source = nil
-        case .decode:
-            work.source = player.source
-        case .wake(let due):
-            work.wakeTime = due
-        case .show(let frame):
-            work.leftovers.images.append(player.current.image)
-            player.current = (frame.picture, frame.index)
-            post(.frame(frame.picture, index: frame.index), to: &player, &work)
-        case .prepared:
-            post(.prepared, to: &player, &work)
-        case .looped(let count):
-            post(.looped(count), to: &player, &work)
-        case .finished:
-            post(.finished, to: &player, &work)
-        case .failed(let error):
-            post(.failed(error), to: &player, &work)
+            let source = FrameSource(content, scale: scale, skipping: count, options.processors, options.delays)
+            work.abandoned.append(exchange(&player.source, with: source))
+        case .close: work.abandoned.append(exchange(&player.source, with: nil))
+        case .decode: work.source = player.source
+        case .wake(let due): work.wakeTime = due
+        case .tell(let event):
+            if case .frame(let frame) = event { player.current = (frame.image, frame.index) }
+            player.untold.removeAll { event.replaces($0) }
+            player.untold.append(event)
         }
-    }
-
-    private func post(_ news: AnimationMailbox.News, to player: inout Player, _ work: inout Work) {
-        if let replaced = player.mailbox.post(news) { work.leftovers.news.append(replaced) }
     }
 
     // MARK: Hooks
@@ -223,19 +205,111 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// News that arrives meanwhile waits for another call, so that other work on the queue has its turn. Returns `true`
+    /// Events that arrive meanwhile wait for another call, so that other work on the queue has its turn. Returns `true`
     /// if another call must be made.
     private func tell() -> Bool {
-        for _ in 0..<player.withLock({ $0.mailbox.count }) {
-            let (news, hooks, ending) = player.withLock { player in
-                let news = player.mailbox.take()
-                let hooks = player.hooks
-                return (news, hooks, news?.isEnd == true ? player.hooks.takeStreams() : [])
+        for _ in 0..<player.withLock({ $0.untold.count }) {
+            let (event, hooks, streams) = player.withLock { player in
+                let isHeld = player.schedule.isPaused || player.untold.isEmpty
+                let event = isHeld ? nil : player.untold.removeFirst()
+                let streams = player.streams
+                if event?.isEnd == true { player.streams = [:] }
+                return (event, player.hooks, streams)
             }
-            guard let news else { break }
-            hooks.tell(news)
-            for stream in ending { stream.finish() }
+            guard let event else { break }
+            for hook in hooks { hook(event) }
+            for stream in streams.values {
+                if case .frame(let frame) = event { stream.yield(frame.image) }
+                if event.isEnd { stream.finish() }
+            }
         }
-        return player.withLock { $0.mailbox.endCall() }
+        return player.withLock { player in
+            player.isCalling = false
+            return player.beginCall()
+        }
+    }
+}
+
+extension AnimatedImage {
+    /// Calls a closure with each frame when it is due, and with the number of the frame, from 0.
+    @discardableResult
+    public func onFrame(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image, _ index: Int) -> Void
+    ) -> AnimatedImage {
+        let body = onItsActor(body)
+        return add { if case .frame(let frame) = $0 { body(frame.image, frame.index) } }
+    }
+
+    /// Calls a closure when the first frames are decoded, just before the first one is shown; once for each start.
+    @discardableResult
+    public func onPrepared(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
+    ) -> AnimatedImage {
+        let body = onItsActor(body)
+        return add { if case .prepared = $0 { body() } }
+    }
+
+    /// Calls a closure each time all frames have been shown, with the number of times so far.
+    @discardableResult
+    public func onLoop(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ count: Int) -> Void
+    ) -> AnimatedImage {
+        let body = onItsActor(body)
+        return add { if case .looped(let count) = $0 { body(count) } }
+    }
+
+    /// Calls a closure when the last frame has been shown for its duration. No hook is called afterwards.
+    @discardableResult
+    public func onFinish(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
+    ) -> AnimatedImage {
+        let body = onItsActor(body)
+        return add { if case .finished = $0 { body() } }
+    }
+
+    /// Calls a closure if a frame cannot be processed or is too large, or if not even the first can be decoded, after the
+    /// frame before it has been shown for its duration. No hook is called afterwards.
+    @discardableResult
+    public func onFail(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (DipperError) -> Void
+    ) -> AnimatedImage {
+        let body = onItsActor(body)
+        return add { if case .failed(let error) = $0 { body(error) } }
+    }
+
+    /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with
+    /// ``currentFrame`` and ends with the player.
+    ///
+    /// ```swift
+    /// let frames = player.frames
+    /// player.start()
+    /// for await frame in frames { view.show(frame) }
+    /// ```
+    public var frames: AsyncStream<Image> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Image.self, bufferingPolicy: .bufferingNewest(1))
+        let number = player.withLock { player -> Int? in
+            // The stream has no reader yet, so nothing wakes up here, and no frame can come in between.
+            continuation.yield(player.current.image)
+            let hasEnded = ![.idle, .playing].contains(player.schedule.phase)
+            // Until the hooks are told the end, the streams go on too.
+            guard !hasEnded || player.untold.contains(where: \.isEnd) else { return nil }
+            player.lastStream += 1
+            player.streams[player.lastStream] = continuation
+            return player.lastStream
+        }
+        guard let number else {
+            continuation.finish()
+            return stream
+        }
+        continuation.onTermination = { [weak self] _ in
+            let ended = self?.player.withLock { $0.streams.removeValue(forKey: number) }
+            _ = consume ended
+        }
+        return stream
+    }
+
+    private func add(_ hook: @escaping @Sendable (AnimationSchedule.Event) -> Void) -> AnimatedImage {
+        player.withLock { $0.hooks.append(hook) }
+        return self
     }
 }

@@ -8,7 +8,7 @@ import DipperData
 /// let player = AnimatedImage(image, options: options)
 /// ```
 public struct AnimationOptions: Sendable {
-    /// The number of times that all frames are shown.
+    /// A number of times that all frames are shown.
     public enum LoopMode: Sendable, Hashable {
         /// The number of times that the file names.
         case asInFile

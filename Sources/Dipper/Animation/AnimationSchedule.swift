@@ -5,16 +5,16 @@ import DipperData
 /// Frames are due by a timetable that begins with the first frame. Each frame is due when the one before it has had its
 /// duration in the timetable, no matter when it was really shown, so that delays do not add up. If several decoded
 /// frames are due, only the newest is shown. After a delay of more than `patience` the timetable begins anew.
-struct AnimationSchedule<Picture: Sendable>: Sendable {
+struct AnimationSchedule: Sendable {
     struct Frame: Sendable {
-        let picture: Picture
+        let image: Image
         /// The number in its pass, from 0.
         let index: Int
         let delay: Duration
     }
 
     enum Decoded: Sendable {
-        case frame(Picture, delay: Duration)
+        case frame(Frame)
         /// The pass has no more frames. The next frame is the first.
         case passEnd
         case failure(DipperError)
@@ -26,13 +26,32 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         /// Asks for the next frame. There is at most one such request at a time.
         case decode
         case close
-        case show(Frame)
+        /// Asks for a call of ``woken(_:)`` at a time.
+        case wake(at: Duration)
+        case tell(Event)
+    }
+
+    enum Event: Sendable {
         case prepared
+        case frame(Frame)
         case looped(Int)
         case finished
         case failed(DipperError)
-        /// Asks for a call of ``woken(_:)`` at a time.
-        case wake(at: Duration)
+
+        var isEnd: Bool {
+            switch self {
+            case .finished, .failed: true
+            case .prepared, .frame, .looped: false
+            }
+        }
+
+        /// Whether hooks that are told both at once need only the newer one.
+        func replaces(_ older: Event) -> Bool {
+            switch (self, older) {
+            case (.frame, .frame), (.looped, .looped): true
+            default: false
+            }
+        }
     }
 
     enum Phase: Sendable, Hashable {
@@ -40,12 +59,6 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         case playing
         case finished
         case failed(DipperError)
-    }
-
-    private enum Entry: Sendable {
-        case frame(Frame)
-        case passEnd
-        case failure(DipperError)
     }
 
     /// The longest delay after which the timetable is kept. A longer delay means that the machine slept, or that the
@@ -56,6 +69,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
     /// `nil` for no limit.
     private let passes: Int?
     private var fits: Bool
+    /// At least one frame, if there are any.
     private let preloaded: [Frame]?
 
     private(set) var phase = Phase.idle
@@ -68,8 +82,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
     private var nextShown = 0
     private var passesShown = 0
 
-    private var queue: [Entry] = []
-    private var buffered = 0
+    private var queue: [Decoded] = []
     private var isDecoding = false
     private var nextDecoded = 0
     private var passesDecoded = 0
@@ -78,26 +91,13 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
     private var kept: [Frame]?
     /// All frames, which are not decoded again.
     private var whole: [Frame]?
-    /// The frames that the schedule has released, which must be freed when no lock is held.
-    private var dropped: [Frame] = []
 
-    init(
-        bufferCount: Int, passes: Int?, frameCount: Int, preloaded: [(picture: Picture, delay: Duration)]? = nil
-    ) {
+    init(bufferCount: Int, passes: Int?, frameCount: Int, preloaded: [Frame]? = nil) {
         self.bufferCount = max(1, bufferCount)
         self.passes = passes
         fits = frameCount <= self.bufferCount
-        precondition(preloaded?.isEmpty != true, "An animation that is there has frames.")
-        self.preloaded = preloaded?.enumerated().map { Frame(picture: $1.picture, index: $0, delay: $1.delay) }
+        self.preloaded = preloaded
     }
-
-    /// Must be called after each event.
-    mutating func takeDropped() -> [Frame] {
-        defer { dropped = [] }
-        return dropped
-    }
-
-    // MARK: Calls
 
     /// Has no effect while the schedule plays.
     mutating func start(_ now: Duration) -> [Action] {
@@ -144,17 +144,13 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return [.open(skipping: nextShown)] + proceed(now)
     }
 
-    // MARK: Events
-
     mutating func decoded(_ result: Decoded, _ now: Duration) -> [Action] {
         guard phase == .playing else { return [] }
         isDecoding = false
         switch result {
-        case .frame(let picture, let delay):
-            let frame = Frame(picture: picture, index: nextDecoded, delay: delay)
-            nextDecoded += 1
-            queue.append(.frame(frame))
-            buffered += 1
+        case .frame(let frame):
+            nextDecoded = frame.index + 1
+            queue.append(result)
             // The file may have more frames than it announces.
             if frame.index >= bufferCount { fits = false }
             kept = fits ? kept.map { $0 + [frame] } : nil
@@ -193,7 +189,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
             isPrepared = true
             due = now
             // Without a first frame there is nothing to show.
-            if case .failure? = queue.first {} else { actions.append(.prepared) }
+            if case .failure? = queue.first {} else { actions.append(.tell(.prepared)) }
         }
         if isPrepared { advance(now, &actions) }
         guard phase == .playing else { return actions + [.close] }
@@ -210,19 +206,18 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
 
     private mutating func advance(_ now: Duration, _ actions: inout [Action]) {
         if now - due > Self.patience { due = now }
-        while due <= now, phase == .playing, let entry = takeNext() {
-            switch entry {
+        while due <= now, phase == .playing, let next = takeNext() {
+            switch next {
             case .frame(let frame):
                 // An earlier frame that is due at the same time is not shown.
-                let skipped = actions.firstIndex { if case .show = $0 { true } else { false } }
-                if let skipped, case .show(let frame) = actions.remove(at: skipped) { dropped.append(frame) }
-                actions.append(.show(frame))
+                actions.removeAll { if case .tell(.frame) = $0 { true } else { false } }
+                actions.append(.tell(.frame(frame)))
                 nextShown = frame.index + 1
                 // mutant Animat: `due += frame.delay` => `due = now + frame.delay`
                 due += frame.delay
             case .passEnd:
                 passesShown += 1
-                actions.append(.looped(passesShown))
+                actions.append(.tell(.looped(passesShown)))
                 if passesShown == passes || nextShown == 1 { end(.finished, .finished, &actions) }
                 nextShown = 0
             case .failure(let error):
@@ -231,26 +226,21 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         }
     }
 
-    private mutating func takeNext() -> Entry? {
-        if !queue.isEmpty {
-            let entry = queue.removeFirst()
-            if case .frame = entry { buffered -= 1 }
-            return entry
-        }
+    private var buffered: Int { queue.count { if case .frame = $0 { true } else { false } } }
+
+    private mutating func takeNext() -> Decoded? {
+        if !queue.isEmpty { return queue.removeFirst() }
         return whole.map { nextShown < $0.count ? .frame($0[nextShown]) : .passEnd }
     }
 
-    private mutating func end(_ phase: Phase, _ action: Action, _ actions: inout [Action]) {
+    private mutating func end(_ phase: Phase, _ event: Event, _ actions: inout [Action]) {
         clear()
         self.phase = phase
-        actions.append(action)
+        actions.append(.tell(event))
     }
 
     private mutating func dropFrames() {
-        for case .frame(let frame) in queue { dropped.append(frame) }
-        dropped += (kept ?? []) + (whole ?? [])
         queue = []
-        buffered = 0
         (kept, whole) = (nil, nil)
         (isDecoding, isExhausted) = (false, false)
     }

@@ -5,7 +5,7 @@ import Synchronization
 // Safe to share: one thread at a time uses the decoder and the position, because a player requests the next frame only
 // when it has the one before, and both pass through locks.
 final class FrameSource: @unchecked Sendable {
-    typealias Decoded = AnimationSchedule<Image>.Decoded
+    typealias Decoded = AnimationSchedule.Decoded
 
     enum Content: Sendable {
         case still(Image)
@@ -75,7 +75,7 @@ final class FrameSource: @unchecked Sendable {
             var image = frame.image.at(scale: scale)
             for processor in processors { image = try context.apply(processor, to: image) }
             image.animation = nil
-            return .frame(image, delay: frame.duration)
+            return .frame(.init(image: image, index: position - 1, delay: frame.duration))
         } catch {
             return .failure(error)
         }

@@ -47,23 +47,20 @@ struct DisplayState {
 
     private(set) var presence = Presence.visible
     private var phase = Phase.idle
-    private var options = DisplayOptions()
+    private(set) var options = DisplayOptions()
     private var placeholder: Placeholder?
-    private var pressure: MemoryPressure
-    /// Whether the request lets the cache answer.
+    private var pressure = MemoryPressure.normal
+    /// Whether the cache alone may answer.
     private var mayGlimpse = true
     /// Whether the display shows at least part of the picture, or an earlier picture.
     private var showsPicture = false
+    /// The picture that the cache has, which is shown in place of a placeholder.
     private var glimpse: Image?
     /// The pixels of the picture that is shown, as long as they are in memory.
     private weak var pixels: PixelStorage?
     /// Whether the player begins with the frame that is shown already.
     private var repeatsFrame = false
     private(set) var activity: DisplayActivity?
-
-    init(pressure: MemoryPressure = .normal) {
-        self.pressure = pressure
-    }
 
     private var isReleasing: Bool {
         pressure != .normal && (presence == .offScreen || presence == .away) && options.releasesUnderPressure
@@ -73,17 +70,16 @@ struct DisplayState {
         if case .shown(moves: true, _) = phase { true } else { false }
     }
 
+    private var stopping: [Action] { moves ? [.stop] : [] }
+
     // MARK: Pictures
 
     /// Sets another picture, or none, for a display that may have moved.
-    /// - Parameters:
-    ///   - mayGlimpse: whether the cache alone may answer.
-    ///   - glimpse: the picture that the cache has, which is shown in place of a placeholder.
     mutating func set(
         isWanted: Bool, _ placeholder: Placeholder?, _ options: DisplayOptions, _ presence: Presence,
         mayGlimpse: Bool = true, glimpse: Image? = nil
     ) -> [Action] {
-        let actions: [Action] = moves ? [.stop] : []
+        let actions = stopping
         let disposal = self.options.abandonment
         let isLoading =
             switch phase {
@@ -161,14 +157,14 @@ struct DisplayState {
     }
 
     private mutating func refetch(_ fetch: Fetch) -> [Action] {
-        let stop: [Action] = moves ? [.stop] : []
+        let actions = stopping
         phase = .asking(fetch, isNew: false)
-        return stop + [.fetch(fetch, disposal: .cancel)]
+        return actions + [.fetch(fetch, disposal: .cancel)]
     }
 
     private mutating func release() -> [Action] {
         guard showsPicture else { return [] }
-        let actions: [Action] = moves ? [.stop] : []
+        let actions = stopping
         if case .shown = phase { phase = .waiting }
         showsPicture = false
         return actions + showPlaceholder()
@@ -199,20 +195,19 @@ struct DisplayState {
     }
 
     mutating func end(_ result: Result<ImageResponse, DipperError>) -> [Action] {
-        let fetch: Fetch
+        let fetch: Fetch, isNew: Bool
         switch phase {
-        case .loading(let current), .asking(let current, _): fetch = current
+        case .loading(let current): (fetch, isNew) = (current, false)
+        case .asking(let current, let new): (fetch, isNew) = (current, new)
         case .idle, .failed, .waiting, .shown: return []
         }
         switch result {
         case .success(let response): return arrive(response, isGlimpse: fetch == .cached)
         case .failure(let error) where fetch == .cached && error == .notCached:
             // The picture is not cached, but can still be fetched.
-            let actions = if case .asking(_, isNew: true) = phase { showPlaceholder() } else { [Action]() }
             phase = .waiting
-            return actions
+            return isNew ? showPlaceholder() : []
         case .failure(let error):
-            let isNew = if case .asking(_, isNew: true) = phase { true } else { false }
             phase = error.mayPass ? .failed : .idle
             var actions = showActivity(nil)
             if let failure = options.failure, error != .cancelled {
@@ -260,7 +255,7 @@ struct DisplayState {
         let isSame = showsPicture && pixels === image.storage
         // The picture is shown already, and its player continues.
         if isSame, moves { return [] }
-        let stop: [Action] = moves ? [.stop] : []
+        let stop = stopping
         let plays = image.animation != nil && options.playsAnimations
         phase = .shown(moves: plays, isOld: false)
         showsPicture = true

@@ -23,9 +23,8 @@ public final class ImageBinding: Sendable {
     }
 
     private struct Link: Sendable {
-        var state: DisplayState
+        var state = DisplayState()
         var request: ImageRequest?
-        var options: DisplayOptions
         var completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
         var task: ImageTask?
         /// The call for the picture that is being set; `nil` while no picture is being set.
@@ -34,21 +33,15 @@ public final class ImageBinding: Sendable {
         /// The number of the latest call. News of earlier calls is ignored.
         var token = 0
         var setting = 0
-        /// Decided and not yet performed, in order.
-        var steps: ArraySlice<Step> = []
+        /// Decided and not yet performed, in order, each with the number of the picture that it is for.
+        var actions: ArraySlice<(DisplayState.Action, setting: Int)> = []
         var isPerforming = false
 
-        mutating func nextStep() -> Step? {
-            let next = steps.popFirst()
+        mutating func nextAction() -> (DisplayState.Action, setting: Int)? {
+            let next = actions.popFirst()
             if next == nil { isPerforming = false }
             return next
         }
-    }
-
-    /// An action, and the number of the picture that it is for.
-    private struct Step: Sendable {
-        let action: DisplayState.Action
-        let setting: Int
     }
 
     private let target: Target
@@ -56,10 +49,10 @@ public final class ImageBinding: Sendable {
     private let queue: CallbackQueue
     /// The options for pictures that are set without options.
     public let options: DisplayOptions
-    private let link: Mutex<Link>
+    private let link = Mutex(Link())
     private let pressure = AtomicLazyReference<ChangeObservation>()
 
-    /// Creates a binding for a display that is on screen. The options are for pictures that are set without options.
+    /// Creates a binding for a display that is on screen.
     ///
     /// The queue is a serial one, on which the display is called: the main queue for a display that belongs to the main
     /// actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
@@ -71,16 +64,13 @@ public final class ImageBinding: Sendable {
         self.cache = cache
         self.queue = queue
         self.options = options
-        link = Mutex(Link(state: DisplayState(), options: options))
         let observation = cache.observeMemoryPressure { [weak self] in self?.press($0) }
         _ = pressure.storeIfNil(observation)
     }
 
     deinit {
-        let link = link.withLock { $0 }
-        link.task?.cancel()
-        link.player?.stop()
-        let (completion, isBusy) = (link.completion, link.state.activity != nil)
+        let isBusy = link.withLock { $0.state.activity != nil }
+        let completion = abandon()
         guard completion != nil || isBusy else { return }
         queue.perform { [target] in
             if isBusy { target.display?.showActivity(nil) }
@@ -88,10 +78,7 @@ public final class ImageBinding: Sendable {
         }
     }
 
-    // MARK: Pictures
-
-    /// Shows the picture of a request in place of the present content; without a request, the placeholder. Without
-    /// options, those of the binding apply.
+    /// Shows the picture of a request in place of the present content; without a request, the placeholder.
     ///
     /// The completion is called once, on the display's queue or on its own actor, with the picture or the error:
     /// `DipperError.replaced` if another picture was set meanwhile, `DipperError.noSource` if there was no request.
@@ -132,7 +119,6 @@ public final class ImageBinding: Sendable {
             // Kept until the end, because nothing must be freed while the lock is held.
             let old = link
             link.request = request
-            link.options = options
             link.completion = completion
             link.setting += 1
             // News of the call for the earlier picture does not concern this one.
@@ -173,16 +159,18 @@ public final class ImageBinding: Sendable {
             await withCheckedContinuation {
                 (continuation: CheckedContinuation<Result<ImageResponse, DipperError>, Never>) in
                 queue.perform {
-                    if wait.isCancelled { return continuation.resume(returning: .failure(.cancelled)) }
+                    if wait.isCancelled.load(ordering: .relaxed) {
+                        return continuation.resume(returning: .failure(.cancelled))
+                    }
                     self.setImage(request, placeholder: placeholder, options: options) {
                         continuation.resume(returning: $0)
                     }
-                    wait.setting = self.link.withLock { $0.setting }
+                    wait.setting.store(self.link.withLock { $0.setting }, ordering: .relaxed)
                 }
             }
         } onCancel: {
-            wait.isCancelled = true
-            queue.perform { [weak self] in self?.cancel(setting: wait.setting) }
+            wait.isCancelled.store(true, ordering: .relaxed)
+            queue.perform { [weak self] in self?.cancel(setting: wait.setting.load(ordering: .relaxed)) }
         }
         return try result.get()
     }
@@ -192,17 +180,8 @@ public final class ImageBinding: Sendable {
 
     /// Shared by a waiting task and its cancellation.
     private final class Wait: Sendable {
-        private let state = Mutex((isCancelled: false, setting: 0))
-
-        var isCancelled: Bool {
-            get { state.withLock { $0.isCancelled } }
-            set { state.withLock { $0.isCancelled = newValue } }
-        }
-
-        var setting: Int {
-            get { state.withLock { $0.setting } }
-            set { state.withLock { $0.setting = newValue } }
-        }
+        let isCancelled = Atomic(false)
+        let setting = Atomic(0)
     }
 
     private func cancel(setting: Int) {
@@ -215,7 +194,7 @@ public final class ImageBinding: Sendable {
 
     // MARK: Presence
 
-    /// Whether the display is on screen, as far as the binding has been told.
+    /// Whether the display is on screen, as far as the binding knows.
     public var isOnScreen: Bool { [.visible, .passing].contains(presence) }
 
     /// Tells the binding that the display comes on screen. The call for the picture becomes urgent, a picture that was
@@ -243,21 +222,25 @@ public final class ImageBinding: Sendable {
     /// that are being performed.
     /// - Parameter token: the number of the call that the event comes from; `nil` for other events.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
-        guard target.display != nil else { return giveUp() }
+        guard target.display != nil else {
+            abandon()?(.failure(.cancelled))
+            return
+        }
         let (old, isFirst) = link.withLock { link -> (DisplayState, Bool) in
             // Kept until the end, because nothing must be freed while the lock is held.
             let old = link.state
             guard token == nil || token == link.token else { return (old, false) }
-            link.steps += event(&link.state).map { Step(action: $0, setting: link.setting) }
+            link.actions += event(&link.state).map { ($0, setting: link.setting) }
             return (old, !exchange(&link.isPerforming, with: true))
         }
         withExtendedLifetime(old) {}
         guard isFirst else { return }
-        while let step = link.withLock({ $0.nextStep() }) { perform(step) }
+        while let (action, setting) = link.withLock({ $0.nextAction() }) { perform(action, setting) }
     }
 
-    /// Called when the display is gone.
-    private func giveUp() {
+    /// Ends the call and the player, when the display or the binding is gone. Returns the completion, which is still to
+    /// be called.
+    private func abandon() -> (@Sendable (Result<ImageResponse, DipperError>) -> Void)? {
         let (task, player, completion) = link.withLock { link in
             link.token += 1
             return (
@@ -267,13 +250,12 @@ public final class ImageBinding: Sendable {
         }
         task?.cancel()
         player?.stop()
-        completion?(.failure(.cancelled))
+        return completion
     }
 
     /// A display or a completion may have set another picture since the action was decided.
-    private func perform(_ step: Step) {
-        let setting = step.setting
-        switch step.action {
+    private func perform(_ action: DisplayState.Action, _ setting: Int) {
+        switch action {
         case .complete(let result):
             let completion = link.withLock { link in
                 link.setting == setting ? exchange(&link.completion, with: nil) : nil
@@ -300,7 +282,7 @@ public final class ImageBinding: Sendable {
     }
 
     private func play(_ image: Image, _ setting: Int) {
-        var options = link.withLock { $0.options.animation }
+        var options = link.withLock { $0.state.options.animation }
         options.callbackQueue = queue
         let player = AnimatedImage(image, options: options)
         link.withLock { exchange(&$0.player, with: player) }?.stop()

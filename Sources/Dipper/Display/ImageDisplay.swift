@@ -25,8 +25,7 @@ public protocol ImageDisplay: AnyObject {
     /// ```
     func showActivity(_ activity: DisplayActivity?)
 
-    /// The size in pixels in which the display draws its picture; `nil`, the default, if it does not know. See
-    /// ``DisplayOptions/downsampling``.
+    /// The size in pixels in which the display draws its picture; `nil`, the default, if it does not know.
     var pixelSize: PixelSize? { get }
 }
 
@@ -86,7 +85,7 @@ public enum Placeholder: Sendable {
     case object(any Sendable)
 }
 
-/// The progress of a picture that is being loaded. See ``ImageDisplay/showActivity(_:)``.
+/// The progress of a picture that is being loaded.
 public struct DisplayActivity: Sendable, Hashable {
     /// The part of the picture that is there, from 0 to 1; `nil` if its size is not known.
     public var fraction: Double?
@@ -100,7 +99,7 @@ public struct DisplayActivity: Sendable, Hashable {
     }
 }
 
-/// The way in which a display replaces its content. The display carries it out.
+/// The way in which a display replaces its content.
 public enum ImageTransition: Sendable, Hashable {
     /// A side of the display.
     public enum Edge: String, Sendable, Hashable, CaseIterable { case left, right, top, bottom }

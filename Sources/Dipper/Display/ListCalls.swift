@@ -1,8 +1,7 @@
 import DipperData
 import Dispatch
-import Synchronization
 
-/// The rows and requests of a list at one time.
+/// The rows and requests of a list.
 struct ListArrangement: Sendable {
     var window: ListWindow
     var requests: @Sendable (Int) -> [ImageRequest]
@@ -11,31 +10,26 @@ struct ListArrangement: Sendable {
 }
 
 /// The calls of a ``ListLoader``, which follow its window.
-final class ListCalls: Sendable {
-    private struct Row {
+// Safe to share, because everything that changes is used on the queue alone.
+final class ListCalls: @unchecked Sendable {
+    private final class Row: @unchecked Sendable {
         /// Calls that have not ended.
         var tasks: [ImageTask] = []
         var isUrgent: Bool
         var hasFailed = false
-        /// Distinguishes these calls from later calls for the row.
-        let number: Int
-    }
 
-    // Safe to share, because it is used on the queue alone.
-    private final class Work: @unchecked Sendable {
-        var rows: [Int: Row] = [:]
-        var prefetching: Set<Int> = []
-        var arrangement: ListArrangement?
-        /// The number of nearby rows that have been looked at since the last arrangement.
-        var cursor = 0
-        var number = 0
-        var hasEnded = false
+        init(isUrgent: Bool) { self.isUrgent = isUrgent }
     }
 
     private let cache: ImageCache
     private let maxPrefetches: Int
-    private let work = Work()
     private let queue = DispatchQueue(label: "dipper.list")
+    private var rows: [Int: Row] = [:]
+    private var prefetching: Set<Int> = []
+    private var arrangement: ListArrangement?
+    /// The number of nearby rows that have been looked at since the last arrangement.
+    private var cursor = 0
+    private var hasEnded = false
 
     init(_ cache: ImageCache, maxPrefetches: Int) {
         self.cache = cache
@@ -45,13 +39,13 @@ final class ListCalls: Sendable {
     /// Starts, moves and cancels calls, on the queue, so that they match the latest arrangement.
     func arrange(_ latest: @escaping @Sendable () -> ListArrangement?) {
         queue.async { [self] in
-            guard let latest = latest(), !work.hasEnded else { return }
-            if let old = work.arrangement, old.generation != latest.generation { cancelAll() }
-            work.arrangement = latest
-            work.cursor = 0
+            guard let latest = latest(), !hasEnded else { return }
+            if let arrangement, arrangement.generation != latest.generation { cancelAll() }
+            arrangement = latest
+            cursor = 0
             letGo(latest.window)
-            for row in latest.window.wanted where work.rows[row]?.isUrgent != true {
-                ask(for: row, isUrgent: true, latest)
+            for number in latest.window.wanted where rows[number]?.isUrgent != true {
+                ask(for: number, isUrgent: true, latest)
             }
             prefetch(latest)
         }
@@ -59,19 +53,18 @@ final class ListCalls: Sendable {
 
     func end() {
         queue.async { [self] in
-            work.hasEnded = true
+            hasEnded = true
             cancelAll()
         }
     }
 
     private func cancelAll() {
-        let rows = exchange(&work.rows, with: [:])
-        work.prefetching = []
-        for row in rows.values { for task in row.tasks { task.cancel() } }
+        prefetching = []
+        for row in exchange(&rows, with: [:]).values { for task in row.tasks { task.cancel() } }
     }
 
     private func letGo(_ window: ListWindow) {
-        for (number, row) in work.rows {
+        for (number, row) in rows {
             switch window.rank(of: number) {
             case .visible: break
             case .passing, .near:
@@ -80,8 +73,8 @@ final class ListCalls: Sendable {
                 if !row.tasks.isEmpty, row.tasks.allSatisfy({ $0.state == .waiting }) {
                     forget(number)
                 } else {
-                    work.rows[number]?.isUrgent = false
-                    if !row.tasks.isEmpty { work.prefetching.insert(number) }
+                    row.isUrgent = false
+                    if !row.tasks.isEmpty { prefetching.insert(number) }
                     for task in row.tasks { task.moveToSlowQueue() }
                 }
             case .far: forget(number)
@@ -90,20 +83,18 @@ final class ListCalls: Sendable {
     }
 
     private func forget(_ number: Int) {
-        work.prefetching.remove(number)
-        for task in work.rows.removeValue(forKey: number)?.tasks ?? [] { task.cancel() }
+        prefetching.remove(number)
+        for task in rows.removeValue(forKey: number)?.tasks ?? [] { task.cancel() }
     }
 
     private func ask(for number: Int, isUrgent: Bool, _ arrangement: ListArrangement) {
-        let old = work.rows[number]
+        let old = rows[number]
         if let old, old.tasks.isEmpty, !old.hasFailed {
-            work.rows[number]?.isUrgent = isUrgent
+            old.isUrgent = isUrgent
             return
         }
         let requests = arrangement.requests(number).map { $0.with(\.callbackQueue, .inPlace) }
-        work.number += 1
-        let id = work.number
-        var row = Row(isUrgent: isUrgent, number: id)
+        let row = Row(isUrgent: isUrgent)
         for task in requests.map({ isUrgent ? cache.getImage($0) : cache.slowGetImage($0) }) {
             switch task.answer {
             case .success: break
@@ -111,37 +102,35 @@ final class ListCalls: Sendable {
             case nil: row.tasks.append(task)
             }
         }
-        work.rows[number] = row
-        if isUrgent || row.tasks.isEmpty { work.prefetching.remove(number) } else { work.prefetching.insert(number) }
-        for task in row.tasks { task.onEnd { [weak self, weak task] in self?.end(of: number, id, task, $0) } }
+        rows[number] = row
+        if isUrgent || row.tasks.isEmpty { prefetching.remove(number) } else { prefetching.insert(number) }
+        for task in row.tasks {
+            task.onEnd { [weak self, weak row, weak task] result in
+                let hasFailed = if case .failure = result { true } else { false }
+                self?.queue.async { [weak self, weak row, weak task] in self?.ended(number, row, task, hasFailed) }
+            }
+        }
         // The new calls have joined the work that the old calls waited for.
         for task in old?.tasks ?? [] { task.cancel() }
     }
 
-    private func end(
-        of row: Int, _ id: Int, _ task: ImageTask?, _ result: Result<ImageResponse, DipperError>
-    ) {
-        let hasFailed = if case .failure = result { true } else { false }
-        queue.async { [weak self, weak task] in self?.ended(row, id, task, hasFailed) }
-    }
-
-    private func ended(_ number: Int, _ id: Int, _ task: ImageTask?, _ hasFailed: Bool) {
-        guard work.rows[number]?.number == id else { return }
+    private func ended(_ number: Int, _ row: Row?, _ task: ImageTask?, _ hasFailed: Bool) {
+        guard let row, rows[number] === row else { return }
         // A call that has ended still holds its picture.
-        work.rows[number]?.tasks.removeAll { $0 === task }
-        if hasFailed { work.rows[number]?.hasFailed = true }
-        if work.rows[number]?.tasks.isEmpty == true { work.prefetching.remove(number) }
-        if let arrangement = work.arrangement, !work.hasEnded { prefetch(arrangement) }
+        row.tasks.removeAll { $0 === task }
+        if hasFailed { row.hasFailed = true }
+        if row.tasks.isEmpty { prefetching.remove(number) }
+        if let arrangement, !hasEnded { prefetch(arrangement) }
     }
 
     private func prefetch(_ arrangement: ListArrangement) {
         // Under severe pressure nothing is kept in memory, so fetching ahead is of no use.
         guard cache.memoryPressure < .severe else { return }
         let nearby = arrangement.window.nearby
-        while work.cursor < nearby.count, work.prefetching.count < maxPrefetches {
-            let row = nearby[nearby.index(nearby.startIndex, offsetBy: work.cursor)]
-            work.cursor += 1
-            if work.rows[row] == nil { ask(for: row, isUrgent: false, arrangement) }
+        while cursor < nearby.count, prefetching.count < maxPrefetches {
+            let number = nearby[nearby.index(nearby.startIndex, offsetBy: cursor)]
+            cursor += 1
+            if rows[number] == nil { ask(for: number, isUrgent: false, arrangement) }
         }
     }
 }

@@ -38,9 +38,8 @@ public final class ListLoader: Sendable {
     /// Creates a loader for a list without visible rows.
     ///
     /// The closure returns the requests for the pictures of a row, as its displays make them. The loader calls it on a
-    /// queue of its own, also for a moment after ``reload(count:requests:)``: it must hold the data that it reads, and
-    /// must not hold the loader. ``attach(_:to:request:placeholder:options:then:)`` calls it too. The clock measures
-    /// the speed of the list.
+    /// queue of its own, also for a moment after ``reload(count:requests:)``, and on the displays' queue: it must hold
+    /// the data that it reads, and must not hold the loader. The clock measures the speed of the list.
     public init(
         _ cache: ImageCache = .shared, count: Int, options: ListOptions = ListOptions(),
         clock: any Clock<Duration> = ContinuousClock(), requests: @escaping @Sendable (Int) -> [ImageRequest]
@@ -56,8 +55,6 @@ public final class ListLoader: Sendable {
         calls.end()
     }
 
-    // MARK: Events of the list
-
     /// Tells the loader that other rows are visible. If the list has displays, this method must be called on their
     /// queue.
     ///
@@ -69,7 +66,8 @@ public final class ListLoader: Sendable {
     ///   - destination: the rows at which the list will come to rest, if the toolkit knows them.
     public func update(visible rows: Range<Int>, heading destination: Range<Int>? = nil) {
         let now = time.now()
-        change { $0.move(to: rows, heading: destination, at: now) }
+        plan.withLock { $0.arrangement.window.move(to: rows, heading: destination, at: now) }
+        arrange()
         moveDisplays()
         awaitRest()
     }
@@ -86,11 +84,6 @@ public final class ListLoader: Sendable {
             return old
         }
         withExtendedLifetime(old) {}
-        arrange()
-    }
-
-    private func change(_ event: (inout ListWindow) -> Void) {
-        plan.withLock { event(&$0.arrangement.window) }
         arrange()
     }
 
@@ -163,15 +156,13 @@ public final class ListLoader: Sendable {
     }
 
     private func bindings() -> [ImageBinding] {
-        let all = plan.withLock { plan in plan.displays.map { (id: $0.key, binding: $0.value.binding) } }
-        let gone = all.filter { $0.binding == nil }.map(\.id)
-        if !gone.isEmpty {
-            plan.withLock { plan in
-                // A new binding may have taken the place of one that is gone.
-                for id in gone where plan.displays[id]?.binding == nil { plan.displays[id] = nil }
-            }
+        let all = plan.withLock { plan in
+            // A binding whose last reference is this one must end after the lock.
+            let all = plan.displays.compactMapValues { $0.binding }
+            plan.displays = plan.displays.filter { all[$0.key] != nil }
+            return all
         }
-        return all.compactMap(\.binding)
+        return Array(all.values)
     }
 
     private static func presence(of row: Int, _ window: ListWindow) -> DisplayState.Presence {

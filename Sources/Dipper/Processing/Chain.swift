@@ -12,14 +12,11 @@ extension ImageProcessors {
 
         /// The identifiers of the processors, with `|>` between them.
         public var identifier: String { processors.map(\.identifier).joined(separator: "|>") }
-        /// The decode target of the first processor.
         public var decodeTarget: TargetSize? { processors.first?.decodeTarget }
-        /// Whether the result of at least one processor depends on ``Image/scale``.
         public var usesScale: Bool { processors.contains(where: \.usesScale) }
 
         /// Returns the picture after all processors. An animated picture stays animated: its frames are processed when
         /// they are asked for. Frames that were decoded ahead are processed at once, as far as the limits allow.
-        /// - Throws: what the processors throw; `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard !processors.isEmpty else { return image }
             var still = image

@@ -1,5 +1,3 @@
-import CPixels
-
 /// A sheet that shows many pictures in one, such as a page of thumbnails: rows of cells of one size, from left to right
 /// and from top to bottom.
 ///
@@ -49,19 +47,18 @@ public struct ContactSheet: Sendable, Hashable {
     ) throws(DipperError) -> Image {
         let (columns, rows) = grid(for: pictures.count)
         let sheet = try PixelBuffer(size(columns, rows, context.limits))
-        fill(sheet, background, PixelSize(width: sheet.size.width, height: sheet.size.height), x: 0, y: 0)
+        sheet.fill(Self.pixel(background))
         for (number, picture) in pictures.enumerated() {
             try context.checkCancelled()
-            let x = gap + number % columns * (cell.width + gap)
-            let y = gap + number / columns * (cell.height + gap)
-            fill(sheet, cellColor, cell, x: x, y: y)
+            let place = PixelRect(
+                x: gap + number % columns * (cell.width + gap), y: gap + number / columns * (cell.height + gap),
+                width: cell.width, height: cell.height)
+            sheet.fill(Self.pixel(cellColor), place)
             if let picture {
                 let fitting = try picture.resized(to: TargetSize(cell).size(for: picture.size), context)
-                draw(
-                    fitting, on: sheet, x: x + (cell.width - fitting.width) / 2,
-                    y: y + (cell.height - fitting.height) / 2)
+                try sheet.composite(.over, .image(fitting, .center), in: place, context)
             } else {
-                cross(sheet, x: x, y: y)
+                cross(sheet, place)
             }
         }
         return sheet.image(isOpaque: true)
@@ -71,54 +68,30 @@ public struct ContactSheet: Sendable, Hashable {
         guard !cell.isEmpty, gap >= 0 else {
             throw .processingFailed.with(detail: "a sheet with cells of \(cell) pixels, \(gap) apart")
         }
-        func length(_ count: Int, _ cell: Int) throws(DipperError) -> Int {
-            let (step, first) = cell.addingReportingOverflow(gap)
-            let (all, second) = step.multipliedReportingOverflow(by: count)
-            let (length, third) = all.addingReportingOverflow(gap)
-            guard !first, !second, !third else { throw .imageTooLarge.with(detail: "\(count) cells of \(cell) pixels") }
-            return length
+        // No picture has a side this long, and nothing below can overflow.
+        guard max(columns, rows, cell.width, cell.height, gap) <= 1 << 24 else {
+            throw .imageTooLarge.with(detail: "\(columns)x\(rows) cells of \(cell) pixels, \(gap) apart")
         }
-        let size = PixelSize(width: try length(columns, cell.width), height: try length(rows, cell.height))
+        let size = PixelSize(
+            width: columns * (cell.width + gap) + gap, height: rows * (cell.height + gap) + gap)
         try limits.check(size)
         try limits.checkMemory(size)
         return size
     }
 
-    // MARK: Drawing
-
-    private func fill(
-        _ sheet: borrowing PixelBuffer, _ color: Color, _ area: PixelSize, x: Int, y: Int
-    ) {
-        let pixel = color.with(alpha: 1).premultiplied
-        for row in y..<y + area.height {
-            let start = (sheet.row(row) + x * 4).assumingMemoryBound(to: SIMD4<UInt8>.self)
-            start.update(repeating: pixel, count: area.width)
-        }
-    }
-
-    private func draw(_ picture: Image, on sheet: borrowing PixelBuffer, x: Int, y: Int) {
-        let color = cellColor.with(alpha: 1).premultiplied
-        picture.withPixels { bytes in
-            guard let base = bytes.baseAddress else { return }
-            for row in 0..<picture.height {
-                let start = sheet.row(y + row) + x * 4
-                start.copyMemory(from: base + row * picture.rowStride, byteCount: picture.width * 4)
-                guard !picture.isOpaque else { continue }
-                pixels_over(start.assumingMemoryBound(to: UInt8.self), picture.width, color.x, color.y, color.z)
-            }
-        }
-    }
+    private static func pixel(_ color: Color) -> SIMD4<UInt8> { color.with(alpha: 1).premultiplied }
 
     /// Draws both diagonals of a square in the middle of a cell, three pixels wide.
-    private func cross(_ sheet: borrowing PixelBuffer, x: Int, y: Int) {
-        let side = max(1, min(cell.width, cell.height) / 3)
-        let left = x + (cell.width - side) / 2
-        let top = y + (cell.height - side) / 2
+    private func cross(_ sheet: borrowing PixelBuffer, _ cell: PixelRect) {
+        let side = max(1, min(cell.size.width, cell.size.height) / 3)
+        let left = cell.x + (cell.size.width - side) / 2
+        let top = cell.y + (cell.size.height - side) / 2
         for step in 0..<side {
             for column in [step, side - 1 - step] {
-                let first = max(x, left + column - 1)
-                let last = min(x + cell.width - 1, left + column + 1)
-                fill(sheet, markColor, PixelSize(width: last - first + 1, height: 1), x: first, y: top + step)
+                let first = max(cell.x, left + column - 1)
+                let last = min(cell.x + cell.size.width - 1, left + column + 1)
+                sheet.fill(
+                    Self.pixel(markColor), PixelRect(x: first, y: top + step, width: last - first + 1, height: 1))
             }
         }
     }

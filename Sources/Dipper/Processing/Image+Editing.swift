@@ -4,51 +4,49 @@ extension Image {
     /// Between two checks for cancellation.
     static let pixelsAtATime = 1 << 18
 
-    /// Returns a copy of the picture in which a closure has changed each row in place, right after it was copied, while
-    /// it is in the CPU's cache.
-    /// - Parameters:
-    ///   - isOpaque: whether the result is opaque; `nil` to find out from its pixels.
-    ///   - change: is given the first byte of each row and the row's number, from top to bottom.
-    func edited(
-        _ context: ProcessingContext, isOpaque: Bool?,
-        _ change: (_ row: UnsafeMutablePointer<UInt8>, _ y: Int) throws(DipperError) -> Void
-    ) throws(DipperError) -> Image {
+    /// Creates a picture whose rows a closure writes, from top to bottom.
+    /// - Parameter isOpaque: `nil` to find out from the pixels, of each row while it is in the CPU's cache.
+    init(
+        _ size: PixelSize, scale: Double, isOpaque: Bool?, _ context: ProcessingContext,
+        rows write: (_ row: UnsafeMutablePointer<UInt8>, _ y: Int) throws(DipperError) -> Void
+    ) throws(DipperError) {
         try context.limits.checkMemory(size)
         let buffer = try PixelBuffer(size)
         var seemsOpaque = true
-        let step = max(1, Self.pixelsAtATime / width)
-        for y in 0..<height {
+        let step = max(1, Self.pixelsAtATime / size.width)
+        for y in 0..<size.height {
             if y % step == 0 { try context.checkCancelled() }
-            let row = buffer.row(y)
-            guard let base = storage.bytes.baseAddress else { throw .processingFailed }
-            row.copyMemory(from: base + y * rowStride, byteCount: width * 4)
-            let pixels = row.assumingMemoryBound(to: UInt8.self)
-            try change(pixels, y)
-            if isOpaque == nil, seemsOpaque { seemsOpaque = pixels_are_opaque(pixels, width) }
+            let row = buffer.row(y).assumingMemoryBound(to: UInt8.self)
+            try write(row, y)
+            if isOpaque == nil, seemsOpaque { seemsOpaque = pixels_are_opaque(row, size.width) }
         }
-        return buffer.image(isOpaque: isOpaque ?? seemsOpaque, scale: scale)
+        self = buffer.image(isOpaque: isOpaque ?? seemsOpaque, scale: scale)
+    }
+
+    /// Valid as long as the picture's storage is.
+    func row(_ y: Int) -> UnsafePointer<UInt8> {
+        // The storage has at least one pixel.
+        storage.bytes.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self) + y * rowStride
+    }
+
+    /// Returns a copy of the picture in which a closure has changed each row in place, right after it was copied.
+    func edited(
+        _ context: ProcessingContext, isOpaque: Bool?,
+        _ change: (_ row: UnsafeMutablePointer<UInt8>, _ y: Int) -> Void
+    ) throws(DipperError) -> Image {
+        try Image(size, scale: scale, isOpaque: isOpaque, context) { copy, y in
+            copy.update(from: row(y), count: width * 4)
+            change(copy, y)
+        }
     }
 
     /// The part must lie inside the picture. If it has the picture's size, the picture itself is returned.
-    func part(
-        _ size: PixelSize, x: Int, y: Int, _ context: ProcessingContext
-    ) throws(DipperError) -> Image {
-        guard size != self.size else { return self }
-        try context.limits.checkMemory(size)
-        let buffer = try PixelBuffer(size)
-        let step = max(1, Self.pixelsAtATime / size.width)
-        var isOpaque = true
-        for row in 0..<size.height {
-            if row % step == 0 { try context.checkCancelled() }
-            guard let base = storage.bytes.baseAddress else { throw .processingFailed }
-            let to = buffer.row(row)
-            to.copyMemory(from: base + (y + row) * rowStride + x * 4, byteCount: size.width * 4)
-            // The part may leave out all transparent pixels.
-            if !self.isOpaque, isOpaque {
-                isOpaque = pixels_are_opaque(to.assumingMemoryBound(to: UInt8.self), size.width)
-            }
+    func part(_ area: PixelRect, _ context: ProcessingContext) throws(DipperError) -> Image {
+        guard area.size != size else { return self }
+        // The part may leave out all transparent pixels.
+        return try Image(area.size, scale: scale, isOpaque: isOpaque ? true : nil, context) { copy, y in
+            copy.update(from: row(area.y + y) + area.x * 4, count: area.size.width * 4)
         }
-        return buffer.image(isOpaque: isOpaque, scale: scale)
     }
 
     /// Returns the picture turned and mirrored as if it were stored in an orientation, or the picture itself for `.up`.
@@ -59,18 +57,15 @@ extension Image {
         while rows.committed < height {
             try context.checkCancelled()
             let (memory, count) = rows.memory(rows: height)
-            guard let base = storage.bytes.baseAddress else { throw .processingFailed }
-            for row in 0..<count {
-                let from = base + (rows.committed + row) * rowStride
-                (memory + row * width * 4).copyMemory(from: from, byteCount: width * 4)
+            for y in 0..<count {
+                (memory + y * width * 4).copyMemory(from: row(rows.committed + y), byteCount: width * 4)
             }
             rows.commit(count)
         }
         return rows.finish().image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// Returns the picture itself if it has that size. The context is asked every few rows whether the work is
-    /// cancelled. Throws `DipperError.imageTooLarge`, `DipperError.cancelled`.
+    /// Returns the picture itself if it has that size.
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
         try context.limits.check(target)
@@ -78,15 +73,9 @@ extension Image {
         var rows = try OrientedRows(target, .up)
         var resampler = try Resampler(from: size, to: target)
         let step = max(1, Self.pixelsAtATime / width)
-        var y = 0
-        while y < height {
+        for y in stride(from: 0, to: height, by: step) {
             try context.checkCancelled()
-            let count = min(step, height - y)
-            withPixels { bytes in
-                guard let base = bytes.baseAddress else { return }
-                resampler.add(base + y * rowStride, stride: rowStride, count: count, to: &rows)
-            }
-            y += count
+            resampler.add(row(y), stride: rowStride, count: min(step, height - y), to: &rows)
         }
         return rows.finish().image(isOpaque: isOpaque, scale: scale)
     }
@@ -101,12 +90,9 @@ extension Image {
     }
 }
 
-extension UnsafeMutablePointer {
+extension UnsafeMutablePointer<UInt8> {
     /// The colour is premultiplied.
     func layBehind(_ color: SIMD4<UInt8>, count: Int) {
-        withUnsafeBytes(of: color) { color in
-            guard let color = color.bindMemory(to: UInt8.self).baseAddress else { return }
-            pixels_behind(UnsafeMutableRawPointer(self).assumingMemoryBound(to: UInt8.self), count, color)
-        }
+        pixels_behind(self, count, [color.x, color.y, color.z, color.w])
     }
 }

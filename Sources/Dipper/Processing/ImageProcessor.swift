@@ -91,6 +91,9 @@ public struct ProcessingContext: Sendable {
 ///
 /// Where a processor is expected, a static member of ``ImageProcessor`` is the short form: `.circle` is
 /// `ImageProcessors.Circle()`, and `.blur(10)` is `ImageProcessors.Blur(10)`.
+///
+/// Each of them throws `DipperError.imageTooLarge` for a result above the limits of its context, or if there is no
+/// memory, and `DipperError.cancelled`.
 public enum ImageProcessors {}
 
 extension ImageProcessors {

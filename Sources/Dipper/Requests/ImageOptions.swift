@@ -13,8 +13,7 @@ import Foundation
 /// let request = ImageRequest(url).with(\.options, options)
 /// ```
 public struct ImageOptions: Sendable {
-    /// The processors, applied in order; none by default. If the first processor has an
-    /// ``ImageProcessor/decodeTarget``, the picture is decoded to that size.
+    /// The processors, applied in order; none by default.
     public var processors: [any ImageProcessor]?
 
     /// The number of pixels for each point of the display, stored in the result and used for lengths in points; 1 by
@@ -53,7 +52,7 @@ public struct ImageOptions: Sendable {
     /// picture.
     ///
     /// The cache calls the closure for every answer and every preview. Of an animated picture, the closure can change
-    /// only the first frame; ``AnimationOptions/processors`` change every frame. See ``ImageRequest/modified(_:)``.
+    /// only the first frame; ``AnimationOptions/processors`` change every frame.
     public var imageModifier: (@Sendable (Image) -> Image)?
 
     /// The queue on which decoding and processing run. By default, and with `CallbackQueue.inPlace`, they run on
@@ -118,7 +117,6 @@ protocol PictureExtractor: Sendable {
     var remote: DataRequest? { get }
     /// Distinguishes pictures made of the same bytes.
     var name: String { get }
-    /// The threads that wait for the program.
     var threads: Workers { get }
     /// Returns the file of the picture. Blocks the thread.
     func picture(of bytes: Data, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data

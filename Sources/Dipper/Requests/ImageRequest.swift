@@ -35,9 +35,8 @@ public struct ImageRequest: Sendable {
         data = DataRequest(url)
     }
 
-    /// Creates a request for a picture whose bytes a provider delivers, such as a `FileProvider`.
-    ///
-    /// The request for a `VideoFrameProvider` whose video is on a server is one for the URL of the video.
+    /// Creates a request for a picture whose bytes a provider delivers, such as a `FileProvider`. For a
+    /// ``VideoFrameProvider`` whose video is on a server, it is a request for the URL of the video.
     public init(_ provider: any DataProvider) {
         guard let extractor = provider as? any PictureExtractor, let remote = extractor.remote else {
             data = DataRequest(provider)
@@ -105,8 +104,7 @@ public struct ImageRequest: Sendable {
         with(\.processors, (options.processors ?? []) + [processor])
     }
 
-    /// Returns a copy of the request with a closure that changes each picture before the cache returns it; see
-    /// ``ImageOptions/imageModifier``.
+    /// Returns a copy of the request with an ``ImageOptions/imageModifier``.
     ///
     /// ```swift
     /// let still = ImageRequest(url).modified { image in
@@ -166,7 +164,6 @@ extension URL: ImageRequestConvertible {
 }
 
 extension String: ImageRequestConvertible {
-    /// The request for the picture of the URL that the text is. Text that is not a URL is no error here: the call that
-    /// uses the request ends with `DipperError.invalidURL`.
+    /// The request for the picture of the URL that the text is; see ``ImageRequest/init(string:)``.
     public var imageRequest: ImageRequest { ImageRequest(string: self) }
 }

@@ -3,12 +3,11 @@ import Foundation
 import ProcessShims
 
 /// One run of an untrusted program, whose output is read. Blocks the thread. Whatever happens, the program and its
-/// group are killed and the program is waited for before ``run(reading:endingAt:)`` returns.
+/// group are killed and the program is waited for before ``run(reading:)`` returns.
 struct ProgramRun {
     struct Ended {
         /// Ended by itself, with status 0.
         let isSuccess: Bool
-        /// From standard output.
         let output: Data
         /// The last line on standard error, if there is one.
         let message: String?
@@ -18,61 +17,56 @@ struct ProgramRun {
     let arguments: [String]
     let timeLimit: Duration
     let maximumSize: Int
-    /// Whether nobody waits any more, asked ten times a second; `nil` if an event ends the run instead.
-    var isCancelled: (() -> Bool)?
+    /// Whether nobody waits any more, asked at least ten times a second.
+    let isCancelled: () -> Bool
 
-    /// The input becomes the program's descriptor 3. The run ends when `wakeup` becomes readable.
-    func run(
-        reading input: consuming OwnedDescriptor, endingAt wakeup: borrowing OwnedDescriptor
-    ) throws(DipperError) -> Ended {
+    /// The input becomes the program's descriptor 3.
+    func run(reading input: consuming OwnedDescriptor) throws(DipperError) -> Ended {
         // The clock traps if the sum overflows.
         let deadline = ContinuousClock.now + min(max(timeLimit, .zero), .seconds(1_000_000_000))
         let output = try OwnedDescriptor.Pipe()
         let errors = try OwnedDescriptor.Pipe()
         let child = try ChildProcess(
             program, arguments, output: output.writing, errors: errors.writing, input: input, timeLimit: timeLimit)
-        return try follow(child, output.reading, errors.reading, wakeup, until: deadline)
+        return try follow(child, output.reading, errors.reading, until: deadline)
     }
 
     private func follow(
         _ child: consuming ChildProcess, _ output: borrowing OwnedDescriptor, _ errors: borrowing OwnedDescriptor,
-        _ wakeup: borrowing OwnedDescriptor, until deadline: ContinuousClock.Instant
+        until deadline: ContinuousClock.Instant
     ) throws(DipperError) -> Ended {
         var body = Data()
         var tail = ErrorTail()
-        var waits = [wakeup.number, output.number, errors.number].map {
-            pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
-        }
+        var waits = [output.number, errors.number].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
         var pause = Duration.milliseconds(1)
         while true {
-            let hasOutput = waits[1].fd >= 0
+            let hasOutput = waits[0].fd >= 0
             // The output is complete, and the program is about to end. No descriptor tells when, so the loop looks
             // again after pauses.
             if !hasOutput, child.hasEnded { break }
             let left = max(.zero, ContinuousClock.now.duration(to: deadline))
             guard left > .zero else { throw .undecodable.with(detail: "'\(program)' took longer than \(timeLimit)") }
-            if isCancelled?() == true { throw .cancelled }
-            let longest = isCancelled == nil ? left : min(left, .milliseconds(100))
-            let count = poll(&waits, nfds_t(waits.count), Self.milliseconds(hasOutput ? longest : min(longest, pause)))
+            if isCancelled() { throw .cancelled }
+            let longest = min(left, hasOutput ? .milliseconds(100) : pause)
+            let count = poll(&waits, nfds_t(waits.count), Self.milliseconds(longest))
             guard count >= 0 || errno == EINTR else { throw OwnedDescriptor.failure(program, errno) }
             guard count > 0 else {
                 if !hasOutput { pause = min(pause * 2, .milliseconds(50)) }
                 continue
             }
-            if waits[0].revents != 0 { throw .cancelled }
-            if waits[1].revents != 0 {
-                if let read = Self.take(&waits[1], &buffer) { body.append(contentsOf: read) }
+            if waits[0].revents != 0 {
+                if let read = Self.take(&waits[0], &buffer) { body.append(contentsOf: read) }
                 guard body.count <= maximumSize else {
                     throw .tooLarge.with(detail: "the picture has more than \(maximumSize) bytes")
                 }
             }
-            if waits[2].revents != 0, let read = Self.take(&waits[2], &buffer) { tail.append(read) }
+            if waits[1].revents != 0, let read = Self.take(&waits[1], &buffer) { tail.append(read) }
         }
         let isSuccess = child.end()
         // Output of the program's children is ignored from here on, but what the program itself wrote is still in the
         // pipe.
-        while waits[2].fd >= 0, poll(&waits[2], 1, 0) > 0, let read = Self.take(&waits[2], &buffer) {
+        while waits[1].fd >= 0, poll(&waits[1], 1, 0) > 0, let read = Self.take(&waits[1], &buffer) {
             tail.append(read)
         }
         return Ended(isSuccess: isSuccess, output: body, message: tail.lastLine)
@@ -123,8 +117,6 @@ private struct ChildProcess: ~Copyable {
 
     /// Starts a program whose standard input is empty, and whose only other descriptors are the given ones. The input
     /// becomes descriptor 3.
-    /// - Parameter timeLimit: the kernel ends the program after four times this processor time and four seconds more,
-    ///   in case this process is no longer there to do so.
     init(
         _ program: String, _ arguments: [String], output: consuming OwnedDescriptor, errors: consuming OwnedDescriptor,
         input: consuming OwnedDescriptor, timeLimit: Duration
@@ -158,8 +150,7 @@ private struct ChildProcess: ~Copyable {
         return result != 0 || information.si_signo != 0
     }
 
-    /// Kills what is left of the group and waits for the process. Returns whether the program ended by itself, with
-    /// status 0.
+    /// Returns whether the program ended by itself, with status 0.
     consuming func end() -> Bool {
         let isSuccess = Self.end(id)
         discard self
@@ -179,8 +170,9 @@ private struct ChildProcess: ~Copyable {
         }
     }
 
-    /// Limits the program's memory to half of the machine's, but at least 1 GiB and at most 4 GiB, whatever size a
-    /// video announces, and its processor time.
+    /// The kernel ends the program after four times the time limit and four seconds more of processor time, in case
+    /// this process is no longer there to do so, and limits its memory, whatever size a video announces, to half of the
+    /// machine's, but at least 1 GiB and at most 4 GiB.
     private func limit(_ timeLimit: Duration) {
         let seconds = UInt64(min(max(timeLimit.components.seconds, 0), 1_000_000)) * 4 + 4
         let half = ProcessInfo.processInfo.physicalMemory / 2
@@ -214,9 +206,6 @@ struct OwnedDescriptor: ~Copyable, Sendable {
     private init(owning number: Int32) { self.number = number }
 
     deinit { close(number) }
-
-    /// Closes the descriptor at this point, and not before.
-    consuming func end() {}
 
     /// Bytes written to `writing` are read from `reading`.
     struct Pipe: ~Copyable {

@@ -1,6 +1,7 @@
 import DipperData
 import Foundation
 import ProcessShims
+import Synchronization
 
 /// A provider of one frame of a video.
 ///
@@ -90,23 +91,37 @@ public struct VideoFrameProvider: DataProvider {
     ///   not a readable file; `DipperError.undecodable` if the file is not a video, is broken, or takes longer than
     ///   ``timeLimit``; `DipperError.tooLarge`; `DipperError.cancelled`.
     public func data() async throws -> Data {
-        try await Self.runners.run { wakeup throws(DipperError) in try frame(of: source, wakeup) }
+        let call = FrameCall()
+        let result = await withTaskCancellationHandler {
+            await withCheckedContinuation { (waiter: FrameCall.Waiter) in
+                call.begin(waiter)
+                threads.run {
+                    guard !call.isCancelled else { return }
+                    do throws(DipperError) {
+                        call.end(.success(try frame(of: source) { call.isCancelled }))
+                    } catch {
+                        call.end(.failure(error))
+                    }
+                }
+            }
+        } onCancel: {
+            call.cancel()
+        }
+        return try result.get()
     }
 
     private static func name(_ time: Duration, _ bounds: PixelSize?) -> String {
         "frame \(FrameCommand(time, bounds).name)"
     }
 
-    private func frame(
-        of source: VideoSource, _ wakeup: borrowing OwnedDescriptor, isCancelled: (() -> Bool)? = nil
-    ) throws(DipperError) -> Data {
+    private func frame(of source: VideoSource, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data {
         let (path, command) = (try FrameCommand.find(program), FrameCommand(time, bounds))
         // A seek past the end of a video without an index finds no frame: then the video is read from its start.
         for fromStart in command.seeks ? [false, true] : [true] {
             let run = ProgramRun(
                 program: path, arguments: command.arguments(fromStart: fromStart), timeLimit: timeLimit,
                 maximumSize: maximumSize, isCancelled: isCancelled)
-            let ended = try run.run(reading: source.opened(), endingAt: wakeup)
+            let ended = try run.run(reading: source.opened())
             if ended.isSuccess, ended.output.isEmpty, !fromStart { continue }
             return try FrameCommand.picture(ended, of: source.name)
         }
@@ -114,21 +129,47 @@ public struct VideoFrameProvider: DataProvider {
     }
 
     /// Waiting for a program blocks, which threads of Swift's concurrency must not do.
-    private static let runners = ProgramQueue(name: "dipper-video", programs: 2)
+    private static let runners = Workers(name: "dipper-video", threads: 2)
 }
 
-/// All frames of a video on a server are made of the bytes that the cache fetches.
+/// A wait for a frame, which ends at once when it is cancelled.
+private final class FrameCall: Sendable {
+    typealias Waiter = CheckedContinuation<Result<Data, DipperError>, Never>
+
+    private struct State {
+        var waiter: Waiter?
+        var isCancelled = false
+    }
+
+    private let state = Mutex(State())
+
+    var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+    func begin(_ waiter: Waiter) {
+        state.withLock { $0.waiter = waiter }
+        if isCancelled { end(.failure(.cancelled)) }
+    }
+
+    func end(_ result: Result<Data, DipperError>) {
+        state.withLock { exchange(&$0.waiter, with: nil) }?.resume(returning: result)
+    }
+
+    func cancel() {
+        state.withLock { $0.isCancelled = true }
+        end(.failure(.cancelled))
+    }
+}
+
 extension VideoFrameProvider: PictureExtractor {
     var remote: DataRequest? {
         guard case .file(let url) = source, ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
         return DataRequest(url).with(\.key, ownKey)
     }
     var name: String { Self.name(time, bounds) }
-    var threads: Workers { Self.runners.threads }
+    var threads: Workers { Self.runners }
 
     func picture(of bytes: Data, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data {
-        let never = try OwnedDescriptor(dipper_event(), for: "an event")
-        return try frame(of: .bytes(bytes), never, isCancelled: isCancelled)
+        try frame(of: .bytes(bytes), isCancelled: isCancelled)
     }
 }
 
@@ -136,7 +177,6 @@ private enum VideoSource: Sendable {
     case file(URL)
     case bytes(Data)
 
-    /// For messages.
     var name: String {
         switch self {
         case .file(let file): file.path
@@ -152,8 +192,8 @@ private enum VideoSource: Sendable {
         }
     }
 
-    /// A key made of the file's URL, size and modification time, or of the URL alone if the file cannot be read. A URL
-    /// contains no line break, so the line after it cannot be mistaken for a part of it.
+    /// The URL alone if the file cannot be read. A URL contains no line break, so the line after it cannot be mistaken
+    /// for a part of it.
     static func key(of file: URL) -> CacheKey {
         let key = CacheKey(file.standardizedFileURL)
         var status = stat()

@@ -3,8 +3,8 @@ import Foundation
 import Synchronization
 
 // Each lock is taken alone, except that a thread that holds DiskTier.staged may take the condition of Workers.
-// TaskFeed.log and AnimatedImage.player are held while an `AsyncStream` takes an element, and the writer of an
-// EntryIndex during a transaction.
+// TaskFeed.log and AnimatedImage.player are held while an `AsyncStream` takes an element, AnimatedImage.player also
+// while frames are freed, and the writer of an EntryIndex during a transaction.
 
 /// A thread for work that blocks. It ends when its body returns, and callers can wait for that.
 package final class JoinableThread: Sendable {

@@ -1,3 +1,4 @@
+import DipperTesting
 import TestSupport
 import Testing
 
@@ -7,23 +8,28 @@ import Testing
 struct AnimatedScheduleTests {
     /// A schedule, a decoder that can answer at once, and a log of the results.
     private struct Desk {
-        var schedule: AnimationSchedule<Int>
+        var schedule: AnimationSchedule
         /// The durations of the frames, in milliseconds.
         let delays: [Int]
         var answers = true
         var log: [String] = []
         var next = 0
         var isWanted = false
-        var held = 0
+        private var frames: [WeakStorage] = []
+        /// The number of frames that the schedule holds.
+        var held: Int { frames.count { $0.storage != nil } }
+
+        private struct WeakStorage {
+            weak var storage: PixelStorage?
+        }
 
         init(_ delays: [Int], buffer: Int = 2, passes: Int? = nil, says: Int? = nil) {
             self.delays = delays
             schedule = AnimationSchedule(bufferCount: buffer, passes: passes, frameCount: says ?? delays.count)
         }
 
-        mutating func take(_ actions: [AnimationSchedule<Int>.Action], at time: Int) {
+        mutating func take(_ actions: [AnimationSchedule.Action], at time: Int) {
             for action in actions { note(action) }
-            held -= schedule.takeDropped().count
             if answers, isWanted { decode(at: time) }
         }
 
@@ -35,16 +41,23 @@ struct AnimatedScheduleTests {
                 next = 0
                 take(schedule.decoded(.passEnd, now), at: time)
             } else {
-                next += 1
-                held += 1
-                take(schedule.decoded(.frame(next - 1, delay: .milliseconds(delays[next - 1])), now), at: time)
+                let frame = nextFrame()
+                take(schedule.decoded(.frame(frame), now), at: time)
             }
+        }
+
+        /// Makes a frame whose colour is its number.
+        private mutating func nextFrame() -> AnimationSchedule.Frame {
+            let image = Image.filled(with: Color(hex: UInt32(next)), 1, 1)
+            frames.append(WeakStorage(storage: image.storage))
+            defer { next += 1 }
+            return .init(image: image, index: next, delay: .milliseconds(delays[next]))
         }
 
         mutating func start() { take(schedule.start(.zero), at: 0) }
         mutating func wake(at time: Int) { take(schedule.woken(.milliseconds(time)), at: time) }
 
-        private mutating func note(_ action: AnimationSchedule<Int>.Action) {
+        private mutating func note(_ action: AnimationSchedule.Action) {
             switch action {
             case .open(let count):
                 (next, isWanted) = (count, false)
@@ -55,14 +68,13 @@ struct AnimatedScheduleTests {
             case .close:
                 isWanted = false
                 log.append("close")
-            case .show(let frame):
-                #expect(frame.index == frame.picture)
-                held -= 1
-                log.append("\(frame.picture)")
-            case .prepared: log.append("prepared")
-            case .looped(let count): log.append("loop \(count)")
-            case .finished: log.append("finished")
-            case .failed(let error): log.append(error.shortDescription)
+            case .tell(.frame(let frame)):
+                #expect(frame.index == Int(frame.image[0, 0].z))
+                log.append("\(frame.index)")
+            case .tell(.prepared): log.append("prepared")
+            case .tell(.looped(let count)): log.append("loop \(count)")
+            case .tell(.finished): log.append("finished")
+            case .tell(.failed(let error)): log.append(error.shortDescription)
             case .wake(let due): log.append("@\(Int(due / .milliseconds(1)))")
             }
         }

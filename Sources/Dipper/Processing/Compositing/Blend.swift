@@ -18,7 +18,8 @@ extension ImageProcessors {
             case below
         }
 
-        private enum Layer {
+        /// One colour everywhere, or another picture with nothing around it.
+        enum Layer {
             case color(Color)
             case image(Image, Anchor)
         }
@@ -62,21 +63,12 @@ extension ImageProcessors {
         }
 
         /// Returns the blended picture.
-        /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
-        ///   `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try context.limits.checkMemory(image.size)
-            let own = CompositingLayer.image(image, x: 0, y: 0)
-            let other: CompositingLayer
-            switch layer {
-            case .color(let color): other = .color(color.premultiplied)
-            case .image(let picture, let anchor):
-                let (x, y) = anchor.offset(of: picture.size, in: image.size)
-                other = .image(picture, x: x, y: y)
-            }
-            let (source, backdrop) = side == .above ? (other, own) : (own, other)
+            let own = Layer.image(image, .topLeft)
+            let (source, backdrop) = side == .above ? (layer, own) : (own, layer)
             let buffer = try PixelBuffer(image.size)
-            try buffer.composite(.source, backdrop, opacity: 1, context)
+            try buffer.composite(.source, backdrop, context)
             try buffer.composite(mode, source, opacity: opacity, context)
             return buffer.settled(scale: image.scale)
         }
@@ -102,7 +94,6 @@ extension ImageProcessor where Self == ImageProcessors.Blend {
 }
 
 extension ImageProcessors.Blend: Hashable {
-    /// Returns whether two processors have equal identifiers.
     public static func == (a: Self, b: Self) -> Bool { a.identifier == b.identifier }
     public func hash(into hasher: inout Hasher) { hasher.combine(identifier) }
 }
@@ -182,8 +173,7 @@ extension Image {
     /// Equal in every run and on every machine.
     fileprivate var digest: UInt64 {
         var digest = UInt64(truncatingIfNeeded: width) << 32 ^ UInt64(truncatingIfNeeded: height)
-        guard let base = storage.bytes.baseAddress else { return digest }
-        for y in 0..<height { digest = dipper_xxh3_seeded(base + y * rowStride, width * 4, digest) }
+        for y in 0..<height { digest = dipper_xxh3_seeded(row(y), width * 4, digest) }
         return digest
     }
 }
@@ -204,8 +194,6 @@ extension ImageProcessors {
         public var identifier: String { "tint(\(color.identifier))" }
 
         /// Returns the picture with the colour over it.
-        /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
-        ///   `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try Blend(color, .atop).process(image, context)
         }
@@ -237,8 +225,6 @@ extension ImageProcessors {
         public var identifier: String { "overlay(\(color.identifier),\(fraction))" }
 
         /// Returns the picture with the colour over it.
-        /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
-        ///   `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try Tint(color.with(alpha: color.alpha * (1 - fraction))).process(image, context)
         }

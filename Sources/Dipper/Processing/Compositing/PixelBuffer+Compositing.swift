@@ -1,63 +1,44 @@
 import CPixels
 import CPixman
 
-/// One colour everywhere, or another picture at a position with nothing around it.
-enum CompositingLayer {
-    case color(SIMD4<UInt8>)
-    case image(Image, x: Int, y: Int)
-}
-
 extension PixelBuffer {
-    /// Calls a closure with rectangles that together cover the buffer. Each is small enough for Pixman and for the time
-    /// between two checks for cancellation.
-    private func tiles(
-        _ context: ProcessingContext, _ body: (PixelRect) throws(DipperError) -> Void
-    ) throws(DipperError) {
-        let columns = min(size.width, PixmanImage.longestSide)
-        let rows = min(PixmanImage.longestSide, max(1, Image.pixelsAtATime / columns))
-        for y in stride(from: 0, to: size.height, by: rows) {
-            for x in stride(from: 0, to: size.width, by: columns) {
-                try context.checkCancelled()
-                try body(PixelRect(x: x, y: y, width: min(columns, size.width - x), height: min(rows, size.height - y)))
-            }
+    private var bounds: PixelRect { PixelRect(x: 0, y: 0, width: size.width, height: size.height) }
+
+    func fill(_ color: SIMD4<UInt8>, _ area: PixelRect? = nil) {
+        let area = area ?? bounds
+        for y in area.y..<area.y + area.size.height {
+            let start = (row(y) + area.x * 4).assumingMemoryBound(to: SIMD4<UInt8>.self)
+            start.update(repeating: color, count: area.size.width)
         }
     }
 
-    private func view(_ tile: PixelRect, exchanges: Bool) throws(DipperError) -> PixmanImage {
-        try PixmanImage(row(tile.y) + tile.x * 4, tile.size, rowStride: rowStride, exchanges: exchanges)
-    }
-
+    /// Puts a layer on the pixels of an area, or on all pixels.
     func composite(
-        _ mode: ImageProcessors.Blend.Mode, _ layer: CompositingLayer, opacity: Double, _ context: ProcessingContext
+        _ mode: ImageProcessors.Blend.Mode, _ layer: ImageProcessors.Blend.Layer, opacity: Double = 1,
+        in area: PixelRect? = nil, _ context: ProcessingContext
     ) throws(DipperError) {
+        var area = area ?? bounds
         let exchanges = mode.treatsColorsAlike
         var mask: PixmanImage?
         if opacity < 1 { mask = try PixmanImage(SIMD4(repeating: UInt8((opacity * 255).rounded())), exchanges: false) }
-        try tiles(context) { tile throws(DipperError) in
-            let target = try view(tile, exchanges: exchanges)
-            let (source, x, y) = try Self.source(layer, in: tile, exchanges: exchanges)
-            pixman_image_composite32(
-                mode.operation, source.pointer, mask?.pointer, target.pointer, x, y, 0, 0, 0, 0,
-                Int32(tile.size.width), Int32(tile.size.height))
-            withExtendedLifetime((source, target)) {}
-        }
-        withExtendedLifetime((mask, layer)) {}
-    }
-
-    /// The part of a layer that is in a tile, and the tile's origin relative to that part.
-    private static func source(
-        _ layer: CompositingLayer, in tile: PixelRect, exchanges: Bool
-    ) throws(DipperError) -> (PixmanImage, Int32, Int32) {
         switch layer {
-        case .color(let color): return (try PixmanImage(color, exchanges: exchanges), 0, 0)
-        case .image(let image, let x, let y):
-            let place = PixelRect(x: x - tile.x, y: y - tile.y, width: image.width, height: image.height)
-            guard let seen = place.clipped(to: tile.size), let base = image.storage.bytes.baseAddress else {
-                return (try PixmanImage(.zero, exchanges: exchanges), 0, 0)
+        case .color(let color):
+            let source = try PixmanImage(color.premultiplied, exchanges: exchanges)
+            try composite(mode.operation, mask, area, exchanges, context) { _ in (source, 0, 0) }
+        case .image(let image, let anchor):
+            let (x, y) = anchor.offset(of: image.size, in: area.size)
+            let place = PixelRect(x: area.x + x, y: area.y + y, width: image.width, height: image.height)
+            // Around the picture nothing changes. Pixman is fast where a source is everywhere.
+            if mode == .over { area = place.overlap(area) ?? area }
+            try composite(mode.operation, mask, area, exchanges, context) { tile throws(DipperError) in
+                guard let seen = place.overlap(tile) else {
+                    return (try PixmanImage(.zero, exchanges: exchanges), 0, 0)
+                }
+                let start = image.row(seen.y - place.y) + (seen.x - place.x) * 4
+                let part = try PixmanImage(start, seen.size, rowStride: image.rowStride, exchanges: exchanges)
+                return (part, Int32(tile.x - seen.x), Int32(tile.y - seen.y))
             }
-            let start = base + (seen.y - place.y) * image.rowStride + (seen.x - place.x) * 4
-            let part = try PixmanImage(start, seen.size, rowStride: image.rowStride, exchanges: exchanges)
-            return (part, Int32(-seen.x), Int32(-seen.y))
+            withExtendedLifetime(image) {}
         }
     }
 
@@ -69,11 +50,9 @@ extension PixelBuffer {
     func composite(
         _ image: Image, through transform: pixman_f_transform, _ context: ProcessingContext
     ) throws(DipperError) {
-        guard let base = image.storage.bytes.baseAddress else { throw .processingFailed }
-        let source = try PixmanImage(base, image.size, rowStride: image.rowStride, exchanges: true)
+        let source = try PixmanImage(image.row(0), image.size, rowStride: image.rowStride, exchanges: true)
         pixman_image_set_filter(source.pointer, PIXMAN_FILTER_BILINEAR, nil, 0)
-        try tiles(context) { tile throws(DipperError) in
-            let target = try view(tile, exchanges: true)
+        try composite(PIXMAN_OP_OVER, nil, bounds, true, context) { tile throws(DipperError) in
             // The tile's offset is a part of the floating-point transform, where the offset is not rounded.
             var (offset, moved) = (pixman_f_transform(), pixman_f_transform())
             pixman_f_transform_init_translate(&offset, Double(tile.x), Double(tile.y))
@@ -82,16 +61,36 @@ extension PixelBuffer {
             guard pixman_transform_from_pixman_f_transform(&fixed, &moved) != 0,
                 pixman_image_set_transform(source.pointer, &fixed) != 0
             else { throw .processingFailed.with(detail: "a picture of \(image.size) pixels is too large to be turned") }
-            pixman_image_composite32(
-                PIXMAN_OP_OVER, source.pointer, nil, target.pointer, 0, 0, 0, 0, 0, 0, Int32(tile.size.width),
-                Int32(tile.size.height))
-            withExtendedLifetime(target) {}
+            return (source, 0, 0)
         }
-        withExtendedLifetime((source, image)) {}
+        withExtendedLifetime(image) {}
     }
 
-    func fill(_ color: SIMD4<UInt8>) {
-        bytes.withMemoryRebound(to: SIMD4<UInt8>.self) { $0.update(repeating: color) }
+    /// Puts a source on the pixels of an area, in tiles that are small enough for Pixman and for the time between two
+    /// checks for cancellation.
+    /// - Parameter sourceOf: returns the source for a tile, and the position of the tile in it.
+    private func composite(
+        _ operation: pixman_op_t, _ mask: PixmanImage?, _ area: PixelRect, _ exchanges: Bool,
+        _ context: ProcessingContext,
+        _ sourceOf: (_ tile: PixelRect) throws(DipperError) -> (PixmanImage, Int32, Int32)
+    ) throws(DipperError) {
+        let columns = min(area.size.width, PixmanImage.longestSide)
+        let rows = min(PixmanImage.longestSide, max(1, Image.pixelsAtATime / columns))
+        for top in stride(from: 0, to: area.size.height, by: rows) {
+            for left in stride(from: 0, to: area.size.width, by: columns) {
+                try context.checkCancelled()
+                let tile = PixelRect(
+                    x: area.x + left, y: area.y + top, width: min(columns, area.size.width - left),
+                    height: min(rows, area.size.height - top))
+                let start = row(tile.y) + tile.x * 4
+                let target = try PixmanImage(start, tile.size, rowStride: rowStride, exchanges: exchanges)
+                let (source, x, y) = try sourceOf(tile)
+                pixman_image_composite32(
+                    operation, source.pointer, mask?.pointer, target.pointer, x, y, 0, 0, 0, 0,
+                    Int32(tile.size.width), Int32(tile.size.height))
+                withExtendedLifetime((source, mask, target)) {}
+            }
+        }
     }
 
     /// Compositing may round a colour up and its alpha down: such a colour becomes its alpha.

@@ -23,53 +23,51 @@ extension ImageProcessors {
         public var identifier: String { "blur(\(sigma))" }
 
         /// Returns the blurred picture.
-        /// - Throws: `DipperError.processingFailed` for a deviation that is below 0 or NaN;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a deviation that is below 0 or NaN.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard sigma >= 0 else { throw .processingFailed }
             guard sigma >= 0.2 else { return image }
             let plan = BlurPlan(image.size, sigma: min(sigma, 10_000))
             try context.limits.checkMemory(image.size)
             try context.limits.check(bytes: image.width * image.height * 4 + plan.byteCount)
-            let buffer = try PixelBuffer(image.size)
             let rows = try plan.rows(of: image, context)
-            // The rows that the object returns point into its memory.
-            defer { withExtendedLifetime(rows) {} }
-            if plan.halvings == 0 {
-                for y in 0..<image.height {
-                    pixels_round(buffer.row(y).assumingMemoryBound(to: UInt8.self), try rows.row(y), image.width)
-                }
-            } else {
-                try interpolate(rows, step: 1 << plan.halvings, into: buffer)
+            guard plan.halvings == 0 else {
+                return try enlarge(rows, step: 1 << plan.halvings, to: image, context)
             }
-            return buffer.image(isOpaque: image.isOpaque, scale: image.scale)
+            return try Image(
+                image.size, scale: image.scale, isOpaque: image.isOpaque, context
+            ) { row, y throws(DipperError) in
+                pixels_round(row, try rows.row(y), image.width)
+            }
         }
 
-        /// Enlarges the rows with cubic curves through four of the small picture's pixels each way.
-        private func interpolate(
-            _ rows: any BlurRows, step: Int, into buffer: borrowing PixelBuffer
-        ) throws(DipperError) {
-            let weights = (0..<step).map { CubicWeights(at: Double($0) / Double(step)).values }
+        /// Interpolates with cubic curves through four of the small picture's pixels each way.
+        private func enlarge(
+            _ rows: BlurRows, step: Int, to image: Image, _ context: ProcessingContext
+        ) throws(DipperError) -> Image {
+            let weights = (0..<step).map { Self.cubicWeights(at: Double($0) / Double(step)) }
             let table = (0..<4).flatMap { tap in weights.flatMap { [Float](repeating: $0[tap], count: 4) } }
             let between = try PixelScratch(byteCount: rows.width * 16)
-            defer { withExtendedLifetime(between) {} }
             let values = between.base.assumingMemoryBound(to: Float.self)
-            let ring = try BlurRing(width: rows.width, rows: 4)
-            defer { withExtendedLifetime(ring) {} }
-            var next = -1
-            for y in 0..<buffer.size.height {
-                let first = y / step - 1
-                while next <= first + 3 {
-                    ring.slot(next).update(from: try rows.row(next), count: rows.width * 4)
-                    next += 1
-                }
-                let sources = (first...first + 3).map { UnsafePointer<Float>?(ring.slot($0)) }
+            defer { withExtendedLifetime(between) {} }
+            return try Image(
+                image.size, scale: image.scale, isOpaque: image.isOpaque, context
+            ) { row, y throws(DipperError) in
+                let sources = try rows.rows(y / step - 1...y / step + 2)
                 pixels_convolve_rows(values, sources, rows.width * 4, weights[y % step], 4)
                 // The rows begin two pixels before the picture; the four pixels for the first result begin one before
                 // it.
-                let to = buffer.row(y).assumingMemoryBound(to: UInt8.self)
-                pixels_interpolate(to, values + 4, buffer.size.width, table, step)
+                pixels_interpolate(row, values + 4, image.width, table, step)
             }
+        }
+
+        /// The weights of four pixels for a place between the second, at 0, and the third, at 1 (Keys 1981, a = −½).
+        private static func cubicWeights(at t: Double) -> [Float] {
+            let (square, cube) = (t * t, t * t * t)
+            let weights = [
+                -cube + 2 * square - t, 3 * cube - 5 * square + 2, -3 * cube + 4 * square + t, cube - square,
+            ]
+            return weights.map { Float($0 / 2) }
         }
     }
 }
@@ -77,19 +75,6 @@ extension ImageProcessors {
 extension ImageProcessor where Self == ImageProcessors.Blur {
     /// Returns an ``ImageProcessors/Blur`` processor for a standard deviation in pixels.
     public static func blur(_ sigma: Double) -> Self { Self(sigma) }
-}
-
-/// The weights of four pixels for a place between the second, at 0, and the third, at 1 (Keys 1981, a = −½).
-private struct CubicWeights {
-    let values: [Float]
-
-    init(at t: Double) {
-        let (square, cube) = (t * t, t * t * t)
-        let weights = [
-            -cube + 2 * square - t, 3 * cube - 5 * square + 2, -3 * cube + 4 * square + t, cube - square,
-        ]
-        values = weights.map { Float($0 / 2) }
-    }
 }
 
 /// The steps of a blur: the picture is halved several times, then weighed with a Gaussian curve of a few pixels.
@@ -134,16 +119,16 @@ struct BlurPlan {
     var byteCount: Int {
         // The rows of each level are half as wide as those of the level before, so all levels take at most twice the
         // first.
-        let halved = halvings == 0 ? 0 : (size.width + 64) * (8 + BlurRing.halvedRows * 16) * 2
+        let halved = halvings == 0 ? 0 : (size.width + 64) * (8 + BlurRows.halvedRows * 16) * 2
         let width = Self.last(size.width, halvings: halvings) + 8
         let last = (width + weights.count) * 16 * (weights.count + 8)
         return halved + last + (halvings == 0 ? 0 : 64 << halvings)
     }
 
-    func rows(of image: Image, _ context: ProcessingContext) throws(DipperError) -> any BlurRows {
-        var rows: any BlurRows =
-            halvings == 0 ? try WidenedPixels(image, context) : try HalvedPixels(image, context)
-        for _ in 0..<max(0, halvings - 1) { rows = try HalvedRows(rows) }
-        return try WeighedRows(rows, weights)
+    func rows(of image: Image, _ context: ProcessingContext) throws(DipperError) -> BlurRows {
+        guard halvings > 0 else { return try .weighed(.widened(image, context), weights, kept: 1) }
+        var rows = try BlurRows.halved(image, context)
+        for _ in 1..<halvings { rows = try BlurRows.halved(rows) }
+        return try .weighed(rows, weights, kept: 4)
     }
 }

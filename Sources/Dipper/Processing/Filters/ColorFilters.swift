@@ -34,8 +34,7 @@ extension ImageProcessors {
         public var identifier: String { "colors(\(brightness),\(contrast),\(saturation),\(exposure))" }
 
         /// Returns the picture with changed colours.
-        /// - Throws: `DipperError.processingFailed` for a value that is NaN or beyond ±1,000,000;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a value that is NaN or beyond ±1,000,000.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             // Single-precision sums could not hold the results of larger values.
             guard [brightness, contrast, saturation, exposure].allSatisfy({ abs($0) <= 1_000_000 }) else {
@@ -98,8 +97,7 @@ extension ImageProcessors {
         public var identifier: String { "whitebalance(\(temperature),\(tint))" }
 
         /// Returns the picture with balanced colours.
-        /// - Throws: `DipperError.processingFailed` for a temperature or a tint outside its range;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a temperature or a tint outside its range.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             // Blue is outside sRGB below 1,900 K; the approximation ends at 15,000 K.
             guard temperature >= 2000, temperature <= 15_000, abs(tint) <= 1000 else { throw .processingFailed }
@@ -166,8 +164,7 @@ extension ImageProcessors {
         public var identifier: String { "monochrome(\(color.with(alpha: 1).identifier),\(intensity))" }
 
         /// Returns the picture in shades of the colour.
-        /// - Throws: `DipperError.processingFailed` for an intensity that is NaN; `DipperError.imageTooLarge`,
-        ///   `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for an intensity that is NaN.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard !intensity.isNaN else { throw .processingFailed }
             let intensity = min(max(intensity, 0), 1)

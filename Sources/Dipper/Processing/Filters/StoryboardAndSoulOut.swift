@@ -18,8 +18,8 @@ extension ImageProcessors {
         public var identifier: String { "storyboard(\(columns)x\(rows))" }
 
         /// Returns the grid, or the picture itself for one copy.
-        /// - Throws: `DipperError.processingFailed` for a number of copies that is below 1 or above the picture's
-        ///   pixels in that direction; `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for fewer copies than 1, or more than the picture has pixels
+        ///   in that direction.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard columns >= 1, columns <= image.width, rows >= 1, rows <= image.height else {
                 throw .processingFailed.with(detail: "\(image.size) pixels")
@@ -27,22 +27,12 @@ extension ImageProcessors {
             let cell = PixelSize(width: image.width / columns, height: image.height / rows)
             guard cell != image.size else { return image }
             let size = PixelSize(width: cell.width * columns, height: cell.height * rows)
-            try context.limits.checkMemory(size)
             let copy = try image.resized(to: cell, context)
-            let buffer = try PixelBuffer(size)
-            let step = max(1, Image.pixelsAtATime / size.width)
-            for y in 0..<size.height {
-                if y % step == 0 { try context.checkCancelled() }
-                let to = buffer.row(y)
-                copy.withPixels { bytes in
-                    guard let base = bytes.baseAddress else { return }
-                    for column in 0..<columns {
-                        (to + column * cell.width * 4).copyMemory(
-                            from: base + y % cell.height * copy.rowStride, byteCount: cell.width * 4)
-                    }
+            return try Image(size, scale: image.scale, isOpaque: copy.isOpaque, context) { row, y in
+                for column in 0..<columns {
+                    (row + column * cell.width * 4).update(from: copy.row(y % cell.height), count: cell.width * 4)
                 }
             }
-            return buffer.image(isOpaque: copy.isOpaque, scale: image.scale)
         }
     }
 }
@@ -71,8 +61,7 @@ extension ImageProcessors {
         public var identifier: String { "soulout(\(scale),\(opacity))" }
 
         /// Returns the picture with the copy over it.
-        /// - Throws: `DipperError.processingFailed` for a scale that is below 1 or not finite;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a scale that is below 1 or not finite.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard scale >= 1, scale.isFinite else { throw .processingFailed }
             // Only the middle of the picture is enlarged: the rest of the copy would not be visible. Equal cuts on both

@@ -33,12 +33,10 @@ extension ImageProcessors {
             "border(\(color.identifier),\(width.identifier),\(radius.identifier),\(corners.rawValue))"
         }
 
-        /// Whether the width or the radius is in points.
         public var usesScale: Bool { width.isInPoints || radius.isInPoints }
 
         /// Returns the picture with the line.
-        /// - Throws: `DipperError.processingFailed` for a length that is below 0 or NaN; `DipperError.imageTooLarge`,
-        ///   `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a length that is below 0 or NaN.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             let (line, radius) = (try width.pixels(in: image), try radius.pixels(in: image))
             guard line > 0, color.alpha > 0 else { return image }

@@ -24,22 +24,21 @@ extension ImageProcessors {
         public var identifier: String { "rotate(\(degrees),\(background.identifier)\(expands ? "" : ",cut"))" }
 
         /// Returns the turned picture.
-        /// - Throws: `DipperError.processingFailed` for an angle that is not finite; `DipperError.imageTooLarge`, also
-        ///   for pictures of more than 16,384 pixels in width or height unless the angle is a multiple of 90°;
-        ///   `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for an angle that is not finite; `DipperError.imageTooLarge`
+        ///   for more than 16,384 pixels in width or height, unless the angle is a multiple of 90°.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard degrees.isFinite else { throw .processingFailed.with(detail: "turned by \(degrees)°") }
             // The angle is from 0 to 360. The remainder is exact, so that multiples of 90° are found.
             let rest = degrees.truncatingRemainder(dividingBy: 360)
             let angle = rest < 0 ? rest + 360 : rest
-            switch angle {
-            case 0, 360: return try image.on(background, context)
-            case 90: return try image.turned(.right, context).on(background, context)
-            case 180: return try image.turned(.down, context).on(background, context)
-            case 270: return try image.turned(.left, context).on(background, context)
-            default: return try turned(image, by: angle * .pi / 180, context)
+            guard let orientation = Self.quarters[angle] else {
+                return try turned(image, by: angle * .pi / 180, context)
             }
+            return try image.turned(orientation, context).on(background, context)
         }
+
+        // An angle just below 0 is rounded to 360.
+        private static let quarters: [Double: Orientation] = [0: .up, 90: .right, 180: .down, 270: .left, 360: .up]
 
         private func turned(
             _ image: Image, by angle: Double, _ context: ProcessingContext
@@ -92,7 +91,7 @@ extension ImageProcessors {
         /// The identifier, for example `flip(horizontal)`.
         public var identifier: String { "flip(\(rawValue))" }
 
-        /// Returns the mirrored picture. Throws `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// Returns the mirrored picture.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try image.turned(self == .horizontal ? .upMirrored : .downMirrored, context)
         }

@@ -21,12 +21,10 @@ extension ImageProcessors {
         /// The identifier, for example `round(10.0,15,00000000)`.
         public var identifier: String { "round(\(radius.identifier),\(corners.rawValue),\(background.identifier))" }
 
-        /// Whether the radius is in points.
         public var usesScale: Bool { radius.isInPoints }
 
         /// Returns the picture with round corners.
-        /// - Throws: `DipperError.processingFailed` for a radius that is below 0 or NaN; `DipperError.imageTooLarge`,
-        ///   `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a radius that is below 0 or NaN.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             let radius = try radius.pixels(in: image)
             let shape = RoundedRect(image.size, radius: radius, corners: corners)
@@ -80,7 +78,7 @@ extension ImageProcessors {
         /// The identifier, for example `circle(00000000)`.
         public var identifier: String { "circle(\(background.identifier))" }
 
-        /// Returns the circle on the background. Throws `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// Returns the circle on the background.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             let side = min(image.width, image.height)
             let square = try Crop(width: side, height: side).process(image, context)

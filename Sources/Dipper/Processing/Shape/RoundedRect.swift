@@ -78,27 +78,19 @@ struct RoundedRect {
         // Distances are from the middle of the circle outwards, for the corner whose square may contain the pixel.
         let (lowX, highX) = (left + radius, right - radius)
         let (lowY, highY) = (top + radius, bottom - radius)
-        if y0 < lowY {
-            if x0 < lowX, corners.contains(.topLeft) { area -= missing(lowX - x1, lowX - x0, lowY - y1, lowY - y0) }
-            if x1 > highX, corners.contains(.topRight) {
-                area -= missing(x0 - highX, x1 - highX, lowY - y1, lowY - y0)
-            }
-        }
-        if y1 > highY {
-            if x0 < lowX, corners.contains(.bottomLeft) {
-                area -= missing(lowX - x1, lowX - x0, y0 - highY, y1 - highY)
-            }
-            if x1 > highX, corners.contains(.bottomRight) {
-                area -= missing(x0 - highX, x1 - highX, y0 - highY, y1 - highY)
-            }
-        }
+        let (toLeft, toRight) = ((lowX - x1, lowX - x0), (x0 - highX, x1 - highX))
+        let (toTop, toBottom) = ((lowY - y1, lowY - y0), (y0 - highY, y1 - highY))
+        if corners.contains(.topLeft) { area -= missing(toLeft, toTop) }
+        if corners.contains(.topRight) { area -= missing(toRight, toTop) }
+        if corners.contains(.bottomLeft) { area -= missing(toLeft, toBottom) }
+        if corners.contains(.bottomRight) { area -= missing(toRight, toBottom) }
         return min(max(area, 0), 1)
     }
 
     /// The area of a rectangle that is in the square of a corner but outside the quarter circle.
-    private func missing(_ x0: Double, _ x1: Double, _ y0: Double, _ y1: Double) -> Double {
-        let (x0, x1) = (max(x0, 0), min(x1, radius))
-        let (y0, y1) = (max(y0, 0), min(y1, radius))
+    private func missing(_ x: (Double, Double), _ y: (Double, Double)) -> Double {
+        let (x0, x1) = (max(x.0, 0), min(x.1, radius))
+        let (y0, y1) = (max(y.0, 0), min(y.1, radius))
         guard x1 > x0, y1 > y0 else { return 0 }
         let square = radius * radius
         if x1 * x1 + y1 * y1 <= square { return 0 }

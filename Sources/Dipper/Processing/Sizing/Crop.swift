@@ -24,8 +24,7 @@ extension ImageProcessors {
         }
 
         /// Creates a processor that crops pictures to a ratio of width to height, above 0. The result is the largest
-        /// part with these proportions, in the picture's own resolution. The anchor is the point of the picture that
-        /// stays in place.
+        /// part with these proportions, in the picture's own resolution.
         public init(toRatio ratio: Double, anchor: Anchor = .center) {
             area = .ratio(ratio, anchor)
         }
@@ -46,18 +45,19 @@ extension ImageProcessors {
         }
 
         /// Returns the part of the picture, or the picture itself if nothing is cut off.
-        /// - Throws: `DipperError.processingFailed` if nothing would be left, or for a ratio that is not above 0 or not
-        ///   finite; `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` if nothing would be left, or for a ratio that is not above 0
+        ///   or not finite.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             let rectangle: PixelRect? =
                 switch area {
-                case .rectangle(let rectangle): rectangle.clipped(to: image.size)
+                case .rectangle(let rectangle):
+                    rectangle.overlap(PixelRect(x: 0, y: 0, width: image.width, height: image.height))
                 case .size(let size, let anchor): Self.rectangle(of: size, anchor, in: image.size)
                 case .ratio(let ratio, let anchor):
                     Self.rectangle(of: Self.size(of: ratio, in: image.size), anchor, in: image.size)
                 }
             guard let rectangle else { throw .processingFailed.with(detail: "nothing is left of \(image.size)") }
-            return try image.part(rectangle.size, x: rectangle.x, y: rectangle.y, context)
+            return try image.part(rectangle, context)
         }
 
         /// The largest part with a ratio, at least one pixel in each direction; empty for an invalid ratio.
@@ -159,14 +159,14 @@ public struct PixelRect: Sendable, Hashable, CustomStringConvertible {
         return "\(size)\(signed(x))\(signed(y))"
     }
 
-    func clipped(to picture: PixelSize) -> PixelRect? {
-        guard !size.isEmpty else { return nil }
-        func clipped(_ start: Int, _ length: Int, _ limit: Int) -> Range<Int> {
-            let (end, overflows) = start.addingReportingOverflow(length)
-            let first = min(max(start, 0), limit)
-            return first..<max(first, min(overflows ? Int.max : end, limit))
+    /// `nil` if the rectangles have no pixel in common.
+    func overlap(_ other: PixelRect) -> PixelRect? {
+        func range(_ start: Int, _ length: Int) -> Range<Int> {
+            let (end, overflows) = start.addingReportingOverflow(max(0, length))
+            return start..<(overflows ? .max : end)
         }
-        let (columns, rows) = (clipped(x, size.width, picture.width), clipped(y, size.height, picture.height))
+        let columns = range(x, size.width).clamped(to: range(other.x, other.size.width))
+        let rows = range(y, size.height).clamped(to: range(other.y, other.size.height))
         guard !columns.isEmpty, !rows.isEmpty else { return nil }
         return PixelRect(x: columns.lowerBound, y: rows.lowerBound, width: columns.count, height: rows.count)
     }

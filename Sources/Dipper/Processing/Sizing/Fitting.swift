@@ -44,8 +44,7 @@ extension ImageProcessors {
 
         /// Returns the frame with the picture in it; with ``ContentMode/original``, the picture on the background. A
         /// picture that has the frame's size already is returned as it is, unless the background shows through it.
-        /// - Throws: `DipperError.processingFailed` if the mode uses a frame and the frame has no pixels;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` if the mode uses a frame and the frame has no pixels.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard mode.scaling != .original else { return try image.on(background, context) }
             guard !frame.isEmpty else { throw .processingFailed.with(detail: "a frame of \(frame) pixels") }
@@ -54,32 +53,12 @@ extension ImageProcessors {
             var image = image
             if let target = decodeTarget { image = try image.resized(to: target.size(for: image.size), context) }
             guard image.size != frame else { return try image.on(background, context) }
-            return try framed(image, context)
-        }
-
-        private func framed(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-            let (x, y) = mode.anchor.offset(of: image.size, in: frame)
-            let place = PixelRect(x: x, y: y, width: image.width, height: image.height)
-            guard let seen = place.clipped(to: frame) else { throw .processingFailed }
-            let buffer = try PixelBuffer(frame)
             let color = background.premultiplied
-            let step = max(1, Image.pixelsAtATime / frame.width)
-            for row in 0..<frame.height {
-                if row % step == 0 { try context.checkCancelled() }
-                let to = buffer.row(row).assumingMemoryBound(to: SIMD4<UInt8>.self)
-                guard row >= seen.y, row < seen.y + seen.size.height, let base = image.storage.bytes.baseAddress else {
-                    to.update(repeating: color, count: frame.width)
-                    continue
-                }
-                to.update(repeating: color, count: seen.x)
-                let end = seen.x + seen.size.width
-                (to + end).update(repeating: color, count: frame.width - end)
-                UnsafeMutableRawPointer(to + seen.x).copyMemory(
-                    from: base + (row - y) * image.rowStride + (seen.x - x) * 4, byteCount: seen.size.width * 4)
-                if !image.isOpaque, color.w > 0 { (to + seen.x).layBehind(color, count: seen.size.width) }
-            }
-            let covers = seen.size == frame
-            return buffer.image(isOpaque: color.w == 255 || (image.isOpaque && covers), scale: image.scale)
+            let buffer = try PixelBuffer(frame)
+            buffer.fill(color)
+            try buffer.composite(.over, .image(image, mode.anchor), context)
+            let covers = image.width >= frame.width && image.height >= frame.height
+            return buffer.image(isOpaque: color.w == 255 || image.isOpaque && covers, scale: image.scale)
         }
     }
 }

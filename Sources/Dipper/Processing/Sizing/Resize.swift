@@ -29,12 +29,10 @@ extension ImageProcessors {
         /// The identifier, for example `resize(400x300,fit)`.
         public var identifier: String { "resize(\(target.identifier))" }
 
-        /// The decode target, which is ``target``.
         public var decodeTarget: TargetSize? { target }
 
         /// Returns the picture in the target's size, or the picture itself if it has that size or the target has no
         /// pixels.
-        /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try image.resized(to: target.size(for: image.size), context)
         }
@@ -93,11 +91,9 @@ extension ImageProcessors {
         /// The identifier, for example `downsample(400x300,fit)`.
         public var identifier: String { "downsample(\(target.identifier))" }
 
-        /// The decode target, which is ``target``.
         public var decodeTarget: TargetSize? { target }
 
         /// Returns the picture in the target's size, or the picture itself if it has that size.
-        /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try image.resized(to: target.size(for: image.size), context)
         }
@@ -129,8 +125,7 @@ extension ImageProcessors {
         public var identifier: String { "scale(\(factor))" }
 
         /// Returns the scaled picture. Its width and height are rounded to pixels, and at least 1.
-        /// - Throws: `DipperError.processingFailed` for a factor that is not above 0 or not finite;
-        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        /// - Throws: `DipperError.processingFailed` for a factor that is not above 0 or not finite.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard factor > 0, factor.isFinite else { throw .processingFailed.with(detail: "scaled by \(factor)") }
             // No picture is this large. Without the bound, the conversion to `Int` could trap.
