@@ -27,11 +27,16 @@ struct StoreOptions: ParsableArguments {
         return configuration
     }
 
+    /// Prints a result as JSON or as text.
+    func tell(_ line: @autoclosure () -> JSONLine, or text: @autoclosure () -> String) {
+        DipperCLI.tell(json ? line().text : text())
+    }
+
     func withCache<Result>(_ body: (DataCache) async throws -> Result) async throws -> Result {
         let cache = DataCache(configuration())
         if let problem = cache.storeProblem, !problem.isReadable {
             await cache.shutdown()
-            throw UnusableFolder(problem: problem)
+            throw CommandFailure("\(problem.description).")
         }
         // The command asks only once, so the whole index must be open, even if another process holds it.
         await cache.indexOpened()
@@ -44,11 +49,6 @@ struct StoreOptions: ParsableArguments {
             throw error
         }
     }
-}
-
-struct UnusableFolder: Error, CustomStringConvertible {
-    let problem: StoreProblem
-    var description: String { "\(problem.description)." }
 }
 
 /// The arguments that name an entry: one URL and the headers it was fetched with, or a key.
@@ -72,19 +72,15 @@ struct EntryOptions: ParsableArguments {
         if (8...64).contains(digits.utf8.count), digits.allSatisfy(\.isHexDigit) {
             var found: [CacheKey] = []
             cache.forEachEntry { if $0.key.digest.hasPrefix(digits) { found.append($0.key) } }
-            if found.count > 1 { throw AmbiguousKey(text: digits, count: found.count) }
+            if found.count > 1 {
+                throw CommandFailure("\(found.count) entries have keys that begin with '\(digits)'.")
+            }
             if let key = found.first { return key }
         }
         return request(url, headers).cacheKey
     }
 
-    var isMissing: NotInCache { NotInCache(url: Redaction.standard.text(url)) }
-}
-
-private struct AmbiguousKey: Error, CustomStringConvertible {
-    let text: String
-    let count: Int
-    var description: String { "\(count) entries have keys that begin with '\(text)'." }
+    var isMissing: CommandFailure { CommandFailure("'\(Redaction.standard.text(url))' is not in the cache.") }
 }
 
 func request(_ url: String, _ headers: [HeaderArgument]) -> DataRequest {
