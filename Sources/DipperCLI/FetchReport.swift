@@ -16,24 +16,15 @@ struct CallReport {
     /// The digest of the entry's key, if the URL alone does not name the entry because secrets were left out of it.
     var key: String?
     var queue: FetchQueue
-    var answer: Answer?
-    var error: DipperError?
+    var result: Result<Answer, DipperError>
     var attempts: Int
     var milliseconds: Int
     var file: String?
     /// The error, if the body could not be written to its file.
     var fileError: String?
 
-    init(
-        url: String, key: String?, queue: FetchQueue, result: Result<Answer, DipperError>, attempts: Int,
-        milliseconds: Int
-    ) {
-        (self.url, self.key, self.queue, self.attempts, self.milliseconds) = (url, key, queue, attempts, milliseconds)
-        switch result {
-        case .success(let answer): self.answer = answer
-        case .failure(let error): self.error = error
-        }
-    }
+    private var answer: Answer? { try? result.get() }
+    private var error: DipperError? { if case .failure(let error) = result { error } else { nil } }
 
     /// Writes the body, if there is one, to a file. A picture's file gets the extension of its format.
     mutating func write(to file: URL) {

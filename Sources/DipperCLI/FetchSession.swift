@@ -156,42 +156,28 @@ final class FetchSession: Sendable {
     }
 }
 
-/// The first SIGINT or SIGTERM becomes a call, the second one ends the process.
-final class Interrupt {
+/// Calls a closure at the first SIGINT or SIGTERM. The second one ends the process.
+// The sources never change.
+final class Interrupt: @unchecked Sendable {
     private let sources: [any DispatchSourceSignal]
-    private let handler: FirstCall
+    private let hasHappened = Atomic(false)
 
-    var happened: Bool { handler.wasCalled.load(ordering: .relaxed) }
+    var happened: Bool { hasHappened.load(ordering: .relaxed) }
 
     init(_ onInterrupt: @escaping @Sendable () -> Void) {
         let queue = DispatchQueue(label: "dipper.interrupt")
-        let handler = FirstCall(onInterrupt)
-        self.handler = handler
-        signal(SIGPIPE, SIG_IGN)
-        sources = [SIGINT, SIGTERM].map { number in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
-            source.setEventHandler { handler.call() }
+        for number in [SIGPIPE, SIGINT, SIGTERM] { signal(number, SIG_IGN) }
+        sources = [SIGINT, SIGTERM].map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
+        for source in sources {
+            source.setEventHandler { [self] in
+                if hasHappened.exchange(true, ordering: .relaxed) { _exit(130) }
+                onInterrupt()
+            }
             source.activate()
-            return source
         }
     }
 
     func end() {
         for source in sources { source.cancel() }
-    }
-
-    private final class FirstCall: Sendable {
-        private let body: @Sendable () -> Void
-        let wasCalled = Atomic(false)
-
-        init(_ body: @escaping @Sendable () -> Void) {
-            self.body = body
-        }
-
-        func call() {
-            if wasCalled.exchange(true, ordering: .relaxed) { _exit(130) }
-            body()
-        }
     }
 }

@@ -20,15 +20,13 @@ struct Resizing: ExpressibleByArgument {
     let target: TargetSize
 
     init?(argument: String) {
-        var text = argument[...]
-        let mode: TargetSize.Mode
-        switch text.last {
-        case "!": mode = .stretch
-        case "^": mode = .fill
-        default: mode = .fit
-        }
-        if mode != .fit { text.removeLast() }
-        guard let size = CellSize(argument: String(text)) else { return nil }
+        let mode: TargetSize.Mode =
+            switch argument.last {
+            case "!": .stretch
+            case "^": .fill
+            default: .fit
+            }
+        guard let size = CellSize(argument: mode == .fit ? argument : String(argument.dropLast())) else { return nil }
         // Without upscaling, a small picture would be neither exact nor cover the size.
         target = TargetSize(size.size, mode, allowsUpscaling: mode != .fit)
     }

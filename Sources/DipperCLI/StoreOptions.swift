@@ -106,6 +106,13 @@ extension [HeaderArgument] {
     }
 }
 
+/// Returns a number with one of the units, in capitals or not, or without a unit; `nil` if the text is none.
+private func amount(_ text: String, _ units: [(String, Double)]) -> Double? {
+    let (unit, size) = units.first { text.lowercased().hasSuffix($0.0.lowercased()) } ?? ("", 1)
+    guard let number = Double(text.dropLast(unit.count)), number >= 0 else { return nil }
+    return number * size
+}
+
 /// A number of bytes, such as `100MB`, `1.5GiB`, `4096`.
 struct ByteCount: ExpressibleByArgument {
     let bytes: Int
@@ -115,11 +122,10 @@ struct ByteCount: ExpressibleByArgument {
             ("KiB", 1_024), ("MiB", 1_048_576), ("GiB", 1_073_741_824), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9),
             ("K", 1_024), ("M", 1_048_576), ("G", 1_073_741_824), ("B", 1),
         ]
-        let text = argument.trimmingCharacters(in: .whitespaces)
-        let unit = units.first { text.lowercased().hasSuffix($0.0.lowercased()) }
-        guard let number = Double(text.dropLast(unit?.0.count ?? 0)), number >= 0, number * (unit?.1 ?? 1) < 9e18
-        else { return nil }
-        bytes = Int(number * (unit?.1 ?? 1))
+        guard let number = amount(argument.trimmingCharacters(in: .whitespaces), units), number < 9e18 else {
+            return nil
+        }
+        bytes = Int(number)
     }
 
     static func describe(_ bytes: Int) -> String {
@@ -137,12 +143,9 @@ struct Age: ExpressibleByArgument {
     let duration: Duration
 
     init?(argument: String) {
-        let units: [Character: Double] = ["s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800]
-        guard let last = argument.last else { return nil }
-        let unit = units[last]
-        guard let number = Double(unit == nil ? argument : String(argument.dropLast())), number >= 0, number < 1e9
-        else { return nil }
-        duration = .seconds(number * (unit ?? 1))
+        let units: [(String, Double)] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400), ("w", 604_800)]
+        guard let seconds = amount(argument, units), seconds < 1e15 else { return nil }
+        duration = .seconds(seconds)
     }
 
     static func describe(since date: Date) -> String {

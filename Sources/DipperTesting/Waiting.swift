@@ -7,24 +7,21 @@ extension DataCache {
     /// Returns when nothing is left to do, as ``DipperData/DataCache/idle()``, and fails if that takes too long.
     /// - Throws: `WaitTimeout` after the limit, of the real clock, with the numbers of fetches that run and wait.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
-        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(queueCounts)" }
+        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.queueCounts)" }
     }
 }
 
 extension WaitTimeout {
     static func limit(
-        _ limit: Duration, _ action: @escaping @Sendable () async -> Void, orFail failure: () -> String
+        _ limit: Duration, _ action: @escaping @Sendable () async -> Void,
+        orFail failure: @escaping @Sendable () -> String
     ) async throws(WaitTimeout) {
         let isDone = WatchedState(false)
         Task.detached {
             await action()
             isDone.update { $0 = true }
         }
-        do throws(WaitTimeout) {
-            try await isDone.wait(within: limit, until: { $0 })
-        } catch {
-            throw WaitTimeout("\(failure()), after \(limit)")
-        }
+        try await isDone.wait(within: limit, until: { $0 }) { _ in failure() }
     }
 }
 
@@ -32,7 +29,9 @@ extension ImageCache {
     /// Returns when nothing is left to do, as ``Dipper/ImageCache/idle()``, and fails if that takes too long.
     /// - Throws: `WaitTimeout` after the limit, of the real clock, with the numbers of fetches that run and wait.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
-        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(data.queueCounts)" }
+        try await WaitTimeout.limit(limit, { await self.idle() }) {
+            "the cache still has work: \(self.data.queueCounts)"
+        }
     }
 }
 
