@@ -76,7 +76,7 @@ final class FetchSession: Sendable {
         }
     }
 
-    private func request(_ url: String) -> DataRequest { DipperCLI.request(url, options.requests.headers) }
+    private func request(_ url: String) -> DataRequest { options.requests.header.request(url) }
 
     private func ended(_ report: CallReport) {
         ProgressLine.clear()

@@ -23,7 +23,7 @@ struct InfoCommand: AsyncParsableCommand {
         let sources = sources.map(PictureSource.init)
         let images = ImageCache(requests.imageConfiguration(store, for: sources))
         let infos = try await sources.load(by: images, store) {
-            images.data.getData($0.request(requests.headers))
+            images.data.getData($0.request(requests.header))
         } use: { source, bytes in
             let info = try ImageInfo(bytes)
             store.tell(
@@ -151,7 +151,7 @@ struct SheetCommand: AsyncParsableCommand {
         configuration.options.serializer = PictureFile.serializer
         let cache = ImageCache(configuration)
         let pictures = try await sources.load(by: cache, store) {
-            cache.getImage(ImageRequest($0.request(requests.headers)))
+            cache.getImage(ImageRequest($0.request(requests.header)))
         } use: { _, picture in
             picture
         }

@@ -85,9 +85,8 @@ struct PictureSource {
     /// The name of the source's member in JSON.
     var member: String { isURL ? "url" : "file" }
 
-    func request(_ headers: [HeaderArgument]) -> DataRequest {
-        isURL
-            ? DipperCLI.request(argument, headers) : DataRequest(FileProvider(URL(fileURLWithPath: argument)))
+    func request(_ header: HeaderOptions) -> DataRequest {
+        isURL ? header.request(argument) : DataRequest(FileProvider(URL(fileURLWithPath: argument)))
     }
 }
 

@@ -15,10 +15,7 @@ struct FetchOptions: ParsableArguments {
 }
 
 struct RequestOptions: ParsableArguments {
-    @Option(
-        name: .customLong("header"),
-        help: ArgumentHelp("A header to send with each request; may be repeated.", valueName: "'NAME: VALUE'"))
-    var headers: [HeaderArgument] = []
+    @OptionGroup var header: HeaderOptions
 
     @Flag(help: "Fetch from the network, even if the cache has the entry.")
     var refresh = false
@@ -42,7 +39,6 @@ struct RequestOptions: ParsableArguments {
     var timeout: Double?
 
     func validate() throws {
-        try headers.validate()
         guard [refresh, cacheOnly, memoryOnly].filter({ $0 }).count <= 1 else {
             throw ValidationError("--refresh, --cache-only and --memory-only exclude each other.")
         }

@@ -59,12 +59,7 @@ struct EntryOptions: ParsableArguments {
             valueName: "URL|KEY"))
     var url: String
 
-    @Option(
-        name: .customLong("header"),
-        help: ArgumentHelp("A header that the entry was fetched with; may be repeated.", valueName: "'NAME: VALUE'"))
-    var headers: [HeaderArgument] = []
-
-    func validate() throws { try headers.validate() }
+    @OptionGroup var header: HeaderOptions
 
     /// If the arguments give a key, this method reads the keys of all entries.
     func key(in cache: DataCache) throws -> CacheKey {
@@ -77,17 +72,29 @@ struct EntryOptions: ParsableArguments {
             }
             if let key = found.first { return key }
         }
-        return request(url, headers).cacheKey
+        return header.request(url).cacheKey
     }
 
     var isMissing: CommandFailure { CommandFailure("'\(Redaction.standard.text(url))' is not in the cache.") }
 }
 
-func request(_ url: String, _ headers: [HeaderArgument]) -> DataRequest {
-    DataRequest(string: url).with(\.headers, HTTPHeaders(headers.map { .init($0.name, $0.value) }))
+/// The headers that a URL is fetched with, which are part of the entry's key.
+struct HeaderOptions: ParsableArguments {
+    @Option(
+        name: .customLong("header"),
+        help: ArgumentHelp("A header of each request; may be repeated.", valueName: "'NAME: VALUE'"))
+    var headers: [HeaderArgument] = []
+
+    func validate() throws {
+        guard headers.allSatisfy({ !$0.name.isEmpty }) else { throw ValidationError("--header takes 'NAME: VALUE'.") }
+    }
+
+    func request(_ url: String) -> DataRequest {
+        DataRequest(string: url).with(\.headers, HTTPHeaders(headers.map { .init($0.name, $0.value) }))
+    }
 }
 
-/// A header given as `Name: value`. Without a colon the name is empty, which ``Swift/Array/validate()`` refuses: the
+/// A header given as `Name: value`. Without a colon the name is empty, which ``HeaderOptions/validate()`` refuses: the
 /// error of the argument parser would print a value that may be secret.
 struct HeaderArgument: ExpressibleByArgument {
     let name: String
@@ -97,12 +104,6 @@ struct HeaderArgument: ExpressibleByArgument {
         let colon = argument.firstIndex(of: ":") ?? argument.startIndex
         name = argument[..<colon].trimmingCharacters(in: .whitespaces)
         value = argument[colon...].dropFirst().trimmingCharacters(in: .whitespaces)
-    }
-}
-
-extension [HeaderArgument] {
-    func validate() throws {
-        guard allSatisfy({ !$0.name.isEmpty }) else { throw ValidationError("--header takes 'NAME: VALUE'.") }
     }
 }
 
