@@ -66,7 +66,6 @@ public final class ScriptedTransport: Transport {
     public func transfers(of url: URL) -> [ScriptedTransfer] { transfers.filter { $0.request.url == url } }
 
     /// Returns the next transfer without a script, and waits for one if there is none.
-    /// - Throws: `WaitTimeout` if none begins within the limit, of the real clock, or if the task is cancelled.
     public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout)
         -> ScriptedTransfer
     {
@@ -78,7 +77,6 @@ public final class ScriptedTransport: Transport {
 
     /// Returns as soon as at least `count` transfers have begun, with or without a script, of one URL or, with `nil`,
     /// of all.
-    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForTransfers(
         _ count: Int, of url: URL? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
@@ -159,7 +157,6 @@ public final class ScriptedTransfer: Transfer {
     /// ```swift
     /// try await transfer.wait { $0.isThrottled }      // a prefetch is held back for urgent work
     /// ```
-    /// - Throws: `WaitTimeout` if it does not within the limit, of the real clock, or if the task is cancelled.
     public func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Standing) -> Bool
     ) async throws(WaitTimeout) {

@@ -5,7 +5,6 @@ import Synchronization
 
 extension DataCache {
     /// Returns when nothing is left to do, as ``DipperData/DataCache/idle()``, and fails if that takes too long.
-    /// - Throws: `WaitTimeout` after the limit, of the real clock, with the numbers of fetches that run and wait.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
         try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.queueCounts)" }
     }
@@ -27,7 +26,6 @@ extension WaitTimeout {
 
 extension ImageCache {
     /// Returns when nothing is left to do, as ``Dipper/ImageCache/idle()``, and fails if that takes too long.
-    /// - Throws: `WaitTimeout` after the limit, of the real clock, with the numbers of fetches that run and wait.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
         try await WaitTimeout.limit(limit, { await self.idle() }) {
             "the cache still has work: \(self.data.queueCounts)"
@@ -35,7 +33,7 @@ extension ImageCache {
     }
 }
 
-/// The error of a wait for an event that did not come in time.
+/// The error of a wait for an event that did not come within the limit, of the real clock, or whose task was cancelled.
 ///
 /// ```swift
 /// let transfer = try await transport.nextTransfer(within: .seconds(5))
@@ -92,7 +90,6 @@ package final class WatchedState<Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - isMet: the condition, which is called under the lock: it may read its argument and nothing else.
     ///   - failure: the sentence of the error: what did not happen, without the time.
-    /// - Throws: `WaitTimeout` if it does not hold within the limit, of the real clock, or if the task is cancelled.
     package func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Value) -> Bool,
         orFail failure: @Sendable (Value) -> String = { "the state stayed \($0)" }
