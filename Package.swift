@@ -112,7 +112,7 @@ let package = Package(
         .target(
             name: "FaultServer",
             dependencies: [
-                "CZlib",
+                "CZlib", "DipperTesting",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -61,12 +61,18 @@ struct BodyFiles {
             rename(beside.path, file.path) == 0
         else {
             unlink(beside.path)
-            throw CannotWrite(path: file.path)
+            throw CommandFailure("'\(file.path)' cannot be written.")
         }
     }
-}
 
-private struct CannotWrite: Error, CustomStringConvertible {
-    let path: String
-    var description: String { "'\(path)' cannot be written." }
+    /// Writes to a file, or to standard output for `-`.
+    static func write(_ data: Data, to path: String) throws {
+        if path == "-" { StandardOutput.write(data) } else { try write(data, to: URL(fileURLWithPath: path)) }
+    }
+
+    /// Returns the bytes of a file, or of standard input for `-`; `nil` if the file cannot be read.
+    static func read(_ path: String) -> Data? {
+        path == "-"
+            ? FileHandle.standardInput.readDataToEndOfFile() : FileManager.default.contents(atPath: path)
+    }
 }

@@ -1,6 +1,5 @@
 import Dipper
 import Foundation
-import Synchronization
 
 struct Answer {
     var source: ResponseSource
@@ -24,51 +23,49 @@ struct CallReport {
     /// The error, if the body could not be written to its file.
     var fileError: String?
 
-    var isFailure: Bool {
-        if case .failure = result { return true }
-        return fileError != nil
+    private var answer: Answer? { try? result.get() }
+    private var error: DipperError? { if case .failure(let error) = result { error } else { nil } }
+
+    /// Writes the body, if there is one, to a file. A picture's file gets the extension of its format.
+    mutating func write(to file: URL) {
+        guard let answer else { return }
+        let file = answer.picture.map { file.appendingPathExtension($0.format.fileExtension) } ?? file
+        do {
+            try BodyFiles.write(answer.body, to: file)
+            self.file = file.path
+        } catch {
+            fileError = "\(error)"
+        }
     }
 
-    var bytes: Int {
-        if case .success(let answer) = result { answer.body.count } else { 0 }
-    }
+    var isFailure: Bool { error != nil || fileError != nil }
 
-    var json: String {
-        var line = JSONLine()
-        line.add("url", .string(url))
-        if let key { line.add("key", .string(key)) }
-        line.add("queue", .string(queue.rawValue))
-        switch result {
-        case .success(let answer):
-            line.add("source", .string(answer.source.rawValue))
-            line.add("status", .int(answer.status))
-        case .failure(let error):
-            line.add("source", attempts > 0 ? .string(ResponseSource.network.rawValue) : .null)
-            line.add("status", error.status.map { .int($0) } ?? .null)
-        }
-        line.add("bytes", .int(bytes))
-        line.add("milliseconds", .int(milliseconds))
-        line.add("attempts", .int(attempts))
-        if case .success(let answer) = result, let size = answer.picture?.size {
-            line.add("width", .int(size.width))
-            line.add("height", .int(size.height))
-        }
-        if let file { line.add("file", .string(file)) }
-        if case .failure(let error) = result {
-            line.add("error", .string(error.description))
-        } else if let fileError {
-            line.add("error", .string(fileError))
-        }
-        return line.text
+    var bytes: Int { answer?.body.count ?? 0 }
+
+    private var failure: String? { error?.description ?? fileError }
+
+    var json: JSONLine {
+        let source: ResponseSource? = answer?.source ?? (attempts > 0 ? .network : nil)
+        let status = answer?.status ?? error?.status
+        var line: JSONLine = [
+            "url": url, "queue": queue.rawValue, "source": source?.rawValue, "status": status, "bytes": bytes,
+            "milliseconds": milliseconds, "attempts": attempts,
+        ]
+        line.add("key", key)
+        line.add("width", answer?.picture?.size.width)
+        line.add("height", answer?.picture?.size.height)
+        line.add("file", file)
+        line.add("error", failure)
+        return line
     }
 
     /// The row of the table on standard output; `nil` for a call without an answer.
     var row: String? {
-        guard case .success(let answer) = result else { return nil }
-        let took = Self.padded("\(milliseconds) ms", 9)
-        let queue = Self.padded(self.queue.rawValue, 4, left: true)
-        let source = Self.padded(answer.source.rawValue, 7, left: true)
-        let size = Self.padded(ByteCount.describe(bytes), 9)
+        guard let answer else { return nil }
+        let took = "\(milliseconds) ms".padded(9)
+        let queue = self.queue.rawValue.padded(4, isLeft: true)
+        let source = answer.source.rawValue.padded(7, isLeft: true)
+        let size = ByteCount.describe(bytes).padded(9)
         let tries = attempts > 1 ? "  (\(attempts) attempts)" : ""
         let picture = answer.picture.map { "  \($0.format) \($0.size)" } ?? ""
         let target = file.map { " → \($0)" } ?? ""
@@ -77,22 +74,10 @@ struct CallReport {
 
     /// The line for standard error; `nil` for a call that went well.
     var complaint: String? {
-        switch result {
-        case .success: return fileError.map { onOneLine("\(url): \($0)") }
-        case .failure(let error):
-            let tries = attempts > 1 ? ", after \(attempts) attempts" : ""
-            return onOneLine("\(url): \(error)\(tries)")
-        }
-    }
-
-    private static func padded(_ text: String, _ width: Int, left: Bool = false) -> String {
-        let space = String(repeating: " ", count: max(0, width - text.count))
-        return left ? text + space : space + text
+        let tries = error != nil && attempts > 1 ? ", after \(attempts) attempts" : ""
+        return failure.map { onOneLine("\(url): \($0)\(tries)") }
     }
 }
-
-/// Errors may have several lines.
-func onOneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined(separator: " ") }
 
 struct RunSummary {
     var requests = 0
@@ -102,15 +87,11 @@ struct RunSummary {
     var milliseconds = 0
 
     var json: String {
-        var inner = JSONLine()
-        inner.add("requests", .int(requests))
-        inner.add("networkRequests", .int(networkRequests))
-        inner.add("bytes", .int(bytes))
-        inner.add("failed", .int(failed))
-        inner.add("milliseconds", .int(milliseconds))
-        var line = JSONLine()
-        line.add("summary", .object(inner))
-        return line.text
+        let line: JSONLine = [
+            "requests": requests, "networkRequests": networkRequests, "bytes": bytes, "failed": failed,
+            "milliseconds": milliseconds,
+        ]
+        return "{\"summary\":\(line.text)}"
     }
 
     var text: String {
@@ -120,23 +101,12 @@ struct RunSummary {
 }
 
 /// A line at the bottom of a terminal that is written over and over. Without a terminal, nothing is written.
-final class ProgressLine: Sendable {
-    let isShown = isatty(STDERR_FILENO) == 1
-    private let isThere = Mutex(false)
+enum ProgressLine {
+    static let isShown = isatty(STDERR_FILENO) == 1
 
-    func show(_ text: String) {
-        guard isShown else { return }
-        isThere.withLock { isThere in
-            try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(text.prefix(110))".utf8))
-            isThere = true
-        }
+    static func show(_ text: String) {
+        if isShown { try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(text.prefix(110))".utf8)) }
     }
 
-    func clear() {
-        guard isShown else { return }
-        isThere.withLock { isThere in
-            if isThere { try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K".utf8)) }
-            isThere = false
-        }
-    }
+    static func clear() { show("") }
 }

@@ -7,11 +7,9 @@ import Synchronization
 
 final class FetchSession: Sendable {
     private struct State {
-        var open = 0
         var summary = RunSummary()
+        var ended = 0
         var files: BodyFiles?
-        var waiting: [CheckedContinuation<Void, Never>] = []
-        var isInterrupted = false
         var hasBadLine = false
     }
 
@@ -23,7 +21,7 @@ final class FetchSession: Sendable {
     private let timeline: Timeline?
     private let start = ContinuousClock.now
     private let state: Mutex<State>
-    private let terminal: ProgressLine
+    private let openCalls = DispatchGroup()
 
     init(_ options: FetchOptions, _ store: StoreOptions) throws {
         self.options = options
@@ -36,99 +34,80 @@ final class FetchSession: Sendable {
         state = Mutex(State(files: try options.out.map(BodyFiles.init)))
         cache = DataCache(configuration)
         // After any other failure of the disk, the cache works in memory and can still fetch.
-        if let problem = cache.storeProblem, problem.isRefusal { throw UnusableFolder(problem: problem) }
+        if let problem = cache.storeProblem, problem.isRefusal { throw CommandFailure("\(problem.description).") }
         pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil
-        terminal = ProgressLine()
     }
 
     // MARK: Calls
 
-    func get(_ url: String) { ask(url, .fast) }
-    func slowGet(_ url: String) { ask(url, .slow) }
     func demote(_ url: String) {
         let key = request(url).cacheKey
         if let pictures { pictures.images.moveTaskToSlowQueue(key: key) } else { cache.moveTaskToSlowQueue(key: key) }
     }
+
     func cancel(_ url: String) {
         let key = request(url).cacheKey
         if let pictures { pictures.images.cancel(key: key) } else { cache.cancel(key: key) }
     }
+
     func noteBadLine() { state.withLock { $0.hasBadLine = true } }
 
-    private func request(_ url: String) -> DataRequest { DipperCLI.request(url, options.requests.headers) }
-
-    private func ask(_ url: String, _ queue: FetchQueue) {
+    func ask(_ url: String, _ queue: FetchQueue) {
         let request = request(url)
         let begin = ContinuousClock.now
+        openCalls.enter()
         let file = state.withLock { state in
-            state.open += 1
             state.summary.requests += 1
             return state.files?.reserve(request.cacheKey, url: url, isPicture: pictures != nil)
         }
-        let end: @Sendable (FetchQueue, Int, Result<Answer, DipperError>) -> Void = { queue, attempts, result in
+        let end: PictureMaker.End = { queue, attempts, result in
             let shown = Redaction.standard.text(url)
-            let report = CallReport(
+            var report = CallReport(
                 url: shown, key: shown == url ? nil : request.cacheKey.digest, queue: queue, result: result,
-                attempts: attempts,
-                milliseconds: Int((ContinuousClock.now - begin) / .milliseconds(1)))
-            self.ended(report, file)
+                attempts: attempts, milliseconds: Int((ContinuousClock.now - begin) / .milliseconds(1)))
+            if let file { report.write(to: file) }
+            self.ended(report)
         }
         if let pictures { return pictures.get(request, queue, end) }
         let task = queue == .fast ? cache.getData(request) : cache.slowGetData(request)
         task.onEnd { result in
-            end(
-                task.queue, task.attempts,
-                result.map { Answer(source: $0.source, status: $0.status, body: $0.data) })
+            let answer = result.map { Answer(source: $0.source, status: $0.status, body: $0.data) }
+            end(task.queue, task.attempts, answer)
         }
     }
 
-    private func ended(_ report: CallReport, _ file: URL?) {
-        var report = report
-        if let file, case .success(let answer) = report.result {
-            let file = answer.picture.map { file.appendingPathExtension($0.format.fileExtension) } ?? file
-            do {
-                try BodyFiles.write(answer.body, to: file)
-                report.file = file.path
-            } catch {
-                report.fileError = "\(error)"
-            }
-        }
-        terminal.clear()
+    private func request(_ url: String) -> DataRequest { options.requests.header.request(url) }
+
+    private func ended(_ report: CallReport) {
+        ProgressLine.clear()
         if isJSON {
-            tell(report.json)
+            tell(report.json.text)
         } else {
             if let row = report.row { tell(row) }
             if let complaint = report.complaint { warn("dipper: \(complaint)") }
         }
-        let waiting = state.withLock { state in
-            state.open -= 1
+        state.withLock { state in
+            state.ended += 1
             state.summary.bytes += report.bytes
             if report.isFailure { state.summary.failed += 1 }
-            guard state.open == 0 else { return [CheckedContinuation<Void, Never>]() }
-            defer { state.waiting = [] }
-            return state.waiting
         }
-        for continuation in waiting { continuation.resume() }
         showProgress()
+        openCalls.leave()
     }
 
+    /// Waits until all calls made so far have ended.
     func wait() async {
         await withCheckedContinuation { continuation in
-            let isDone = state.withLock { state in
-                if state.open == 0 { return true }
-                state.waiting.append(continuation)
-                return false
-            }
-            if isDone { continuation.resume() }
+            openCalls.notify(queue: .global()) { continuation.resume() }
         }
     }
 
     private func showProgress() {
-        guard terminal.isShown else { return }
-        let (open, summary) = state.withLock { ($0.open, $0.summary) }
+        guard ProgressLine.isShown else { return }
+        let (ended, requests) = state.withLock { ($0.ended, $0.summary.requests) }
         let counts = cache.queueCounts
-        terminal.show(
-            "\(summary.requests - open)/\(summary.requests) done, \(counts.fastRunning) urgent and "
+        ProgressLine.show(
+            "\(ended)/\(requests) done, \(counts.fastRunning) urgent and "
                 + "\(counts.slowRunning) slow running, \(counts.parked) waiting to retry, "
                 + ByteCount.describe(cache.statistics.networkBytes))
     }
@@ -136,93 +115,69 @@ final class FetchSession: Sendable {
     // MARK: Run
 
     /// Runs commands to their end, even if interrupted, and returns the exit status.
-    func run(_ body: @escaping @Sendable (FetchSession) async throws -> Void) async throws -> ExitCode {
-        let changes = terminal.isShown ? cache.events(about: [.jobs, .attempts, .requests], limit: 1) : nil
+    func run(_ body: @escaping @Sendable (FetchSession) async -> Void) async throws -> ExitCode {
         let work = Task {
             // A call that is made only once must find the entries on disk.
             await cache.indexOpened()
-            try await body(self)
+            await body(self)
         }
-        let interrupt = Interrupt {
-            self.interrupt()
+        let interrupt = Interrupt { [pictures, cache] in
             work.cancel()
+            pictures?.images.cancelAll()
+            cache.cancelAll()
         }
         let ticker = Task {
-            guard let changes else { return }
-            for await _ in changes {
+            while ProgressLine.isShown {
                 showProgress()
                 try await Task.sleep(for: .milliseconds(200))
             }
         }
-        try await work.value
+        await work.value
         await wait()
         ticker.cancel()
         await pictures?.images.shutdown()
         await cache.shutdown()
-        terminal.clear()
+        ProgressLine.clear()
         let status = try finish()
         interrupt.end()
-        return status
+        return interrupt.happened ? ExitCode(130) : status
     }
-
-    private func interrupt() {
-        state.withLock { $0.isInterrupted = true }
-        pictures?.images.cancelAll()
-        cache.cancelAll()
-    }
-
-    var isInterrupted: Bool { state.withLock { $0.isInterrupted } }
 
     private func finish() throws -> ExitCode {
-        var (summary, isInterrupted, hasBadLine) = state.withLock { ($0.summary, $0.isInterrupted, $0.hasBadLine) }
+        var (summary, hasBadLine) = state.withLock { ($0.summary, $0.hasBadLine) }
         summary.networkRequests = cache.statistics.networkRequests
         summary.milliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
         tell(isJSON ? summary.json : summary.text)
         if let timeline, let path = options.timeline {
             try BodyFiles.write(Data(timeline.svg().utf8), to: URL(fileURLWithPath: path))
         }
-        if isInterrupted { return ExitCode(130) }
         if hasBadLine { return ExitCode(2) }
         return ExitCode(summary.failed > 0 ? 1 : 0)
     }
 }
 
-/// The first SIGINT or SIGTERM becomes a call, the second one ends the process.
-final class Interrupt {
+/// Calls a closure at the first SIGINT or SIGTERM. The second one ends the process.
+// The sources never change.
+final class Interrupt: @unchecked Sendable {
     private let sources: [any DispatchSourceSignal]
-    private let handler: FirstCall
+    private let hasHappened = Atomic(false)
 
-    var happened: Bool { handler.wasCalled.load(ordering: .relaxed) }
+    var happened: Bool { hasHappened.load(ordering: .relaxed) }
 
     init(_ onInterrupt: @escaping @Sendable () -> Void) {
         let queue = DispatchQueue(label: "dipper.interrupt")
-        let handler = FirstCall(onInterrupt)
-        self.handler = handler
-        signal(SIGPIPE, SIG_IGN)
-        sources = [SIGINT, SIGTERM].map { number in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
-            source.setEventHandler { handler.call() }
+        for number in [SIGPIPE, SIGINT, SIGTERM] { signal(number, SIG_IGN) }
+        sources = [SIGINT, SIGTERM].map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
+        for source in sources {
+            source.setEventHandler { [self] in
+                if hasHappened.exchange(true, ordering: .relaxed) { _exit(130) }
+                onInterrupt()
+            }
             source.activate()
-            return source
         }
     }
 
     func end() {
         for source in sources { source.cancel() }
-    }
-
-    private final class FirstCall: Sendable {
-        private let body: @Sendable () -> Void
-        let wasCalled = Atomic(false)
-
-        init(_ body: @escaping @Sendable () -> Void) {
-            self.body = body
-        }
-
-        func call() {
-            if wasCalled.exchange(true, ordering: .relaxed) { _exit(130) }
-            body()
-        }
     }
 }

@@ -36,52 +36,42 @@ enum StandardOutput {
 }
 
 /// One JSON object on a line, its members in the order given.
-struct JSONLine {
-    enum Value {
-        case string(String)
-        case int(Int)
-        case bool(Bool)
-        case strings([String])
-        case object(JSONLine)
-        case null
-    }
+struct JSONLine: ExpressibleByDictionaryLiteral {
+    private var members: [(String, (any Encodable)?)]
 
-    private var members: [(name: String, value: Value)] = []
+    /// A member without a value is written as `null`.
+    init(dictionaryLiteral members: (String, (any Encodable)?)...) { self.members = members }
 
-    mutating func add(_ name: String, _ value: Value) {
-        members.append((name, value))
+    /// Adds a member, unless it has no value.
+    mutating func add(_ name: String, _ value: (any Encodable)?) {
+        if let value { members.append((name, value)) }
     }
 
     var text: String {
-        "{" + members.map { "\(Self.quote($0.name)):\(Self.text($0.value))" }.joined(separator: ",") + "}"
-    }
-
-    private static func text(_ value: Value) -> String {
-        switch value {
-        case .string(let text): quote(text)
-        case .int(let number): String(number)
-        case .bool(let bool): bool ? "true" : "false"
-        case .strings(let texts): "[" + texts.map(quote).joined(separator: ",") + "]"
-        case .object(let line): line.text
-        case .null: "null"
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .withoutEscapingSlashes
+        let texts = members.map { name, value in
+            let data = value.flatMap { try? encoder.encode($0) } ?? Data("null".utf8)
+            return "\"\(name)\":\(String(decoding: data, as: UTF8.self))"
         }
+        return "{\(texts.joined(separator: ","))}"
     }
+}
 
-    private static func quote(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": quoted += "\\\""
-            case "\\": quoted += "\\\\"
-            case "\n": quoted += "\\n"
-            case "\r": quoted += "\\r"
-            case "\t": quoted += "\\t"
-            case "\u{0}"..."\u{1F}":
-                let hex = String(scalar.value, radix: 16)
-                quoted += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
+/// A failure of a command: a sentence for standard error.
+struct CommandFailure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// Errors may have several lines.
+func onOneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined(separator: " ") }
+
+extension String {
+    /// Returns the text in a column of at least a width: on the right, or on the left.
+    func padded(_ width: Int, isLeft: Bool = false) -> String {
+        let space = String(repeating: " ", count: max(0, width - count))
+        return isLeft ? self + space : space + self
     }
 }

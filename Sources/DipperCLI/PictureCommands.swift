@@ -21,45 +21,25 @@ struct InfoCommand: AsyncParsableCommand {
 
     func run() async throws {
         let sources = sources.map(PictureSource.init)
-        let cache = DataCache(requests.configuration(store, for: sources))
-        let interrupt = Interrupt { cache.cancelAll() }
-        let tasks = sources.map { cache.getData($0.request(requests.headers)) }
-        var isGood = true
-        for (source, task) in zip(sources, tasks) {
-            do throws(DipperError) {
-                let bytes = try await task.value
-                let info = try ImageInfo(bytes)
-                tell(
-                    store.json
-                        ? info.json(source, bytes: bytes.count) : "\(source.text): \(info.line(bytes: bytes.count))")
-            } catch {
-                isGood = false
-                PictureFailure(source: source, error: error).report(json: store.json)
-            }
+        let images = ImageCache(requests.imageConfiguration(store, for: sources))
+        let infos = try await sources.load(by: images, store) {
+            images.data.getData($0.request(requests.header))
+        } use: { source, bytes in
+            let info = try ImageInfo(bytes)
+            store.tell(
+                info.json(source, bytes: bytes.count), or: "\(source.text): \(info.line(bytes: bytes.count))")
         }
-        await cache.shutdown()
-        interrupt.end()
-        if interrupt.happened { throw ExitCode(130) }
-        if !isGood { throw ExitCode(1) }
+        if infos.contains(where: { $0 == nil }) { throw ExitCode(1) }
     }
 }
 
 extension ImageInfo {
-    fileprivate func json(_ source: PictureSource, bytes: Int) -> String {
-        var line = JSONLine()
-        line.add(source.member, .string(source.text))
-        line.add("type", .string(format.rawValue))
-        line.add("width", size.map { .int($0.width) } ?? .null)
-        line.add("height", size.map { .int($0.height) } ?? .null)
-        line.add("frames", .int(frameCount))
-        line.add("loops", .int(loopCount))
-        line.add("orientation", .int(orientation.rawValue))
-        line.add("bitDepth", bitDepth.map { .int($0) } ?? .null)
-        line.add("alpha", .bool(hasAlpha))
-        line.add("progressive", .bool(isProgressive))
-        line.add("profile", .bool(hasColorProfile))
-        line.add("bytes", .int(bytes))
-        return line.text
+    fileprivate func json(_ source: PictureSource, bytes: Int) -> JSONLine {
+        [
+            source.member: source.text, "type": format.rawValue, "width": size?.width, "height": size?.height,
+            "frames": frameCount, "loops": loopCount, "orientation": orientation.rawValue, "bitDepth": bitDepth,
+            "alpha": hasAlpha, "progressive": isProgressive, "profile": hasColorProfile, "bytes": bytes,
+        ]
     }
 
     fileprivate func line(bytes: Int) -> String {
@@ -108,11 +88,7 @@ struct ConvertCommand: AsyncParsableCommand {
         get throws {
             if let format = pictures.format { return format.format }
             if output == "-" { throw ValidationError("Name the --format of what goes to standard output.") }
-            guard let format = PictureFormat(ofFile: output) else {
-                throw ValidationError(
-                    "'\(output)' ends like none of the formats that can be written: \(PictureFormat.list).")
-            }
-            return format.format
+            return try PictureFormat(ofFile: output).format
         }
     }
 
@@ -120,25 +96,10 @@ struct ConvertCommand: AsyncParsableCommand {
         let format = try format
         var encode = EncodeOptions()
         if let quality { encode.quality = quality / 100 }
-        let image = try PictureFile.codecs.decode(try read(), DecodeOptions(target: pictures.resize?.target))
-        let bytes = try PictureFile.encode(image, as: format, encode)
-        if output == "-" {
-            try FileHandle.standardOutput.write(contentsOf: bytes)
-        } else {
-            try BodyFiles.write(bytes, to: URL(fileURLWithPath: output))
-        }
+        guard let original = BodyFiles.read(input) else { throw CommandFailure("'\(input)' cannot be read.") }
+        let image = try PictureFile.codecs.decode(original, DecodeOptions(target: pictures.resize?.target))
+        try BodyFiles.write(PictureFile.encode(image, as: format, encode), to: output)
     }
-
-    private func read() throws -> Data {
-        if input == "-" { return FileHandle.standardInput.readDataToEndOfFile() }
-        guard let data = FileManager.default.contents(atPath: input) else { throw CannotRead(path: input) }
-        return data
-    }
-}
-
-private struct CannotRead: Error, CustomStringConvertible {
-    let path: String
-    var description: String { "'\(path)' cannot be read." }
 }
 
 struct SheetCommand: AsyncParsableCommand {
@@ -174,64 +135,38 @@ struct SheetCommand: AsyncParsableCommand {
     func validate() throws {
         guard !sources.isEmpty || from != nil else { throw ValidationError("Name at least one picture.") }
         if let columns, !(1...10_000).contains(columns) { throw ValidationError("--columns must be at least 1.") }
-        guard PictureFormat(ofFile: out) != nil else {
-            throw ValidationError("'\(out)' ends like none of the formats that can be written: \(PictureFormat.list).")
-        }
+        _ = try PictureFormat(ofFile: out)
     }
 
     func run() async throws {
-        let sources = try (sources + (from.map(URLList.read) ?? [])).map(PictureSource.init)
-        guard !sources.isEmpty, let format = PictureFormat(ofFile: out)?.format else {
-            throw ValidationError("Name at least one picture.")
-        }
+        let format = try PictureFormat(ofFile: out).format
+        let sources = try (sources + URLList.read(from)).map(PictureSource.init)
+        guard !sources.isEmpty else { throw ValidationError("Name at least one picture.") }
         var sheet = ContactSheet(columns: columns)
         if let cell { sheet.cell = cell.size }
 
-        let images = ImageCache(configuration(sources, sheet.cell))
-        let interrupt = Interrupt { images.cancelAll() }
-        let tasks = sources.map { images.getImage(ImageRequest($0.request(requests.headers))) }
-        var pictures: [Image?] = []
-        for (source, task) in zip(sources, tasks) {
-            do throws(DipperError) {
-                pictures.append(try await task.value)
-            } catch {
-                pictures.append(nil)
-                PictureFailure(source: source, error: error).report(json: store.json)
-            }
+        var configuration = requests.imageConfiguration(store, for: sources)
+        configuration.options.processors = [.downsample(to: TargetSize(sheet.cell))]
+        configuration.options.firstFrameOnly = true
+        configuration.options.serializer = PictureFile.serializer
+        let cache = ImageCache(configuration)
+        let pictures = try await sources.load(by: cache, store) {
+            cache.getImage(ImageRequest($0.request(requests.header)))
+        } use: { _, picture in
+            picture
         }
-        await images.shutdown()
-        interrupt.end()
-        if interrupt.happened { throw ExitCode(130) }
 
         let image = try sheet.compose(pictures)
         let bytes = try PictureFile.encode(image, as: format)
         try BodyFiles.write(bytes, to: URL(fileURLWithPath: out))
         let failed = pictures.count { $0 == nil }
-        report(image, bytes: bytes.count, pictures: pictures.count - failed, failed: failed)
+        let shown = pictures.count - failed
+        let missing = failed > 0 ? ", \(failed) missing" : ""
+        store.tell(
+            [
+                "sheet": out, "width": image.width, "height": image.height, "pictures": shown, "failed": failed,
+                "bytes": bytes.count,
+            ], or: "\(out): \(image.size), \(shown) pictures\(missing), \(ByteCount.describe(bytes.count))")
         if failed > 0 { throw ExitCode(1) }
-    }
-
-    private func configuration(_ sources: [PictureSource], _ cell: PixelSize) -> ImageCache.Configuration {
-        var configuration = ImageCache.Configuration()
-        configuration.data = requests.configuration(store, for: sources)
-        configuration.options.processors = [.downsample(to: TargetSize(cell))]
-        configuration.options.firstFrameOnly = true
-        configuration.options.serializer = PictureFile.serializer
-        return configuration
-    }
-
-    private func report(_ image: Image, bytes: Int, pictures: Int, failed: Int) {
-        guard store.json else {
-            let missing = failed > 0 ? ", \(failed) missing" : ""
-            return tell("\(out): \(image.size), \(pictures) pictures\(missing), \(ByteCount.describe(bytes))")
-        }
-        var line = JSONLine()
-        line.add("sheet", .string(out))
-        line.add("width", .int(image.width))
-        line.add("height", .int(image.height))
-        line.add("pictures", .int(pictures))
-        line.add("failed", .int(failed))
-        line.add("bytes", .int(bytes))
-        tell(line.text)
     }
 }

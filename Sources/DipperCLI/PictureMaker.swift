@@ -2,6 +2,8 @@ import Dipper
 import Foundation
 
 final class PictureMaker: Sendable {
+    typealias End = @Sendable (FetchQueue, _ attempts: Int, Result<Answer, DipperError>) -> Void
+
     let images: ImageCache
     private let options: PictureOptions
     /// Ends are reported one at a time.
@@ -19,10 +21,7 @@ final class PictureMaker: Sendable {
     }
 
     /// The closure is called on a queue of its own when the call has ended.
-    func get(
-        _ request: DataRequest, _ queue: FetchQueue,
-        _ end: @escaping @Sendable (FetchQueue, _ attempts: Int, Result<Answer, DipperError>) -> Void
-    ) {
+    func get(_ request: DataRequest, _ queue: FetchQueue, _ end: @escaping End) {
         // In place, so that pictures are encoded on the decoding threads, of which there are several.
         let request = ImageRequest(request.with(\.callbackQueue, .inPlace))
         let task = queue == .fast ? images.getImage(request) : images.slowGetImage(request)

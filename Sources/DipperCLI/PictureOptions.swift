@@ -20,15 +20,13 @@ struct Resizing: ExpressibleByArgument {
     let target: TargetSize
 
     init?(argument: String) {
-        var text = argument[...]
-        let mode: TargetSize.Mode
-        switch text.last {
-        case "!": mode = .stretch
-        case "^": mode = .fill
-        default: mode = .fit
-        }
-        if mode != .fit { text.removeLast() }
-        guard let size = CellSize(argument: String(text)) else { return nil }
+        let mode: TargetSize.Mode =
+            switch argument.last {
+            case "!": .stretch
+            case "^": .fill
+            default: .fit
+            }
+        guard let size = CellSize(argument: mode == .fit ? argument : String(argument.dropLast())) else { return nil }
         // Without upscaling, a small picture would be neither exact nor cover the size.
         target = TargetSize(size.size, mode, allowsUpscaling: mode != .fit)
     }
@@ -53,14 +51,17 @@ struct PictureFormat: ExpressibleByArgument {
 
     init?(argument: String) {
         let name = argument.lowercased()
-        let found = Self.writable.first { $0.rawValue == name || $0.fileExtension == name }
-        guard let found else { return nil }
-        format = found
+        guard let format = Self.writable.first(where: { $0.rawValue == name || $0.fileExtension == name }) else {
+            return nil
+        }
+        self.format = format
     }
 
-    init?(ofFile path: String) {
-        guard let dot = path.lastIndex(of: "."), !path[dot...].contains("/") else { return nil }
-        self.init(argument: String(path[path.index(after: dot)...]))
+    init(ofFile path: String) throws {
+        guard let dot = path.lastIndex(of: "."), let format = Self(argument: String(path[dot...].dropFirst())) else {
+            throw ValidationError("'\(path)' ends like none of the formats that can be written: \(Self.list).")
+        }
+        self = format
     }
 
     private static let writable = CodecRegistry.standard.writable.sorted { $0.rawValue < $1.rawValue }
@@ -68,57 +69,53 @@ struct PictureFormat: ExpressibleByArgument {
 }
 
 /// A file, or a URL whose bytes come through the cache.
-enum PictureSource {
-    case file(String)
-    case url(String)
+struct PictureSource {
+    let argument: String
+    let isURL: Bool
 
     init(_ argument: String) {
+        self.argument = argument
         let start = argument.prefix(8).lowercased()
-        self = start.hasPrefix("http://") || start.hasPrefix("https://") ? .url(argument) : .file(argument)
+        isURL = start.hasPrefix("http://") || start.hasPrefix("https://")
     }
 
     /// The file or URL as given, without secrets.
-    var text: String {
-        switch self {
-        case .file(let path): path
-        case .url(let url): Redaction.standard.text(url)
-        }
-    }
-
-    var isURL: Bool {
-        if case .url = self { true } else { false }
-    }
+    var text: String { isURL ? Redaction.standard.text(argument) : argument }
 
     /// The name of the source's member in JSON.
-    var member: String {
-        switch self {
-        case .file: "file"
-        case .url: "url"
-        }
-    }
+    var member: String { isURL ? "url" : "file" }
 
-    func request(_ headers: [HeaderArgument]) -> DataRequest {
-        switch self {
-        case .file(let path): DataRequest(FileProvider(URL(fileURLWithPath: path)))
-        case .url(let url): DipperCLI.request(url, headers)
-        }
+    func request(_ header: HeaderOptions) -> DataRequest {
+        isURL ? header.request(argument) : DataRequest(FileProvider(URL(fileURLWithPath: argument)))
     }
 }
 
-struct PictureFailure {
-    var source: PictureSource
-    var error: any Error
-
-    var json: String {
-        var line = JSONLine()
-        line.add(source.member, .string(source.text))
-        line.add("error", .string("\(error)"))
-        return line.text
-    }
-
-    var text: String { onOneLine("\(source.text): \(error)") }
-
-    func report(json: Bool) {
-        if json { tell(self.json) } else { warn("dipper: \(text)") }
+extension [PictureSource] {
+    /// Makes a call for each picture at once, and hands the results to a closure in the order of the pictures. Prints
+    /// failures, and ends the cache.
+    /// - Returns: the values of the closure; `nil` for each picture that failed.
+    func load<Call: FetchTask, Value>(
+        by images: ImageCache, _ store: StoreOptions, _ call: (PictureSource) -> Call,
+        use: (PictureSource, Call.Value) throws -> Value
+    ) async throws -> [Value?] {
+        let interrupt = Interrupt {
+            images.cancelAll()
+            images.data.cancelAll()
+        }
+        let calls = map(call)
+        var values: [Value?] = []
+        for (source, call) in zip(self, calls) {
+            do {
+                values.append(try use(source, await call.value))
+            } catch {
+                values.append(nil)
+                let line: JSONLine = [source.member: source.text, "error": "\(error)"]
+                if store.json { tell(line.text) } else { warn("dipper: \(onOneLine("\(source.text): \(error)"))") }
+            }
+        }
+        await images.shutdown()
+        interrupt.end()
+        if interrupt.happened { throw ExitCode(130) }
+        return values
     }
 }

@@ -15,10 +15,7 @@ struct FetchOptions: ParsableArguments {
 }
 
 struct RequestOptions: ParsableArguments {
-    @Option(
-        name: .customLong("header"),
-        help: ArgumentHelp("A header to send with each request; may be repeated.", valueName: "'NAME: VALUE'"))
-    var headers: [HeaderArgument] = []
+    @OptionGroup var header: HeaderOptions
 
     @Flag(help: "Fetch from the network, even if the cache has the entry.")
     var refresh = false
@@ -42,7 +39,6 @@ struct RequestOptions: ParsableArguments {
     var timeout: Double?
 
     func validate() throws {
-        try headers.validate()
         guard [refresh, cacheOnly, memoryOnly].filter({ $0 }).count <= 1 else {
             throw ValidationError("--refresh, --cache-only and --memory-only exclude each other.")
         }
@@ -51,41 +47,33 @@ struct RequestOptions: ParsableArguments {
         if let timeout, !(timeout > 0 && timeout < 1e9) { throw ValidationError("--timeout must be above 0.") }
     }
 
-    var cachePolicy: DataRequest.CachePolicy {
-        if refresh {
-            .ignoreCache
-        } else if cacheOnly {
-            .cacheOnly
-        } else if memoryOnly {
-            .memoryOnly
-        } else {
-            .useCache
-        }
-    }
-
-    /// - Parameter sources: the sources that the cache is asked for. If all of them are files, nothing is kept on disk.
-    func configuration(_ store: StoreOptions, for sources: [PictureSource]? = nil) -> DataCache.Configuration {
+    func configuration(_ store: StoreOptions) -> DataCache.Configuration {
         var configuration = store.configuration()
         configuration.fastQueue.maxConcurrent = maxFast
-        configuration.cachePolicy = cachePolicy
+        if refresh { configuration.cachePolicy = .ignoreCache }
+        if cacheOnly { configuration.cachePolicy = .cacheOnly }
+        if memoryOnly { configuration.cachePolicy = .memoryOnly }
         configuration.retryPolicy = .exponential(retries: retries)
         configuration.timeout = timeout.map { .seconds($0) }
-        if memoryOnly || sources?.contains(where: \.isURL) == false { configuration.directory = nil }
+        if memoryOnly { configuration.directory = nil }
+        return configuration
+    }
+
+    /// If all pictures are files, nothing is kept on disk.
+    func imageConfiguration(_ store: StoreOptions, for sources: [PictureSource]) -> ImageCache.Configuration {
+        var configuration = ImageCache.Configuration()
+        configuration.data = self.configuration(store)
+        if !sources.contains(where: \.isURL) { configuration.data.directory = nil }
         return configuration
     }
 }
 
 enum URLList {
-    /// Returns the lines of a file, or of standard input for `-`, without empty lines and lines that start with `#`.
-    static func read(_ path: String) throws -> [String] {
-        let data: Data
-        if path == "-" {
-            data = FileHandle.standardInput.readDataToEndOfFile()
-        } else if let content = FileManager.default.contents(atPath: path) {
-            data = content
-        } else {
-            throw ValidationError("The file '\(path)' cannot be read.")
-        }
+    /// Returns the lines of a file, or of standard input for `-`, without empty lines and lines that start with `#`;
+    /// nothing for `nil`.
+    static func read(_ path: String?) throws -> [String] {
+        guard let path else { return [] }
+        guard let data = BodyFiles.read(path) else { throw ValidationError("The file '\(path)' cannot be read.") }
         return String(decoding: data, as: UTF8.self).split(whereSeparator: \.isNewline)
             .map { $0.trimmingCharacters(in: .whitespaces) }
             .filter { !$0.isEmpty && !$0.hasPrefix("#") }

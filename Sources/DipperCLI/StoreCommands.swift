@@ -10,15 +10,10 @@ struct StatsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await store.withCache { cache in
-            if store.json {
-                var line = JSONLine()
-                line.add("folder", .string(store.directory.path))
-                line.add("entries", .int(cache.diskCount))
-                line.add("bytes", .int(cache.diskSize))
-                tell(line.text)
-            } else {
-                tell("\(store.directory.path): \(cache.diskCount) entries, \(ByteCount.describe(cache.diskSize))")
-            }
+            let (folder, count, size) = (store.directory.path, cache.diskCount, cache.diskSize)
+            store.tell(
+                ["folder": folder, "entries": count, "bytes": size],
+                or: "\(folder): \(count) entries, \(ByteCount.describe(size))")
         }
     }
 }
@@ -36,16 +31,13 @@ struct ListCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await store.withCache { cache in
-            let isWhole = cache.listEntries { entry in
-                tell(store.json ? entry.json : entry.line)
+            let isWhole = cache.listEntries { store.tell($0.json, or: $0.line) }
+            guard isWhole else {
+                throw CommandFailure(
+                    "The index of the cache could not be read: entries may be missing from the list.")
             }
-            guard isWhole else { throw IncompleteList() }
         }
     }
-}
-
-private struct IncompleteList: Error, CustomStringConvertible {
-    let description = "The index of the cache could not be read: entries may be missing from the list."
 }
 
 struct ShowCommand: AsyncParsableCommand {
@@ -60,10 +52,7 @@ struct ShowCommand: AsyncParsableCommand {
             guard let found = cache.entry(for: key), let response = cache.response(for: key) else {
                 throw entry.isMissing
             }
-            if store.json {
-                tell(found.json)
-                return
-            }
+            if store.json { return tell(found.json.text) }
             tell("url       \(found.shownURL)")
             tell("key       \(key.digest)")
             tell("size      \(response.data.count) bytes (\(found.size) on disk)")
@@ -91,11 +80,7 @@ struct ExportCommand: AsyncParsableCommand {
     func run() async throws {
         try await store.withCache { cache in
             guard let data = try cache.data(for: entry.key(in: cache)) else { throw entry.isMissing }
-            if file == "-" {
-                try FileHandle.standardOutput.write(contentsOf: data)
-            } else {
-                try BodyFiles.write(data, to: URL(fileURLWithPath: file))
-            }
+            try BodyFiles.write(data, to: file)
         }
     }
 }
@@ -134,12 +119,9 @@ struct TrimCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await store.withCache { cache in
-            let before = (cache.diskCount, cache.diskSize)
+        try await store.remove { cache in
             if let olderThan { cache.flush(olderThan: olderThan.duration) }
             if let size { cache.trim(toDiskSize: size.bytes) }
-            await cache.synchronize()
-            tellRemoved(store, before.0 - cache.diskCount, bytes: before.1 - cache.diskSize)
         }
     }
 }
@@ -150,12 +132,7 @@ struct ClearCommand: AsyncParsableCommand {
     @OptionGroup var store: StoreOptions
 
     func run() async throws {
-        try await store.withCache { cache in
-            let before = (cache.diskCount, cache.diskSize)
-            cache.clear()
-            await cache.synchronize()
-            tellRemoved(store, before.0, bytes: before.1)
-        }
+        try await store.remove { $0.clear() }
     }
 }
 
@@ -169,15 +146,11 @@ struct VerifyCommand: AsyncParsableCommand {
     func run() async throws {
         let report = try await store.withCache { await $0.verify() }
         if store.json {
-            var line = JSONLine()
-            line.add("sound", .bool(report.isSound))
-            line.add("entries", .int(report.sound))
-            line.add("bytes", .int(report.bytes))
-            line.add("damaged", .int(report.damaged))
-            line.add("unreadable", .int(report.unreadable))
-            line.add("unfinished", .int(report.unfinished))
-            line.add("unlisted", .int(report.unlisted))
-            line.add("problems", .strings(report.indexProblems))
+            let line: JSONLine = [
+                "sound": report.isSound, "entries": report.sound, "bytes": report.bytes, "damaged": report.damaged,
+                "unreadable": report.unreadable, "unfinished": report.unfinished, "unlisted": report.unlisted,
+                "problems": report.indexProblems,
+            ]
             tell(line.text)
         } else {
             tell("\(report.sound) entries are sound, \(ByteCount.describe(report.bytes))")
@@ -201,20 +174,18 @@ private enum ReadableFields {
     ]
 }
 
-struct NotInCache: Error, CustomStringConvertible {
-    /// Without secrets.
-    let url: String
-    var description: String { "'\(url)' is not in the cache." }
-}
-
-private func tellRemoved(_ store: StoreOptions, _ removed: Int, bytes: Int) {
-    if store.json {
-        var line = JSONLine()
-        line.add("removed", .int(removed))
-        line.add("bytes", .int(bytes))
-        tell(line.text)
-    } else {
-        tell("\(removed) entries removed, \(ByteCount.describe(bytes))")
+extension StoreOptions {
+    /// Prints the number and the size of the entries that a closure removes.
+    fileprivate func remove(_ body: (DataCache) -> Void) async throws {
+        try await withCache { cache in
+            let (count, size) = (cache.diskCount, cache.diskSize)
+            body(cache)
+            await cache.synchronize()
+            let (removed, bytes) = (count - cache.diskCount, size - cache.diskSize)
+            tell(
+                ["removed": removed, "bytes": bytes],
+                or: "\(removed) entries removed, \(ByteCount.describe(bytes))")
+        }
     }
 }
 
@@ -222,21 +193,15 @@ extension CachedEntry {
     // mutant Secrets: `url.isEmpty ? "\(key)" : Redaction.standard.text(url) }` => `url.isEmpty ? "\(key)" : url }`
     fileprivate var shownURL: String { url.isEmpty ? "\(key)" : Redaction.standard.text(url) }
 
-    fileprivate var json: String {
-        var line = JSONLine()
-        line.add("url", .string(shownURL))
-        line.add("key", .string(key.digest))
-        line.add("bytes", .int(size))
-        line.add("stored", .string(stored.ISO8601Format()))
-        line.add("accessed", .string(accessed.ISO8601Format()))
-        line.add("expires", expires.map { .string($0.ISO8601Format()) } ?? .null)
-        return line.text
+    fileprivate var json: JSONLine {
+        [
+            "url": shownURL, "key": key.digest, "bytes": size, "stored": stored.ISO8601Format(),
+            "accessed": accessed.ISO8601Format(), "expires": expires?.ISO8601Format(),
+        ]
     }
 
     fileprivate var line: String {
-        let size = ByteCount.describe(self.size)
-        let age = Age.describe(since: stored)
-        return String(repeating: " ", count: max(0, 9 - size.count)) + size
-            + String(repeating: " ", count: max(0, 9 - age.count)) + age + "  \(key.digest.prefix(12))  \(shownURL)"
+        let (size, age) = (ByteCount.describe(self.size).padded(9), Age.describe(since: stored).padded(9))
+        return "\(size)\(age)  \(key.digest.prefix(12))  \(shownURL)"
     }
 }

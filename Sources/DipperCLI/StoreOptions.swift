@@ -27,11 +27,16 @@ struct StoreOptions: ParsableArguments {
         return configuration
     }
 
+    /// Prints a result as JSON or as text.
+    func tell(_ line: @autoclosure () -> JSONLine, or text: @autoclosure () -> String) {
+        DipperCLI.tell(json ? line().text : text())
+    }
+
     func withCache<Result>(_ body: (DataCache) async throws -> Result) async throws -> Result {
         let cache = DataCache(configuration())
         if let problem = cache.storeProblem, !problem.isReadable {
             await cache.shutdown()
-            throw UnusableFolder(problem: problem)
+            throw CommandFailure("\(problem.description).")
         }
         // The command asks only once, so the whole index must be open, even if another process holds it.
         await cache.indexOpened()
@@ -46,11 +51,6 @@ struct StoreOptions: ParsableArguments {
     }
 }
 
-struct UnusableFolder: Error, CustomStringConvertible {
-    let problem: StoreProblem
-    var description: String { "\(problem.description)." }
-}
-
 /// The arguments that name an entry: one URL and the headers it was fetched with, or a key.
 struct EntryOptions: ParsableArguments {
     @Argument(
@@ -59,12 +59,7 @@ struct EntryOptions: ParsableArguments {
             valueName: "URL|KEY"))
     var url: String
 
-    @Option(
-        name: .customLong("header"),
-        help: ArgumentHelp("A header that the entry was fetched with; may be repeated.", valueName: "'NAME: VALUE'"))
-    var headers: [HeaderArgument] = []
-
-    func validate() throws { try headers.validate() }
+    @OptionGroup var header: HeaderOptions
 
     /// If the arguments give a key, this method reads the keys of all entries.
     func key(in cache: DataCache) throws -> CacheKey {
@@ -72,26 +67,34 @@ struct EntryOptions: ParsableArguments {
         if (8...64).contains(digits.utf8.count), digits.allSatisfy(\.isHexDigit) {
             var found: [CacheKey] = []
             cache.forEachEntry { if $0.key.digest.hasPrefix(digits) { found.append($0.key) } }
-            if found.count > 1 { throw AmbiguousKey(text: digits, count: found.count) }
+            if found.count > 1 {
+                throw CommandFailure("\(found.count) entries have keys that begin with '\(digits)'.")
+            }
             if let key = found.first { return key }
         }
-        return request(url, headers).cacheKey
+        return header.request(url).cacheKey
     }
 
-    var isMissing: NotInCache { NotInCache(url: Redaction.standard.text(url)) }
+    var isMissing: CommandFailure { CommandFailure("'\(Redaction.standard.text(url))' is not in the cache.") }
 }
 
-private struct AmbiguousKey: Error, CustomStringConvertible {
-    let text: String
-    let count: Int
-    var description: String { "\(count) entries have keys that begin with '\(text)'." }
+/// The headers that a URL is fetched with, which are part of the entry's key.
+struct HeaderOptions: ParsableArguments {
+    @Option(
+        name: .customLong("header"),
+        help: ArgumentHelp("A header of each request; may be repeated.", valueName: "'NAME: VALUE'"))
+    var headers: [HeaderArgument] = []
+
+    func validate() throws {
+        guard headers.allSatisfy({ !$0.name.isEmpty }) else { throw ValidationError("--header takes 'NAME: VALUE'.") }
+    }
+
+    func request(_ url: String) -> DataRequest {
+        DataRequest(string: url).with(\.headers, HTTPHeaders(headers.map { .init($0.name, $0.value) }))
+    }
 }
 
-func request(_ url: String, _ headers: [HeaderArgument]) -> DataRequest {
-    DataRequest(string: url).with(\.headers, HTTPHeaders(headers.map { .init($0.name, $0.value) }))
-}
-
-/// A header given as `Name: value`. Without a colon the name is empty, which ``Swift/Array/validate()`` refuses: the
+/// A header given as `Name: value`. Without a colon the name is empty, which ``HeaderOptions/validate()`` refuses: the
 /// error of the argument parser would print a value that may be secret.
 struct HeaderArgument: ExpressibleByArgument {
     let name: String
@@ -104,10 +107,11 @@ struct HeaderArgument: ExpressibleByArgument {
     }
 }
 
-extension [HeaderArgument] {
-    func validate() throws {
-        guard allSatisfy({ !$0.name.isEmpty }) else { throw ValidationError("--header takes 'NAME: VALUE'.") }
-    }
+/// Returns a number with one of the units, in capitals or not, or without a unit; `nil` if the text is none.
+private func amount(_ text: String, _ units: [(String, Double)]) -> Double? {
+    let (unit, size) = units.first { text.lowercased().hasSuffix($0.0.lowercased()) } ?? ("", 1)
+    guard let number = Double(text.dropLast(unit.count)), number >= 0 else { return nil }
+    return number * size
 }
 
 /// A number of bytes, such as `100MB`, `1.5GiB`, `4096`.
@@ -119,11 +123,10 @@ struct ByteCount: ExpressibleByArgument {
             ("KiB", 1_024), ("MiB", 1_048_576), ("GiB", 1_073_741_824), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9),
             ("K", 1_024), ("M", 1_048_576), ("G", 1_073_741_824), ("B", 1),
         ]
-        let text = argument.trimmingCharacters(in: .whitespaces)
-        let unit = units.first { text.lowercased().hasSuffix($0.0.lowercased()) }
-        guard let number = Double(text.dropLast(unit?.0.count ?? 0)), number >= 0, number * (unit?.1 ?? 1) < 9e18
-        else { return nil }
-        bytes = Int(number * (unit?.1 ?? 1))
+        guard let number = amount(argument.trimmingCharacters(in: .whitespaces), units), number < 9e18 else {
+            return nil
+        }
+        bytes = Int(number)
     }
 
     static func describe(_ bytes: Int) -> String {
@@ -141,12 +144,9 @@ struct Age: ExpressibleByArgument {
     let duration: Duration
 
     init?(argument: String) {
-        let units: [Character: Double] = ["s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800]
-        guard let last = argument.last else { return nil }
-        let unit = units[last]
-        guard let number = Double(unit == nil ? argument : String(argument.dropLast())), number >= 0, number < 1e9
-        else { return nil }
-        duration = .seconds(number * (unit ?? 1))
+        let units: [(String, Double)] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400), ("w", 604_800)]
+        guard let seconds = amount(argument, units), seconds < 1e15 else { return nil }
+        duration = .seconds(seconds)
     }
 
     static func describe(since date: Date) -> String {

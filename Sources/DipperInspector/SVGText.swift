@@ -45,52 +45,50 @@ enum SVGText {
 
     /// The middle is left out if the text is wider than about `width` columns.
     static func shortened(_ text: String, width: Int) -> String {
-        let scalars = text.unicodeScalars
+        let scalars = Array(text.unicodeScalars)
         guard columns(scalars) > width else { return text }
-        var head = String.UnicodeScalarView()
-        var tail: [Unicode.Scalar] = []
-        var used = 0
-        for scalar in scalars where used < width * 3 / 5 {
-            head.append(scalar)
-            used += columns(CollectionOfOne(scalar))
+        func start(of scalars: some Collection<Unicode.Scalar>, width: Int) -> [Unicode.Scalar] {
+            var used = 0
+            return scalars.prefix { scalar in
+                defer { used += columns([scalar]) }
+                return used < width
+            }.map(\.self)
         }
-        for scalar in scalars.reversed() where used < width - 1 {
-            tail.append(scalar)
-            used += columns(CollectionOfOne(scalar))
-        }
-        return String(head) + "…" + String(String.UnicodeScalarView(tail.reversed()))
+        let head = start(of: scalars, width: width * 3 / 5)
+        let tail = start(of: scalars.reversed(), width: width - 1 - columns(head)).reversed()
+        return String(String.UnicodeScalarView(head)) + "…" + String(String.UnicodeScalarView(tail))
     }
 
     /// East Asian characters and emoji take two columns.
-    private static func columns(_ scalars: some Collection<Unicode.Scalar>) -> Int {
+    private static func columns(_ scalars: [Unicode.Scalar]) -> Int {
         scalars.reduce(0) { $0 + ($1.value < 0x1100 ? 1 : 2) }
     }
 
+    /// At most two digits after the point.
     static func number(_ value: Double) -> String {
-        let hundredths = Int((value * 100).rounded())
-        let (whole, rest) = abs(hundredths).quotientAndRemainder(dividingBy: 100)
-        let sign = hundredths < 0 ? "-" : ""
-        if rest == 0 { return "\(sign)\(whole)" }
-        if rest % 10 == 0 { return "\(sign)\(whole).\(rest / 10)" }
-        return "\(sign)\(whole).\(rest < 10 ? "0" : "")\(rest)"
+        let rounded = (value * 100).rounded() / 100
+        return rounded == rounded.rounded() ? String(Int(rounded)) : "\(rounded)"
     }
 
     static func count(_ value: Int) -> String {
         var digits = String(value)
-        var index = digits.count - 3
-        while index > 0 {
+        for index in stride(from: digits.count - 3, to: 0, by: -3) {
             digits.insert(",", at: digits.index(digits.startIndex, offsetBy: index))
-            index -= 3
         }
         return digits
     }
 }
 
-/// The `d` attribute of a path element that consists of many small shapes.
+/// A path element that consists of many small shapes.
 struct SVGPath {
-    private(set) var text = ""
+    private var text = ""
 
-    var isEmpty: Bool { text.isEmpty }
+    /// Returns the element; nothing if there are no shapes.
+    func element(_ attributes: String = "", title: String? = nil) -> String {
+        guard !text.isEmpty else { return "" }
+        let start = "<path d=\"\(text)\" \(attributes)"
+        return title.map { "\(start)><title>\(SVGText.escaped($0))</title></path>" } ?? "\(start)/>"
+    }
 
     private func number(_ value: Double) -> String { SVGText.number(value) }
 
@@ -102,20 +100,9 @@ struct SVGPath {
         text += "M\(number(x)) \(number(y))L\(number(toX)) \(number(toY))"
     }
 
-    mutating func polygon(_ points: [(Double, Double)]) {
-        for (index, point) in points.enumerated() {
-            text += "\(index == 0 ? "M" : "L")\(number(point.0)) \(number(point.1))"
-        }
-        text += "z"
-    }
-
-    mutating func circle(_ x: Double, _ y: Double, _ radius: Double) {
-        let (r, d) = (number(radius), number(2 * radius))
-        text += "M\(number(x - radius)) \(number(y))a\(r) \(r) 0 1 0 \(d) 0a\(r) \(r) 0 1 0 -\(d) 0z"
-    }
-
-    mutating func cross(_ x: Double, _ y: Double, _ radius: Double) {
-        line(x - radius, y - radius, toX: x + radius, y: y + radius)
-        line(x - radius, y + radius, toX: x + radius, y: y - radius)
+    /// The corners are in units of the radius, around a centre.
+    mutating func polygon(_ corners: [(Double, Double)], _ x: Double, _ y: Double, _ radius: Double) {
+        let points = corners.map { "\(number(x + $0.0 * radius)) \(number(y + $0.1 * radius))" }
+        text += "M\(points.joined(separator: "L"))z"
     }
 }

@@ -1,12 +1,12 @@
 import DipperData
 
 /// The history of each job, as rows on a time axis: a value made from events and drawn by ``TimelineSVG``.
-struct TimelineChart: Sendable, Equatable {
-    enum Phase: Sendable, Hashable, CaseIterable {
+struct TimelineChart {
+    enum Phase: CaseIterable {
         case queued, looking, transferring, paused, parked
     }
 
-    struct Span: Sendable, Equatable {
+    struct Span {
         var phase: Phase
         var queue: FetchQueue
         var start: Duration
@@ -14,223 +14,155 @@ struct TimelineChart: Sendable, Equatable {
     }
 
     /// An event of a job or its callers at one time.
-    enum Moment: Sendable, Hashable {
+    enum Moment: Hashable {
         case promoted, demoted
         case answered(ResponseSource)
         case cancelled, failed
+        /// The end of the record, for a job that has not ended.
+        case unfinished
     }
 
-    struct Mark: Sendable, Equatable {
+    struct Mark {
         var moment: Moment
         var time: Duration
     }
 
     /// A job; or, without spans, the calls for a key that needed no job.
-    struct Row: Sendable, Equatable {
-        var key: CacheKey
+    struct Row {
+        let key: CacheKey
         /// The queue in which the row began.
-        var queue: FetchQueue
-        var isJob: Bool
-        /// Whether the job had not ended when the last event was recorded.
-        var isOpen: Bool
-        var start: Duration
-        var end: Duration
+        let queue: FetchQueue
+        /// Whether the row is a job that has not ended.
+        var isOpen = false
+        /// Whether the job is held back, now or as soon as it is on the network.
+        var isPaused = false
         var spans: [Span] = []
         var marks: [Mark] = []
         /// In a few words.
         var failure: String?
+
+        var isJob: Bool { !spans.isEmpty }
+        var start: Duration { spans.first?.start ?? marks.first?.time ?? .zero }
+        var end: Duration { spans.last?.end ?? start }
     }
 
     /// In the order they began.
-    var rows: [Row] = []
-    var start = Duration.zero
-    var end = Duration.zero
+    private(set) var rows: [Row] = []
+    let start: Duration
+    let end: Duration
 
-    var calls = 0
-    var answers: [ResponseSource: Int] = [:]
-    var failed = 0
-    var cancelled = 0
-    var dropped = 0
+    private(set) var calls = 0
+    private(set) var answers: [ResponseSource: Int] = [:]
+    private(set) var failed = 0
+    private(set) var cancelled = 0
+    let dropped: Int
+
+    /// The latest row of each key.
+    private var latest: [CacheKey: Int] = [:]
+    /// The queue of the latest call for each key.
+    private var asked: [CacheKey: FetchQueue] = [:]
 
     var jobs: Int { rows.count(where: \.isJob) }
     var duration: Duration { end - start }
-}
 
-extension TimelineChart {
-    /// The number of jobs in each phase, from a given time on.
-    struct Load: Sendable, Equatable {
-        var time: Duration
-        var fastWaiting = 0
-        var fastTransferring = 0
-        var slowWaiting = 0
-        var slowTransferring = 0
-        var slowPaused = 0
-
-        /// Whether urgent work is looked up, queued or running, so that no slow job starts.
-        var isFastBusy: Bool { fastWaiting + fastTransferring > 0 }
-
-        mutating func count(_ span: Span, _ change: Int) {
-            switch (span.queue, span.phase) {
-            case (.fast, .queued), (.fast, .looking): fastWaiting += change
-            case (.fast, .transferring), (.fast, .paused): fastTransferring += change
-            case (.slow, .queued), (.slow, .looking): slowWaiting += change
-            case (.slow, .transferring): slowTransferring += change
-            case (.slow, .paused): slowPaused += change
-            case (_, .parked): break
-            }
-        }
-    }
-
-    func loads() -> [Load] {
-        let spans = rows.flatMap(\.spans)
-        var edges: [(time: Duration, span: Int, change: Int)] = []
-        edges.reserveCapacity(spans.count * 2)
-        for (index, span) in spans.enumerated() {
-            edges.append((span.start, index, 1))
-            edges.append((span.end, index, -1))
-        }
-        edges.sort { $0.time < $1.time }
-        var loads: [Load] = []
-        var load = Load(time: start)
-        for edge in edges {
-            if edge.time > load.time {
-                loads.append(load)
-                load.time = edge.time
-            }
-            load.count(spans[edge.span], edge.change)
-        }
-        loads.append(load)
-        return loads
-    }
-}
-
-extension TimelineChart {
     init(_ events: [CacheEvent], dropped: Int = 0) {
         self.dropped = dropped
         // Calls report from threads of their own, so events may be a little out of order.
         start = events.lazy.map(\.time).min() ?? .zero
         end = events.lazy.map(\.time).max() ?? .zero
-        var reader = Reader(chart: self)
-        for event in events { reader.read(event) }
-        self = reader.finished()
+        for event in events { read(event) }
+        for index in rows.indices where rows[index].isOpen {
+            rows[index].close(at: end)
+            rows[index].marks.append(Mark(moment: .unfinished, time: end))
+        }
     }
 
-    private struct Reader {
-        var chart: TimelineChart
-        var open: [CacheKey: OpenJob] = [:]
-        var last: [CacheKey: Int] = [:]
-        var asked: [CacheKey: FetchQueue] = [:]
-
-        struct OpenJob {
-            let row: Int
-            var span: Span
-            /// Whether the job is held back, now or as soon as it is on the network.
-            var isPaused = false
-        }
-
-        mutating func read(_ event: CacheEvent) {
-            let (key, time) = (event.key, event.time)
-            switch event.kind {
-            case .callBegan(let queue):
-                chart.calls += 1
-                asked[key] = queue
-            case .callAnswered(let source):
-                answered(key, source, time)
-            case .callFailed(let error):
-                if error.isCancelled { chart.cancelled += 1 } else { chart.failed += 1 }
-                mark(key, error.isCancelled ? .cancelled : .failed, time)
-                if !error.isCancelled, let row = last[key] { chart.rows[row].failure = error.shortDescription }
-            case .queued(let queue):
-                enter(.queued, queue, key, time)
-            case .lookUpBegan(let queue):
-                // The disk may be asked during a transfer or a wait: that is no phase of its own.
-                if let phase = open[key]?.span.phase, phase != .queued, phase != .looking { break }
-                enter(.looking, queue, key, time)
-            case .attemptBegan(let queue):
-                enter(open[key]?.isPaused == true ? .paused : .transferring, queue, key, time)
-            case .paused:
-                setPaused(true, key, time)
-            case .resumed:
-                setPaused(false, key, time)
-            case .queueChanged(let queue):
-                changeQueue(queue, key, time)
-            case .parked:
-                enter(.parked, open[key]?.span.queue ?? asked[key] ?? .fast, key, time)
-            case .jobEnded:
-                guard let job = open.removeValue(forKey: key) else { break }
-                close(job, time)
-                chart.rows[job.row].end = max(time, job.span.start)
-                chart.rows[job.row].isOpen = false
-            case .callJoined, .lookUpEnded, .requested, .received, .attemptEnded, .decodeBegan, .decodeEnded,
-                .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .memoryPressure, .missed:
-                break
-            }
-        }
-
-        consuming func finished() -> TimelineChart {
-            for job in open.values {
-                close(job, chart.end)
-                chart.rows[job.row].end = chart.end
-            }
-            return chart
-        }
-
-        private mutating func enter(_ phase: Phase, _ queue: FetchQueue, _ key: CacheKey, _ time: Duration) {
-            guard var job = open[key] else {
-                last[key] = chart.rows.count
-                open[key] = OpenJob(
-                    row: chart.rows.count, span: Span(phase: phase, queue: queue, start: time, end: time))
-                chart.rows.append(
-                    Row(key: key, queue: queue, isJob: true, isOpen: true, start: time, end: time))
-                return
-            }
-            // A job that waits again has given up its slot, which ends its pause.
-            if phase == .queued || phase == .parked { job.isPaused = false }
-            guard phase != job.span.phase || queue != job.span.queue else { return }
-            close(job, time)
-            let start = max(time, job.span.start)
-            job.span = Span(phase: phase, queue: queue, start: start, end: start)
-            open[key] = job
-        }
-
-        private mutating func setPaused(_ isPaused: Bool, _ key: CacheKey, _ time: Duration) {
-            guard let job = open[key] else { return }
-            open[key]?.isPaused = isPaused
-            // A pause of a job that is not yet on the network shows when it gets there.
-            if job.span.phase == (isPaused ? .transferring : .paused) {
-                enter(isPaused ? .paused : .transferring, job.span.queue, key, time)
-            }
-        }
-
-        private mutating func changeQueue(_ queue: FetchQueue, _ key: CacheKey, _ time: Duration) {
-            guard let job = open[key], job.span.queue != queue else { return }
-            enter(job.span.phase, queue, key, time)
-            mark(key, queue == .fast ? .promoted : .demoted, time)
-        }
-
-        /// Ends a span. A span without length is dropped.
-        private mutating func close(_ job: OpenJob, _ time: Duration) {
-            var span = job.span
-            span.end = max(time, span.start)
-            if span.end > span.start { chart.rows[job.row].spans.append(span) }
-        }
-
-        private mutating func answered(_ key: CacheKey, _ source: ResponseSource, _ time: Duration) {
-            chart.answers[source, default: 0] += 1
+    private mutating func read(_ event: CacheEvent) {
+        let (key, time) = (event.key, event.time)
+        let job = latest[key].flatMap { rows[$0].isOpen ? $0 : nil }
+        switch event.kind {
+        case .callBegan(let queue):
+            calls += 1
+            asked[key] = queue
+        case .callAnswered(let source):
+            answers[source, default: 0] += 1
             mark(key, .answered(source), time)
+        case .callFailed(let error) where error.isCancelled:
+            cancelled += 1
+            mark(key, .cancelled, time)
+        case .callFailed(let error):
+            failed += 1
+            mark(key, .failed, time)
+            if let row = latest[key] { rows[row].failure = error.shortDescription }
+        case .queued(let queue):
+            enter(.queued, queue, job, key, time)
+        case .lookUpBegan(let queue):
+            // The disk may be asked during a transfer or a wait: that is no phase of its own.
+            if let phase = job.flatMap({ rows[$0].spans.last?.phase }), phase != .queued, phase != .looking { break }
+            enter(.looking, queue, job, key, time)
+        case .attemptBegan(let queue):
+            let isPaused = job.map { rows[$0].isPaused } ?? false
+            enter(isPaused ? .paused : .transferring, queue, job, key, time)
+        case .paused:
+            if let job { rows[job].setPaused(true, time) }
+        case .resumed:
+            if let job { rows[job].setPaused(false, time) }
+        case .queueChanged(let queue):
+            guard let job, let span = rows[job].spans.last, span.queue != queue else { break }
+            rows[job].enter(span.phase, queue, time)
+            mark(key, queue == .fast ? .promoted : .demoted, time)
+        case .parked:
+            let queue = job.flatMap { rows[$0].spans.last?.queue } ?? asked[key] ?? .fast
+            enter(.parked, queue, job, key, time)
+        case .jobEnded:
+            guard let job else { break }
+            rows[job].close(at: time)
+            rows[job].isOpen = false
+        case .callJoined, .lookUpEnded, .requested, .received, .attemptEnded, .decodeBegan, .decodeEnded,
+            .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .memoryPressure, .missed:
+            break
         }
+    }
 
-        private mutating func mark(_ key: CacheKey, _ moment: Moment, _ time: Duration) {
-            let row = last[key] ?? chart.rows.count
-            if row == chart.rows.count {
-                last[key] = row
-                chart.rows.append(
-                    Row(
-                        key: key, queue: asked[key] ?? .fast, isJob: false, isOpen: false, start: time,
-                        end: time))
-            }
-            chart.rows[row].marks.append(Mark(moment: moment, time: time))
-            if !chart.rows[row].isJob { chart.rows[row].end = max(chart.rows[row].end, time) }
+    private mutating func enter(
+        _ phase: Phase, _ queue: FetchQueue, _ job: Int?, _ key: CacheKey, _ time: Duration
+    ) {
+        if let job { return rows[job].enter(phase, queue, time) }
+        latest[key] = rows.count
+        let span = Span(phase: phase, queue: queue, start: time, end: time)
+        rows.append(Row(key: key, queue: queue, isOpen: true, spans: [span]))
+    }
+
+    private mutating func mark(_ key: CacheKey, _ moment: Moment, _ time: Duration) {
+        let row = latest[key] ?? rows.count
+        if row == rows.count {
+            latest[key] = row
+            rows.append(Row(key: key, queue: asked[key] ?? .fast))
         }
+        rows[row].marks.append(Mark(moment: moment, time: time))
+    }
+}
+
+extension TimelineChart.Row {
+    fileprivate mutating func enter(_ phase: TimelineChart.Phase, _ queue: FetchQueue, _ time: Duration) {
+        // A job that waits again has given up its slot, which ends its pause.
+        if phase == .queued || phase == .parked { isPaused = false }
+        guard let last = spans.last, phase != last.phase || queue != last.queue else { return }
+        close(at: time)
+        let start = max(time, last.start)
+        // A span without length is dropped.
+        if start == last.start { spans.removeLast() }
+        spans.append(TimelineChart.Span(phase: phase, queue: queue, start: start, end: start))
+    }
+
+    fileprivate mutating func setPaused(_ isPaused: Bool, _ time: Duration) {
+        self.isPaused = isPaused
+        // A pause of a job that is not yet on the network shows when it gets there.
+        guard let last = spans.last, last.phase == (isPaused ? .transferring : .paused) else { return }
+        enter(isPaused ? .paused : .transferring, last.queue, time)
+    }
+
+    fileprivate mutating func close(at time: Duration) {
+        spans[spans.count - 1].end = max(time, spans[spans.count - 1].start)
     }
 }

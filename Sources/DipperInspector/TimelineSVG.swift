@@ -3,23 +3,26 @@ import DipperData
 /// A drawing of a ``TimelineChart``. Everything that looks the same is one path, so that viewers can open a picture of
 /// a hundred thousand jobs.
 struct TimelineSVG {
-    let chart: TimelineChart
-    let layout: TimelineLayout
-    let axis: TimelineAxis
-    let redaction: Redaction
+    private let chart: TimelineChart
+    private let layout: TimelineLayout
+    private let axis: TimelineAxis
+    private let redaction: Redaction
+    /// The kinds of marks that can be told apart in rows of this height, in the order in which they are drawn.
+    private let moments: [TimelineChart.Moment]
 
     init(_ chart: TimelineChart, _ redaction: Redaction) {
         self.chart = chart
         self.redaction = redaction
         layout = TimelineLayout(rows: chart.rows.count, hasNote: chart.dropped > 0)
-        axis = TimelineAxis(
-            start: chart.start, end: chart.end, left: TimelineLayout.left, width: TimelineLayout.plotWidth)
+        axis = TimelineAxis(start: chart.start, end: chart.end)
+        moments =
+            layout.isDetailed
+            ? TimelineChart.Moment.all : [.answered(.disk), .answered(.memory), .cancelled, .failed]
     }
 
     func document() -> String {
         let (width, height) = (SVGText.number(TimelineLayout.width), SVGText.number(layout.height))
-        let loads = chart.loads()
-        return [
+        var elements = [
             """
             <svg xmlns="http://www.w3.org/2000/svg" width="\(width)" height="\(height)" \
             viewBox="0 0 \(width) \(height)" role="img" font-family="\(TimelineStyle.font)" font-size="12" \
@@ -28,16 +31,14 @@ struct TimelineSVG {
             "<title>\(SVGText.escaped(title))</title>",
             "<defs>\(TimelineStyle.patterns)</defs>",
             "<rect width=\"\(width)\" height=\"\(height)\" fill=\"#fff\"/>",
-            heading(),
-            legend(),
-            bands(loads),
-            grid(),
-            labels(),
-            spans(),
-            marks(),
-            tooltips(),
-            "</svg>",
-        ].filter { !$0.isEmpty }.joined(separator: "\n") + "\n"
+        ]
+        for part in [heading(), legend(), bands(), grid(), labels(), spans(), marks(), tooltips()] { elements += part }
+        elements.append("</svg>\n")
+        return elements.filter { !$0.isEmpty }.joined(separator: "\n")
+    }
+
+    private func text(_ content: String, _ x: Double, _ y: Double, _ attributes: String = "") -> String {
+        "<text x=\"\(SVGText.number(x))\" y=\"\(SVGText.number(y))\" \(attributes)>\(SVGText.escaped(content))</text>"
     }
 
     // MARK: Heading
@@ -50,34 +51,153 @@ struct TimelineSVG {
         "\(SVGText.count(number)) \(noun)\(number == 1 ? "" : "s")"
     }
 
-    private func heading() -> String {
-        var answers = [ResponseSource.network, .revalidated, .stale, .shared, .disk, .memory].compactMap {
-            source in
-            chart.answers[source].map { "\(SVGText.count($0)) \(TimelineStyle.name(.answered(source)))" }
+    private func heading() -> [String] {
+        var answers = [ResponseSource.network, .revalidated, .stale, .shared, .disk, .memory].compactMap { source in
+            chart.answers[source].map {
+                "\(SVGText.count($0)) \(TimelineChart.Moment.answered(source).name)"
+            }
         }
         if chart.failed > 0 { answers.append("\(SVGText.count(chart.failed)) failed") }
         if chart.cancelled > 0 { answers.append("\(SVGText.count(chart.cancelled)) cancelled") }
+        let summary = answers.isEmpty ? "No answers" : "Answers: " + answers.joined(separator: " · ")
         let left = TimelineLayout.margin
         var lines = [
             text(title, left, 36, "font-size=\"20\" font-weight=\"600\""),
-            text(
-                answers.isEmpty ? "No answers" : "Answers: " + answers.joined(separator: " · "), left, 58,
-                "font-size=\"13\" fill=\"\(TimelineStyle.quiet)\""),
+            text(summary, left, 58, "font-size=\"13\" fill=\"\(TimelineStyle.quiet)\""),
         ]
         if chart.dropped > 0 {
             let note =
                 "The record is full: \(count(chart.dropped, "later event")) \(chart.dropped == 1 ? "is" : "are")"
                 + " missing from this picture."
             lines.append(
-                text(note, left, 80, "font-size=\"13\" font-weight=\"600\" fill=\"\(TimelineStyle.failure)\"")
-            )
+                text(note, left, 80, "font-size=\"13\" font-weight=\"600\" fill=\"\(TimelineStyle.failure)\""))
         }
-        return lines.joined(separator: "\n")
+        return lines
+    }
+
+    // MARK: Legend
+
+    private func legend() -> [String] {
+        let phases: [(TimelineChart.Phase, FetchQueue, String)] = [
+            (.transferring, .fast, "fast transfer"), (.transferring, .slow, "slow transfer"),
+            (.queued, .slow, "waiting for its turn"), (.looking, .fast, "reading the disk"),
+            (.paused, .slow, "paused: others go first"), (.parked, .slow, "parked: network, back-off"),
+        ]
+        let rare: Set<TimelineChart.Moment> = [
+            .answered(.revalidated), .answered(.stale), .answered(.shared), .unfinished,
+        ]
+        let used = Set(chart.rows.lazy.flatMap(\.marks).map(\.moment))
+        var elements: [String] = []
+        var x = TimelineLayout.margin
+        func add(_ name: String, _ sample: SVGPath, width: Double, _ y: Double, _ attributes: String) {
+            elements += [sample.element(attributes), text(name, x + width + 7, y + 4)]
+            // Approximate, for a text of 12 pixels, in any of the fonts.
+            x += width + 7 + Double(name.count) * 6.9 + 22
+        }
+        for (phase, queue, name) in phases {
+            let height = 13 * phase.height + 1
+            var sample = SVGPath()
+            sample.rectangle(x + 0.5, layout.legendTop - height / 2, 28, height)
+            add(name, sample, width: 28, layout.legendTop, phase.attributes(queue))
+        }
+        x = TimelineLayout.margin
+        let y = layout.legendTop + 22
+        for moment in moments where !rare.contains(moment) || used.contains(moment) {
+            var sample = SVGPath()
+            draw(moment, x + 5, y, height: 8, into: &sample)
+            add(moment.name, sample, width: 10, y, attributes(moment))
+        }
+        return ["<g>\(elements.joined())</g>"]
+    }
+
+    // MARK: Bands
+
+    /// The load of both queues over time, and the shade behind the rows while `fastQueue` is busy.
+    private func bands() -> [String] {
+        let fastHeight = 44.0
+        let fastBottom = layout.bandsTop + fastHeight
+        let slowHeight = 14.0
+        let slowTop = fastBottom + 12
+        let busy = levels(.fast, [.queued, .looking, .transferring, .paused])
+        let transfers = levels(.fast, [.transferring, .paused])
+        let peak = transfers.max() ?? 0
+        let fill = "fill=\"\(TimelineStyle.colour(.fast))\""
+
+        let shade = bars(busy, bottom: layout.rowsBottom) { _ in layout.rowsBottom - layout.rowsTop }
+        let band = bars(busy, bottom: fastBottom) { _ in fastHeight }
+        let fast = bars(transfers, bottom: fastBottom) { fastHeight * Double($0) / Double(peak) }
+        var elements = [
+            shade.element("class=\"shade\" \(fill) fill-opacity=\"0.07\""),
+            band.element("class=\"busy\" \(fill) fill-opacity=\"0.2\""), fast.element("class=\"fast\" \(fill)"),
+        ]
+        // Each covers those before it.
+        let layers: [(TimelineChart.Phase, Set<TimelineChart.Phase>, Double)] = [
+            (.queued, [.queued, .looking], 3), (.paused, [.paused], slowHeight),
+            (.transferring, [.transferring], slowHeight),
+        ]
+        for (phase, phases, height) in layers {
+            let path = bars(levels(.slow, phases), bottom: slowTop + (slowHeight + height) / 2) { _ in height }
+            elements.append(path.element("class=\"band \(phase)\" \(phase.attributes(.slow))"))
+        }
+        var frame = SVGPath()
+        for y in [fastBottom + 0.5, slowTop + slowHeight + 0.5] {
+            frame.line(TimelineLayout.left, y, toX: TimelineLayout.left + TimelineLayout.plotWidth, y: y)
+        }
+        elements.append(frame.element("fill=\"none\" stroke=\"\(TimelineStyle.grid)\""))
+        func name(_ content: String, _ y: Double, _ attributes: String) {
+            elements.append(text(content, TimelineLayout.left - 13, y, "text-anchor=\"end\" \(attributes)"))
+        }
+        name("fastQueue", layout.bandsTop + 17, "font-weight=\"600\" fill=\"\(TimelineStyle.text(.fast))\"")
+        name(
+            peak == 0 ? "no transfers" : "up to \(peak) at a time", layout.bandsTop + 34,
+            "font-size=\"11\" fill=\"\(TimelineStyle.quiet)\"")
+        name("slowQueue", slowTop + 11, "font-weight=\"600\" fill=\"\(TimelineStyle.text(.slow))\"")
+        return elements
+    }
+
+    /// Returns the largest number of spans of these kinds at a time, for each column of half a pixel.
+    private func levels(_ queue: FetchQueue, _ phases: Set<TimelineChart.Phase>) -> [Int] {
+        var edges: [(time: Duration, change: Int)] = []
+        for span in chart.rows.lazy.flatMap(\.spans) where span.queue == queue && phases.contains(span.phase) {
+            edges.append((span.start, 1))
+            edges.append((span.end, -1))
+        }
+        // At the same time, spans end before others begin.
+        edges.sort { ($0.time, $0.change) < ($1.time, $1.change) }
+        var levels = [Int](repeating: 0, count: Int(TimelineLayout.plotWidth) * 2)
+        var column = 0
+        var level = 0
+        for edge in edges {
+            let next = min(Int((axis.x(edge.time) - TimelineLayout.left) * 2), levels.count - 1)
+            while column < next {
+                levels[column] = max(levels[column], level)
+                column += 1
+            }
+            level += edge.change
+            levels[column] = max(levels[column], level)
+        }
+        return levels
+    }
+
+    /// Draws one bar for neighbouring columns of the same height.
+    private func bars(_ levels: [Int], bottom: Double, height: (Int) -> Double) -> SVGPath {
+        let heights = levels.map { $0 > 0 ? height($0) : 0 }
+        var path = SVGPath()
+        var start = 0
+        for column in 1...heights.count where column == heights.count || heights[column] != heights[start] {
+            if heights[start] > 0 {
+                path.rectangle(
+                    TimelineLayout.left + Double(start) / 2, bottom - heights[start], Double(column - start) / 2,
+                    heights[start])
+            }
+            start = column
+        }
+        return path
     }
 
     // MARK: Axis
 
-    private func grid() -> String {
+    private func grid() -> [String] {
         var path = SVGPath()
         var labels: [String] = []
         for tick in axis.ticks() {
@@ -86,78 +206,59 @@ struct TimelineSVG {
                 labels.append(text(tick.label, tick.x, y, "text-anchor=\"middle\""))
             }
         }
-        return """
-            <path d="\(path.text)" fill="none" stroke="\(TimelineStyle.grid)"/>
-            <g font-size="11" fill="\(TimelineStyle.quiet)">\(labels.joined())</g>
-            """
+        return [
+            path.element("fill=\"none\" stroke=\"\(TimelineStyle.grid)\""),
+            "<g font-size=\"11\" fill=\"\(TimelineStyle.quiet)\">\(labels.joined())</g>",
+        ]
     }
 
     /// Draws the names, and for each row a stripe in the colour of the queue in which the row began.
-    private func labels() -> String {
-        var stripes = [FetchQueue.fast: SVGPath(), .slow: SVGPath()]
+    private func labels() -> [String] {
+        var stripes: [FetchQueue: SVGPath] = [:]
         var names: [String] = []
-        let gap = layout.showsLabels ? 1.0 : 0
+        let gap = layout.isDetailed ? 1.0 : 0
         for (index, row) in chart.rows.enumerated() {
             let y = layout.y(index)
-            stripes[row.queue]?.rectangle(TimelineLayout.left - 7, y + gap, 4, layout.rowHeight - 2 * gap)
-            guard layout.showsLabels else { continue }
+            stripes[row.queue, default: SVGPath()]
+                .rectangle(TimelineLayout.left - 7, y + gap, 4, layout.rowHeight - 2 * gap)
+            guard layout.isDetailed else { continue }
             let base = y + layout.rowHeight / 2 + 4
-            if row.queue == .slow {
-                names.append(
-                    text("slow", TimelineLayout.margin, base, "fill=\"\(TimelineStyle.text(.slow))\""))
-            }
-            names.append(
-                text(
-                    SVGText.label(of: redaction.text(row.key), width: 25), TimelineLayout.left - 13, base,
-                    "text-anchor=\"end\"\(row.queue == .slow ? " fill=\"\(TimelineStyle.text(.slow))\"" : "")")
-            )
+            let fill = row.queue == .slow ? "fill=\"\(TimelineStyle.text(.slow))\"" : ""
+            if row.queue == .slow { names.append(text("slow", TimelineLayout.margin, base, fill)) }
+            let name = SVGText.label(of: redaction.text(row.key), width: 25)
+            names.append(text(name, TimelineLayout.left - 13, base, "text-anchor=\"end\" \(fill)"))
         }
-        let paths = FetchQueue.allCases.map { queue in
-            "<path d=\"\(stripes[queue]?.text ?? "")\" fill=\"\(TimelineStyle.colour(queue))\"/>"
+        let paths = FetchQueue.allCases.compactMap { queue in
+            stripes[queue]?.element("fill=\"\(TimelineStyle.colour(queue))\"")
         }
-        return (paths + (names.isEmpty ? [] : ["<g font-size=\"11\">\(names.joined(separator: "\n"))</g>"]))
-            .joined(separator: "\n")
+        return paths + ["<g font-size=\"11\">\(names.joined(separator: "\n"))</g>"]
     }
 
-    func text(_ content: String, _ x: Double, _ y: Double, _ attributes: String = "") -> String {
-        "<text x=\"\(SVGText.number(x))\" y=\"\(SVGText.number(y))\" \(attributes)>\(SVGText.escaped(content))</text>"
-    }
-}
+    // MARK: Rows
 
-extension TimelineSVG {
-    private struct Look: Hashable {
-        let phase: TimelineChart.Phase
-        let queue: FetchQueue
-    }
-
-    func spans() -> String {
-        var paths: [Look: SVGPath] = [:]
+    private func spans() -> [String] {
+        var paths: [TimelineChart.Phase: [FetchQueue: SVGPath]] = [:]
         for (index, row) in chart.rows.enumerated() {
-            for span in row.spans {
+            for span in row.spans where span.end > span.start {
                 let start = axis.x(span.start)
                 // A transfer is never too short to be drawn; a wait may be.
                 let width = max(axis.x(span.end) - start, span.phase == .transferring ? 1 : 0)
                 guard width >= 0.2 else { continue }
-                let part = layout.rowHeight >= 4 ? TimelineStyle.height(span.phase) : 1
-                let height = layout.rowHeight * part
+                let height = layout.rowHeight * (layout.rowHeight >= 4 ? span.phase.height : 1)
                 let y = layout.y(index) + (layout.rowHeight - height) / 2
-                paths[Look(phase: span.phase, queue: span.queue), default: SVGPath()].rectangle(
-                    start, y, width, height)
+                paths[span.phase, default: [:]][span.queue, default: SVGPath()].rectangle(start, y, width, height)
             }
         }
         // Queued spans are drawn first, so that they do not cover a short transfer between two waits.
         return TimelineChart.Phase.allCases.flatMap { phase in
             FetchQueue.allCases.compactMap { queue in
-                paths[Look(phase: phase, queue: queue)].map { path in
-                    "<path class=\"\(phase) \(queue)\" d=\"\(path.text)\" \(TimelineStyle.attributes(phase, queue))/>"
-                }
+                paths[phase]?[queue]?.element("class=\"\(phase) \(queue)\" \(phase.attributes(queue))")
             }
-        }.joined(separator: "\n")
+        }
     }
 
-    func marks() -> String {
+    private func marks() -> [String] {
         var paths: [TimelineChart.Moment: SVGPath] = [:]
-        var open = SVGPath()
         for (index, row) in chart.rows.enumerated() {
             let middle = layout.y(index) + layout.rowHeight / 2
             var last: (moment: TimelineChart.Moment, x: Double)?
@@ -166,72 +267,44 @@ extension TimelineSVG {
                 // Several callers of one job end at once: one mark is enough.
                 if let last, last.moment == mark.moment, x - last.x < 1 { continue }
                 last = (mark.moment, x)
-                draw(mark.moment, x, middle, into: &paths[mark.moment, default: SVGPath()])
-            }
-            if row.isOpen, layout.showsShapes {
-                TimelineStyle.drawOpen(axis.x(row.end) + 3, middle, layout.markRadius, into: &open)
+                // The mark of an end stands beside the end of the bar, not over it.
+                let isEnd = layout.isDetailed && mark.moment != .promoted && mark.moment != .demoted
+                draw(
+                    mark.moment, x + (isEnd ? TimelineLayout.markRadius + 2 : 0), middle, height: layout.rowHeight,
+                    into: &paths[mark.moment, default: SVGPath()])
             }
         }
-        var elements = Self.momentsInOrder.compactMap { moment in
-            paths[moment].map { element(moment, $0) }
-        }
-        if !open.isEmpty {
-            elements.append("<path class=\"open\" d=\"\(open.text)\" \(TimelineStyle.openAttributes)/>")
-        }
-        return elements.joined(separator: "\n")
-    }
-
-    static let momentsInOrder: [TimelineChart.Moment] = [
-        .promoted, .demoted, .answered(.network), .answered(.revalidated), .answered(.stale),
-        .answered(.shared), .answered(.disk),
-        .answered(.memory), .cancelled, .failed,
-    ]
-
-    private func draw(_ moment: TimelineChart.Moment, _ x: Double, _ y: Double, into path: inout SVGPath) {
-        let radius = layout.markRadius
-        switch moment {
-        case .promoted, .demoted:
-            if layout.showsShapes { TimelineStyle.draw(moment, x, y, radius, into: &path) }
-        case .answered, .cancelled, .failed:
-            // Beside the end of the bar, not over it.
-            if layout.showsShapes {
-                TimelineStyle.draw(moment, x + radius + 2, y, radius, into: &path)
-            } else if [.failed, .cancelled, .answered(.memory), .answered(.disk)].contains(moment) {
-                path.rectangle(x, y - layout.rowHeight / 2, 2, layout.rowHeight)
-            }
+        return moments.compactMap { moment in
+            paths[moment]?.element("class=\"\(moment.cssClass)\" \(attributes(moment))")
         }
     }
 
-    private func element(_ moment: TimelineChart.Moment, _ path: SVGPath) -> String {
-        guard !path.isEmpty else { return "" }
-        let attributes =
-            layout.showsShapes
-            ? TimelineStyle.attributes(moment)
-            : "fill=\"\(TimelineStyle.colour(moment))\""
-        return "<path class=\"\(Self.cssClass(moment))\" d=\"\(path.text)\" \(attributes)/>"
+    /// Draws a shape, or in low rows a line of a height.
+    private func draw(
+        _ moment: TimelineChart.Moment, _ x: Double, _ y: Double, height: Double, into path: inout SVGPath
+    ) {
+        if layout.isDetailed {
+            path.polygon(moment.corners, x, y, TimelineLayout.markRadius)
+        } else {
+            path.rectangle(x, y - height / 2, 2, height)
+        }
     }
 
-    private static func cssClass(_ moment: TimelineChart.Moment) -> String {
-        switch moment {
-        case .promoted: "promoted"
-        case .demoted: "demoted"
-        case .answered(let source): source.rawValue
-        case .cancelled: "cancelled"
-        case .failed: "failed"
-        }
+    private func attributes(_ moment: TimelineChart.Moment) -> String {
+        layout.isDetailed ? moment.attributes : "fill=\"\(moment.colour)\""
     }
 
     /// Draws areas over the rows that show the whole key and the figures of a row where the pointer rests.
-    func tooltips() -> String {
-        guard layout.showsLabels, !chart.rows.isEmpty else { return "" }
+    private func tooltips() -> [String] {
+        guard layout.isDetailed else { return [] }
         let rows = chart.rows.enumerated().map { index, row in
             var path = SVGPath()
             path.rectangle(
                 TimelineLayout.margin, layout.y(index), TimelineLayout.left + TimelineLayout.plotWidth,
                 layout.rowHeight)
-            return "<path d=\"\(path.text)\"><title>\(SVGText.escaped(tooltip(row)))</title></path>"
+            return path.element(title: tooltip(row))
         }
-        return "<g fill=\"none\" pointer-events=\"all\">\n\(rows.joined(separator: "\n"))\n</g>"
+        return ["<g fill=\"none\" pointer-events=\"all\">"] + rows + ["</g>"]
     }
 
     private func tooltip(_ row: TimelineChart.Row) -> String {

@@ -1,4 +1,5 @@
 import DipperData
+import Foundation
 
 /// The look of a timeline's parts. The colours are those of Okabe and Ito, which colour-blind people can tell apart;
 /// important parts differ in shape as well.
@@ -9,35 +10,11 @@ enum TimelineStyle {
     static let quiet = "#59636e"
     static let grid = "#d8dee4"
     static let failure = "#b3093c"
-    /// The colour of cancelled calls, which are no failures.
-    static let taken = "#6f6f78"
-    static let disk = "#8c959f"
 
     static func colour(_ queue: FetchQueue) -> String { queue == .fast ? "#0072b2" : "#e69f00" }
     static func pale(_ queue: FetchQueue) -> String { queue == .fast ? "#9cc9e3" : "#f3cf85" }
     /// Dark enough for text.
     static func text(_ queue: FetchQueue) -> String { queue == .fast ? "#00598c" : "#8f5f00" }
-
-    /// Every combination is one path of the picture.
-    static func attributes(_ phase: TimelineChart.Phase, _ queue: FetchQueue) -> String {
-        switch phase {
-        case .queued: "fill=\"\(pale(queue))\""
-        case .looking: "fill=\"\(disk)\""
-        case .transferring: "fill=\"\(colour(queue))\""
-        case .paused: "fill=\"url(#dipper-held-\(queue.rawValue))\""
-        case .parked: "fill=\"none\" stroke=\"\(text(queue))\" stroke-width=\"1\" stroke-dasharray=\"1.5 2\""
-        }
-    }
-
-    /// The part of a row's height that a span takes.
-    static func height(_ phase: TimelineChart.Phase) -> Double {
-        switch phase {
-        case .queued: 0.16
-        case .looking: 0.4
-        case .transferring, .paused: 0.68
-        case .parked: 0.5
-        }
-    }
 
     static let patterns = FetchQueue.allCases.map { queue in
         """
@@ -46,53 +23,40 @@ enum TimelineStyle {
         <rect width="1.8" height="5" fill="\(colour(queue))"/></pattern>
         """
     }.joined()
+}
 
-    static func attributes(_ moment: TimelineChart.Moment) -> String {
-        switch moment {
-        case .promoted, .demoted: "fill=\"#fff\" stroke=\"\(ink)\" stroke-width=\"1.2\""
-        case .answered(.revalidated), .answered(.stale):
-            "fill=\"#fff\" stroke=\"\(ink)\" stroke-width=\"1.4\""
-        case .answered: "fill=\"\(ink)\""
-        case .cancelled: "fill=\"none\" stroke=\"\(taken)\" stroke-width=\"2.4\""
-        case .failed: "fill=\"none\" stroke=\"\(failure)\" stroke-width=\"2.4\""
+extension TimelineChart.Phase {
+    func attributes(_ queue: FetchQueue) -> String {
+        switch self {
+        case .queued: "fill=\"\(TimelineStyle.pale(queue))\""
+        case .looking: "fill=\"#8c959f\""
+        case .transferring: "fill=\"\(TimelineStyle.colour(queue))\""
+        case .paused: "fill=\"url(#dipper-held-\(queue.rawValue))\""
+        case .parked:
+            "fill=\"none\" stroke=\"\(TimelineStyle.text(queue))\" stroke-width=\"1\" stroke-dasharray=\"1.5 2\""
         }
     }
 
-    /// Shapes can be told apart without colour.
-    static func draw(
-        _ moment: TimelineChart.Moment, _ x: Double, _ y: Double, _ radius: Double, into path: inout SVGPath
-    ) {
-        switch moment {
-        case .promoted:
-            path.polygon([(x, y - radius), (x + radius, y + radius * 0.9), (x - radius, y + radius * 0.9)])
-        case .demoted:
-            path.polygon([(x, y + radius), (x + radius, y - radius * 0.9), (x - radius, y - radius * 0.9)])
-        case .answered(.network), .answered(.revalidated):
-            path.circle(x, y, radius * 0.85)
-        case .answered(.disk), .answered(.stale):
-            path.rectangle(x - radius * 0.75, y - radius * 0.75, radius * 1.5, radius * 1.5)
-        case .answered(.shared):
-            path.rectangle(x - radius, y - radius * 0.45, radius * 2, radius * 0.9)
-        case .answered(.memory):
-            path.polygon([(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)])
-        case .cancelled:
-            path.line(x - radius, y, toX: x + radius, y: y)
-        case .failed:
-            path.cross(x, y, radius * 0.75)
+    /// The part of a row's height that a span takes.
+    var height: Double {
+        switch self {
+        case .queued: 0.16
+        case .looking: 0.4
+        case .transferring, .paused: 0.68
+        case .parked: 0.5
         }
     }
+}
 
-    /// For marks that are too small for a shape.
-    static func colour(_ moment: TimelineChart.Moment) -> String {
-        switch moment {
-        case .failed: failure
-        case .cancelled: taken
-        default: ink
-        }
-    }
+extension TimelineChart.Moment {
+    /// In the order in which they are drawn.
+    static let all: [Self] = [
+        .promoted, .demoted, .answered(.network), .answered(.revalidated), .answered(.stale), .answered(.shared),
+        .answered(.disk), .answered(.memory), .cancelled, .failed, .unfinished,
+    ]
 
-    static func name(_ moment: TimelineChart.Moment) -> String {
-        switch moment {
+    var name: String {
+        switch self {
         case .promoted: "promoted to fast"
         case .demoted: "demoted to slow"
         case .answered(.network): "from the network"
@@ -103,14 +67,51 @@ enum TimelineStyle {
         case .answered(.stale): "stale"
         case .cancelled: "cancelled"
         case .failed: "failed"
+        case .unfinished: "not ended"
         }
     }
 
-    static let openAttributes = "fill=\"none\" stroke=\"\(quiet)\" stroke-width=\"1.6\""
+    var cssClass: String {
+        if case .answered(let source) = self { source.rawValue } else { "\(self)" }
+    }
 
-    static func drawOpen(_ x: Double, _ y: Double, _ radius: Double, into path: inout SVGPath) {
-        path.line(x, y - radius, toX: x + radius, y: y)
-        path.line(x + radius, y, toX: x, y: y + radius)
+    var colour: String {
+        switch self {
+        case .failed: TimelineStyle.failure
+        case .cancelled: "#6f6f78"
+        case .unfinished: TimelineStyle.quiet
+        default: TimelineStyle.ink
+        }
+    }
+
+    var attributes: String {
+        switch self {
+        case .promoted, .demoted, .answered(.revalidated), .answered(.stale):
+            "fill=\"#fff\" stroke=\"\(colour)\" stroke-width=\"1.4\""
+        case .answered: "fill=\"\(colour)\""
+        case .cancelled, .failed, .unfinished: "fill=\"none\" stroke=\"\(colour)\" stroke-width=\"2.4\""
+        }
+    }
+
+    /// The corners of a shape that can be told apart without colour, in units of its radius. The outline is closed;
+    /// lines lead back over themselves.
+    var corners: [(Double, Double)] {
+        switch self {
+        case .promoted: [(0, -1), (1, 0.9), (-1, 0.9)]
+        case .demoted: [(0, 1), (1, -0.9), (-1, -0.9)]
+        case .answered(.network), .answered(.revalidated): Self.circle
+        case .answered(.disk), .answered(.stale): [(-0.75, -0.75), (0.75, -0.75), (0.75, 0.75), (-0.75, 0.75)]
+        case .answered(.shared): [(-1, -0.45), (1, -0.45), (1, 0.45), (-1, 0.45)]
+        case .answered(.memory): [(0, -1), (1, 0), (0, 1), (-1, 0)]
+        case .cancelled: [(-1, 0), (1, 0)]
+        case .failed: [(-0.75, -0.75), (0.75, 0.75), (0, 0), (0.75, -0.75), (-0.75, 0.75), (0, 0)]
+        case .unfinished: [(0, -1), (1, 0), (0, 1), (1, 0)]
+        }
+    }
+
+    private static let circle = (0..<16).map { step -> (Double, Double) in
+        let angle = Double(step) * Double.pi / 8
+        return (0.85 * cos(angle), 0.85 * sin(angle))
     }
 }
 
@@ -121,89 +122,59 @@ struct TimelineLayout {
     /// The time axis begins here; the rows' names are left of it.
     static let left = 246.0
     static let plotWidth = 996.0
-    static let bandsHeight = 78.0
+    /// Half the size of a mark.
+    static let markRadius = 4.2
 
     let legendTop: Double
     let bandsTop: Double
     let rowsTop: Double
     let rowHeight: Double
     let rowsBottom: Double
-    let showsLabels: Bool
+    /// Whether the rows are high enough for names and for marks that have shapes.
+    let isDetailed: Bool
 
     /// `hasNote`: the heading has a third line.
     init(rows: Int, hasNote: Bool) {
         legendTop = hasNote ? 100 : 78
         bandsTop = legendTop + 56
-        rowsTop = bandsTop + Self.bandsHeight + 28
-        showsLabels = rows <= 400
+        rowsTop = bandsTop + 106
+        isDetailed = rows <= 400
         // Rows get lower as their number grows, so that the picture never gets higher than about 6,000 pixels.
-        rowHeight =
-            switch rows {
-            case ...80: 18
-            case ...400: 14
-            case ...2_000: min(6, 5_600 / Double(rows))
-            default: min(1, 5_600 / Double(rows))
-            }
+        rowHeight = rows <= 80 ? 18 : isDetailed ? 14 : min(6, 5_600 / Double(rows))
         rowsBottom = rowsTop + max(Double(rows) * rowHeight, 40)
     }
 
     var height: Double { rowsBottom + 36 }
 
     func y(_ row: Int) -> Double { rowsTop + Double(row) * rowHeight }
-
-    /// Half the size of a mark. At less than 2 pixels, shapes cannot be told apart.
-    var markRadius: Double { min(4.2, rowHeight * 0.3) }
-    var showsShapes: Bool { markRadius >= 2 }
 }
 
 struct TimelineAxis {
-    private enum Unit: String {
-        case microseconds = "µs"
-        case milliseconds = "ms"
-        case seconds = "s"
-        case minutes = "min"
-        case hours = "h"
+    /// The units, each with its length and the shortest time that is told in it, in seconds.
+    private static let units: [(name: String, length: Double, shortest: Double)] = [
+        ("h", 3_600, 18_000), ("min", 60, 300), ("s", 1, 1), ("ms", 1e-3, 1e-3), ("µs", 1e-6, 0),
+    ]
 
-        /// In seconds.
-        var length: Double {
-            switch self {
-            case .microseconds: 1e-6
-            case .milliseconds: 1e-3
-            case .seconds: 1
-            case .minutes: 60
-            case .hours: 3_600
-            }
-        }
+    private static func unit(for seconds: Double) -> (name: String, length: Double, shortest: Double) {
+        units.first { seconds >= $0.shortest } ?? units[units.count - 1]
     }
 
     private let start: Duration
     /// In seconds; more than 0.
     private let span: Double
-    private let unit: Unit
-    let left: Double
-    let width: Double
 
-    init(start: Duration, end: Duration, left: Double, width: Double) {
+    init(start: Duration, end: Duration) {
         self.start = start
-        self.left = left
-        self.width = width
         span = max((end - start) / .seconds(1), 1e-4)
-        unit =
-            switch span {
-            case ..<2e-3: .microseconds
-            case ..<2: .milliseconds
-            case ..<300: .seconds
-            case ..<18_000: .minutes
-            default: .hours
-            }
     }
 
     func x(_ time: Duration) -> Double {
-        left + width * ((time - start) / .seconds(1)) / span
+        TimelineLayout.left + TimelineLayout.plotWidth * ((time - start) / .seconds(1)) / span
     }
 
     /// About `count` round times, in steps of 1, 2 or 5 times a power of ten of the unit.
     func ticks(_ count: Int = 10) -> [(x: Double, label: String)] {
+        let unit = Self.unit(for: span)
         let rough = span / unit.length / Double(count)
         var power = 1.0
         while power * 10 <= rough { power *= 10 }
@@ -211,19 +182,17 @@ struct TimelineAxis {
         let step = power * (rough <= power ? 1 : rough <= 2 * power ? 2 : rough <= 5 * power ? 5 : 10)
         return (0...Int(span / unit.length / step + 1e-9)).map { index in
             let value = Double(index) * step
-            return (left + width * value * unit.length / span, "\(SVGText.number(value)) \(unit.rawValue)")
+            let x = TimelineLayout.left + TimelineLayout.plotWidth * value * unit.length / span
+            return (x, "\(SVGText.number(value)) \(unit.name)")
         }
     }
 
+    /// A length of time with three digits.
     static func text(_ duration: Duration) -> String {
         let seconds = duration / .seconds(1)
-        return switch seconds {
-        case ..<1e-3: "\(SVGText.number((seconds * 1e6).rounded())) µs"
-        case ..<0.1: "\(SVGText.number((seconds * 1e4).rounded() / 10)) ms"
-        case ..<1: "\(SVGText.number((seconds * 1e3).rounded())) ms"
-        case ..<300: "\(SVGText.number(seconds)) s"
-        case ..<18_000: "\(SVGText.number((seconds / 6).rounded() / 10)) min"
-        default: "\(SVGText.number(seconds / 3_600)) h"
-        }
+        let unit = Self.unit(for: seconds)
+        let value = seconds / unit.length
+        let scale = value < 10 ? 100.0 : value < 100 ? 10 : 1
+        return "\(SVGText.number((value * scale).rounded() / scale)) \(unit.name)"
     }
 }

@@ -51,7 +51,6 @@ public final class CountingDecoder: ImageDecoder {
     public var decodes: Int { state.value.decodes }
 
     /// Returns as soon as at least `count` decodes have begun.
-    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForDecodes(
         _ count: Int, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {

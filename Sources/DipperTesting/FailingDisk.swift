@@ -85,7 +85,6 @@ public final class FailingDisk: Sendable {
     public var refusals: Int { state.value.refusals }
 
     /// Returns as soon as at least `count` operations have failed.
-    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForRefusals(
         _ count: Int, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
@@ -119,7 +118,6 @@ public final class FailingDisk: Sendable {
     public var held: Int { state.value.held }
 
     /// Returns as soon as at least `count` operations are held.
-    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForHeld(_ count: Int, within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) {
         try await state.wait(within: limit, until: { $0.held >= count }) {
             "\($0.held) of \(count) operations of the disk were held"

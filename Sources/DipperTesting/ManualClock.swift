@@ -95,7 +95,6 @@ public final class ManualClock: Clock, Sendable {
 
     /// Returns as soon as there are at least `count` sleepers, counting only those who are to wake up within `span` of
     /// this clock.
-    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForSleepers(
         _ count: Int, dueWithin span: Duration? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {

@@ -100,7 +100,6 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
 
     /// Returns the next event that meets a condition, and waits for it if it is not recorded yet. Each call continues
     /// after the event that the call before has returned. One task at a time may wait.
-    /// - Throws: `WaitTimeout` if there is none within the limit, of the real clock, or if the task is cancelled.
     @discardableResult
     public func nextEvent(
         within limit: Duration = WaitTimeout.standard, where isWanted: @Sendable (Event) -> Bool = { _ in true }
@@ -124,7 +123,6 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
     /// Returns the next picture that is shown, and waits for it if it is not recorded yet. Placeholders, previews and
     /// the later frames of an animation are skipped. Each call continues after the picture that the call before has
     /// returned. One task at a time may wait.
-    /// - Throws: `WaitTimeout` if there is none within the limit, of the real clock, or if the task is cancelled.
     @discardableResult
     public func nextImage(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) -> Image {
         while true {

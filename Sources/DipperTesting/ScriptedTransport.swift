@@ -66,7 +66,6 @@ public final class ScriptedTransport: Transport {
     public func transfers(of url: URL) -> [ScriptedTransfer] { transfers.filter { $0.request.url == url } }
 
     /// Returns the next transfer without a script, and waits for one if there is none.
-    /// - Throws: `WaitTimeout` if none begins within the limit, of the real clock, or if the task is cancelled.
     public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout)
         -> ScriptedTransfer
     {
@@ -78,7 +77,6 @@ public final class ScriptedTransport: Transport {
 
     /// Returns as soon as at least `count` transfers have begun, with or without a script, of one URL or, with `nil`,
     /// of all.
-    /// - Throws: `WaitTimeout` if there are fewer within the limit, of the real clock, or if the task is cancelled.
     public func waitForTransfers(
         _ count: Int, of url: URL? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
@@ -128,13 +126,9 @@ public final class ScriptedTransport: Transport {
 /// ```
 public final class ScriptedTransfer: Transfer {
     private struct State {
-        var isThrottled: Bool
-        var queue: FetchQueue
-        var isCancelled = false
+        var standing: Standing
         var isOver = false
         var held: TransferResponse?
-
-        var standing: Standing { Standing(isThrottled: isThrottled, queue: queue, isCancelled: isCancelled) }
     }
 
     /// The request of the transfer.
@@ -145,15 +139,16 @@ public final class ScriptedTransfer: Transfer {
     init(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) {
         self.request = request
         self.receive = receive
-        state = WatchedState(State(isThrottled: request.isThrottled, queue: request.queue))
+        let standing = Standing(isThrottled: request.isThrottled, queue: request.queue, isCancelled: false)
+        state = WatchedState(State(standing: standing))
     }
 
     /// Whether the cache holds the transfer back now.
-    public var isThrottled: Bool { state.value.isThrottled }
+    public var isThrottled: Bool { state.value.standing.isThrottled }
     /// The queue in which the transfer counts now.
-    public var queue: FetchQueue { state.value.queue }
+    public var queue: FetchQueue { state.value.standing.queue }
     /// Whether the cache has cancelled the transfer.
-    public var isCancelled: Bool { state.value.isCancelled }
+    public var isCancelled: Bool { state.value.standing.isCancelled }
 
     // MARK: Test interface
 
@@ -162,7 +157,6 @@ public final class ScriptedTransfer: Transfer {
     /// ```swift
     /// try await transfer.wait { $0.isThrottled }      // a prefetch is held back for urgent work
     /// ```
-    /// - Throws: `WaitTimeout` if it does not within the limit, of the real clock, or if the task is cancelled.
     public func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Standing) -> Bool
     ) async throws(WaitTimeout) {
@@ -197,11 +191,7 @@ public final class ScriptedTransfer: Transfer {
 
     /// Ends the transfer with an error after the given part of the answer. Without effect on a transfer that has ended.
     public func interrupt(with response: TransferResponse, error: DipperError = .connectionLost) {
-        let isFirst = state.update { state in
-            defer { state.isOver = true }
-            return !state.isOver
-        }
-        guard isFirst else { return }
+        guard endsNow() else { return }
         receive(.interrupted(response))
         receive(.finished(.failure(error)))
     }
@@ -227,25 +217,24 @@ public final class ScriptedTransfer: Transfer {
     }
 
     private func end(_ result: Result<TransferResponse, DipperError>) {
-        let isFirst = state.update { state in
-            defer { state.isOver = true }
-            return !state.isOver
-        }
-        if isFirst { receive(.finished(result)) }
+        if endsNow() { receive(.finished(result)) }
     }
+
+    /// Returns whether the transfer had not ended yet.
+    private func endsNow() -> Bool { state.update { !exchange(&$0.isOver, with: true) } }
 
     // MARK: Transfer interface
 
     public func cancel() {
         let held = state.update { state in
-            state.isCancelled = true
+            state.standing.isCancelled = true
             return state.held
         }
         if let held { interrupt(with: held, error: .cancelled) } else { fail(with: .cancelled) }
     }
 
-    public func setThrottled(_ isThrottled: Bool) { state.update { $0.isThrottled = isThrottled } }
-    public func setQueue(_ queue: FetchQueue) { state.update { $0.queue = queue } }
+    public func setThrottled(_ isThrottled: Bool) { state.update { $0.standing.isThrottled = isThrottled } }
+    public func setQueue(_ queue: FetchQueue) { state.update { $0.standing.queue = queue } }
     public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {
         let held = state.update { $0.isOver ? nil : $0.held }
         if let held { reply(held.body, held.status == 206 ? request.offset : 0) }

@@ -5,38 +5,35 @@ import Synchronization
 
 extension DataCache {
     /// Returns when nothing is left to do, as ``DipperData/DataCache/idle()``, and fails if that takes too long.
-    /// - Throws: `WaitTimeout` after the limit, of the real clock, with the numbers of fetches that run and wait.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
-        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(queueCounts)" }
+        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.queueCounts)" }
     }
 }
 
 extension WaitTimeout {
     static func limit(
-        _ limit: Duration, _ action: @escaping @Sendable () async -> Void, orFail failure: () -> String
+        _ limit: Duration, _ action: @escaping @Sendable () async -> Void,
+        orFail failure: @escaping @Sendable () -> String
     ) async throws(WaitTimeout) {
         let isDone = WatchedState(false)
         Task.detached {
             await action()
             isDone.update { $0 = true }
         }
-        do throws(WaitTimeout) {
-            try await isDone.wait(within: limit, until: { $0 })
-        } catch {
-            throw WaitTimeout("\(failure()), after \(limit)")
-        }
+        try await isDone.wait(within: limit, until: { $0 }) { _ in failure() }
     }
 }
 
 extension ImageCache {
     /// Returns when nothing is left to do, as ``Dipper/ImageCache/idle()``, and fails if that takes too long.
-    /// - Throws: `WaitTimeout` after the limit, of the real clock, with the numbers of fetches that run and wait.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
-        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(data.queueCounts)" }
+        try await WaitTimeout.limit(limit, { await self.idle() }) {
+            "the cache still has work: \(self.data.queueCounts)"
+        }
     }
 }
 
-/// The error of a wait for an event that did not come in time.
+/// The error of a wait for an event that did not come within the limit, of the real clock, or whose task was cancelled.
 ///
 /// ```swift
 /// let transfer = try await transport.nextTransfer(within: .seconds(5))
@@ -93,7 +90,6 @@ package final class WatchedState<Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - isMet: the condition, which is called under the lock: it may read its argument and nothing else.
     ///   - failure: the sentence of the error: what did not happen, without the time.
-    /// - Throws: `WaitTimeout` if it does not hold within the limit, of the real clock, or if the task is cancelled.
     package func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Value) -> Bool,
         orFail failure: @Sendable (Value) -> String = { "the state stayed \($0)" }

@@ -107,7 +107,7 @@ struct CancellingTests {
         let request = request(place, gate)
         let ends = Box(0)
         let task = test.cache.getData(request).onEnd { _ in ends.increment() }
-        await gate.waitForArrival()
+        try await gate.waitForArrival()
         let sent = test.transport.transfers.count
         try await end(task, by: way, test, request: request)
         gate.open()
@@ -130,7 +130,7 @@ struct CancellingTests {
             return request
         }
         let first = test.cache.getData(request)
-        await gate.waitForArrival()
+        try await gate.waitForArrival()
         first.cancel()
         #expect(await first.error == .cancelled)
         request.modifier = RequestModifier(identity: "me") { $0 }
@@ -145,7 +145,7 @@ struct CancellingTests {
         let test = TestCache()
         let gate = Gate()
         let task = test.cache.getData(request(.modifier, gate))
-        await gate.waitForArrival()
+        try await gate.waitForArrival()
         task.moveToSlowQueue()
         #expect(task.queue == .slow && task.requestedQueue == .fast)
         gate.open()

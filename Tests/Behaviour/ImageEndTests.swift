@@ -144,26 +144,6 @@ struct ImageEndTests {
         return ends
     }
 
-    @Test("of many calls, with everything that can happen to them, each ends once, and the queues are free")
-    func manyCalls() async throws {
-        let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 3 }
-        let (cache, clock) = (test.cache, test.clock)
-        let ends = try await makeCalls(test)
-        let stepping = Task {
-            while !Task.isCancelled {
-                try await clock.waitForSleepers(1)
-                clock.advanceToNextSleeper()
-            }
-        }
-        try await cache.idle(within: .seconds(60))
-        stepping.cancel()
-        #expect(ends.value.count == 600 && ends.value.values.allSatisfy { $0 == 1 })
-        #expect(cache.data.queueCounts == QueueCounts())
-        for index in 4..<8 { #expect(try await test.pixels(url("s\(index)")) == Self.sample(index).pixels) }
-        try test.script(url("after"), picture)
-        #expect(await cache.slowGetImage(ImageRequest(url("after")).inverted).error == nil)
-    }
-
     @Test("shutting down in the middle of everything: all tasks end", arguments: 0..<4)
     func shutdownAmidst(round: Int) async throws {
         let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 1 + round }

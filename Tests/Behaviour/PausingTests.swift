@@ -103,7 +103,7 @@ struct PausingTests {
         let gate = Gate()
         let test = TestCache { $0.tiers = [SlowTier(gate: gate)] }
         let slow = test.cache.slowGetData(url("s"))
-        await gate.waitForArrival()
+        try await gate.waitForArrival()
         let urgent = test.cache.getData(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
         let urgentTransfer = try await test.transport.nextTransfer()
         gate.open()

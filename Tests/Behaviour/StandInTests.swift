@@ -151,7 +151,7 @@ struct StandInTests {
             throw CancellationError()
         }
         let task = test.cache.getData(DataRequest(a).with(\.alternatives, [.provider(slow), .url(b)]))
-        await gate.waitForArrival()
+        try await gate.waitForArrival()
         task.cancel()
         #expect(await task.error == .cancelled)
         gate.open()

@@ -127,18 +127,6 @@ extension TemporaryFolder {
         return copy
     }
 
-    /// The contents of the folder: paths, kinds, modes, owners, times and bytes.
-    var inventory: [String] {
-        (FileManager.default.subpaths(atPath: path) ?? []).sorted().map { name in
-            var status = stat()
-            lstat(path + "/" + name, &status)
-            let isFile = status.st_mode & S_IFMT == S_IFREG
-            let contents = isFile ? FileManager.default.contents(atPath: path + "/" + name) : nil
-            let time = "\(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)"
-            return "\(name) \(status.st_mode) \(status.st_uid) \(status.st_ino) \(time) \(contents?.hashValue ?? 0)"
-        }
-    }
-
     /// The paths of the folders in it.
     var folders: [String] {
         let all = FileManager.default.subpaths(atPath: path) ?? []

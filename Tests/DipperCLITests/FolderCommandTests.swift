@@ -12,16 +12,6 @@ struct FolderCommandTests {
         ["verify"], ["get", url], ["prefetch", url], ["batch"],
     ]
 
-    private func snapshot(_ folder: URL) -> [String] {
-        (FileManager.default.subpaths(atPath: folder.path) ?? []).sorted().map { name in
-            let path = folder.path + "/" + name
-            let attributes = try? FileManager.default.attributesOfItem(atPath: path)
-            let date = (attributes?[.modificationDate] as? Date)?.timeIntervalSince1970 ?? 0
-            let mode = attributes?[.posixPermissions] as? Int ?? 0
-            return "\(name) \(mode) \(date) \(FileManager.default.contents(atPath: path)?.hashValue ?? 0)"
-        }
-    }
-
     @Test("a folder that is not the cache's is refused with an exit status and a sentence, and stays as it was")
     func refused() async throws {
         let folder = TemporaryFolder()
@@ -32,12 +22,12 @@ struct FolderCommandTests {
                 at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
             try Data("theirs".utf8).write(to: file)
         }
-        let before = snapshot(project)
+        let before = folder.inventory
         for command in Self.commands {
             let output = try await Dipper.run(command + ["--cache-dir", project.path], input: "")
             #expect(output.status == 1 && output.lines.isEmpty, "\(command)")
             #expect(output.errors.contains("is not a folder of Dipper's"), "\(command): \(output.errors)")
-            #expect(snapshot(project) == before, "\(command)")
+            #expect(folder.inventory == before, "\(command)")
         }
         try Data().write(to: folder.url.appendingPathComponent("file"))
         for command in Self.commands.prefix(2) {
@@ -59,21 +49,6 @@ struct FolderCommandTests {
         try Data(repeating: 7, count: 8_192).write(to: folder.url.appendingPathComponent("index.sqlite"))
         let output = try await Dipper.run(["list", "--cache-dir", folder.path])
         #expect(output.status == 1 && output.errors.contains("may be missing"), "\(output.errors)")
-    }
-
-    @Test("nothing in a folder of mode 755 can be read by others, whatever the umask")
-    func modes() async throws {
-        let dipper = try await Dipper()
-        let directory = dipper.path + "/cache"
-        mkdir(directory, 0o755)
-        chmod(directory, 0o755)
-        let urls = [10, 900, 5_000, 90_000].map { dipper.url("/bytes/\($0)/a") }
-        let script = "umask 000; \"$@\" && cd \"$0\" && find . -mindepth 1 -perm /077"
-        let command = ["-c", script, directory, Dipper.executable.path, "prefetch", "--cache-dir", directory]
-        let output = try await Running(URL(fileURLWithPath: "/bin/sh"), command + urls).output()
-        #expect(output.status == 0 && !output.lines.contains { $0.hasPrefix("./") }, "\(output)")
-        #expect(dipper.folder.files.contains("cache/index.sqlite"))
-        #expect(try FileManager.default.attributesOfItem(atPath: directory)[.posixPermissions] as? Int == 0o755)
     }
 
     @Test("trim, clear and verify are safe beside a program that writes")

@@ -1,7 +1,7 @@
+import DipperTesting
 import Glibc
 import NIOCore
 import NIOPosix
-import Synchronization
 
 /// Starts a server that accepts connections on return, on an event-loop thread of its own.
 func listen(
@@ -58,59 +58,26 @@ extension Channel {
 
 /// The record of a server, whose changes tests can wait for.
 final class ServerLog<Record: Sendable>: Sendable {
-    private struct State: Sendable {
+    private struct State {
         var record: Record
         var isClosed = false
-        var lastWaiter = 0
-        var waiters: [Int: (condition: @Sendable (Record) -> Bool, continuation: CheckedContinuation<Void, Never>)] =
-            [:]
     }
 
-    private let state: Mutex<State>
+    private let state: WatchedState<State>
 
-    init(_ record: Record) { state = Mutex(State(record: record)) }
+    init(_ record: Record) { state = WatchedState(State(record: record)) }
 
-    var record: Record { state.withLock { $0.record } }
+    var record: Record { state.value.record }
 
     func change<Result: Sendable>(_ body: (inout Record) -> Result) -> Result {
-        let (result, ready) = state.withLock { state in (body(&state.record), Self.takeReady(&state)) }
-        for continuation in ready { continuation.resume() }
-        return result
+        state.update { body(&$0.record) }
     }
 
     /// Ends all present and future waits.
-    func close() {
-        let ready = state.withLock { state in
-            state.isClosed = true
-            return Self.takeReady(&state)
-        }
-        for continuation in ready { continuation.resume() }
-    }
+    func close() { state.update { $0.isClosed = true } }
 
     /// Waits until a condition holds, the task is cancelled, or the log is closed.
     func wait(until condition: @escaping @Sendable (Record) -> Bool) async {
-        let id = state.withLock { state in
-            state.lastWaiter += 1
-            return state.lastWaiter
-        }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isDone = state.withLock { state in
-                    // A cancellation before this line is seen here; a later one finds the waiter.
-                    if state.isClosed || Task.isCancelled || condition(state.record) { return true }
-                    state.waiters[id] = (condition, continuation)
-                    return false
-                }
-                if isDone { continuation.resume() }
-            }
-        } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: id) }?.continuation.resume()
-        }
-    }
-
-    private static func takeReady(_ state: inout State) -> [CheckedContinuation<Void, Never>] {
-        let ready = state.waiters.filter { state.isClosed || $0.value.condition(state.record) }
-        for id in ready.keys { state.waiters[id] = nil }
-        return ready.values.map(\.continuation)
+        try? await state.wait(within: .seconds(3_600), until: { $0.isClosed || condition($0.record) })
     }
 }

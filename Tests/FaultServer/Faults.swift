@@ -14,7 +14,7 @@ import NIOCore
 /// | `cut=BYTES` | sends the right Content-Length, but closes after BYTES bytes of the body |
 /// | `reset=BYTES` | like `cut`, but resets the TCP connection once the client's kernel has those bytes (or after 2 s) |
 /// | `length=N` | sends Content-Length N and the true body, then closes; overrides `chunked` |
-/// | `stall=BYTES` | sends the right Content-Length, but nothing more after BYTES bytes, until ``FaultServer/resetStalled()`` |
+/// | `stall=BYTES` | sends the right Content-Length, but nothing more after BYTES bytes |
 /// | `drip=BYTES,MS` | sends the body in pieces of BYTES bytes, one every MS milliseconds |
 /// | `chunked=1` | sends the body in chunks, without Content-Length |
 /// | `close=1` | sends neither Content-Length nor chunks: the body ends with the connection; overrides `length` and `chunked` |

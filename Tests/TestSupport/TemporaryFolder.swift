@@ -41,6 +41,18 @@ package final class TemporaryFolder: Sendable {
         }
     }
 
+    /// The contents of the folder: paths, kinds, modes, owners, times and bytes.
+    package var inventory: [String] {
+        (FileManager.default.subpaths(atPath: path) ?? []).sorted().map { name in
+            var status = stat()
+            lstat(path + "/" + name, &status)
+            let isFile = status.st_mode & S_IFMT == S_IFREG
+            let contents = isFile ? FileManager.default.contents(atPath: path + "/" + name) : nil
+            let time = "\(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)"
+            return "\(name) \(status.st_mode) \(status.st_uid) \(status.st_ino) \(time) \(contents?.hashValue ?? 0)"
+        }
+    }
+
     /// Writes a file and creates the folders above it.
     package func place(_ text: String, at name: String) throws {
         let file = url.appendingPathComponent(name)

@@ -4,8 +4,8 @@ import Foundation
 /// (``DataCache/Configuration/proxyCredentials``). They are sent to that space only, never to another origin after a
 /// redirect.
 ///
-/// Credentials have an identity, which is part of the entry's key: requests with different identities never share bytes
-/// in flight, in memory or on disk, nor pictures decoded from them.
+/// Credentials have an identity, which is part of the entry's key: requests with different identities share no bytes
+/// and no pictures.
 ///
 /// ```swift
 /// let credentials = Credentials.bearer(token, identity: "alice")
@@ -76,9 +76,8 @@ extension Credentials.Challenge: RedactedStringConvertible {
     public var description: String { Redaction.standard.text(url) }
 }
 
-/// The certificates and keys for TLS with one origin: those that the server is known by, and those of the client. Each
-/// property that is not set is as the ``CurlConfiguration`` says. See
-/// ``DataCache/Configuration/answerTLSChallenge``.
+/// The certificates and keys for TLS with one origin, of the server and of the client. Each property that is not set is
+/// as the ``CurlConfiguration`` says. See ``DataCache/Configuration/answerTLSChallenge``.
 ///
 /// Names, dates and signatures of certificates are checked in any case. If the PEM text is no certificate or no key,
 /// calls end with ``DipperError/tlsRejected``, as with a server that has none of the pinned keys.
@@ -87,14 +86,12 @@ extension Credentials.Challenge: RedactedStringConvertible {
 /// let answer = TLSAnswer(authorities: try Data(contentsOf: ownAuthority), pinnedPublicKeys: [pin])
 /// ```
 public struct TLSAnswer: Sendable {
-    /// The certificates to trust in place of the system's, as PEM text: those of a private authority, or several
-    /// authorities one after the other.
+    /// The certificates of authorities to trust in place of the system's, as PEM text, one after the other.
     public var authorities: Data?
     /// The only public keys that the server may have: base64 of the key's SHA-256, as in RFC 7469. If empty, those of
     /// ``CurlConfiguration/pinnedPublicKeys``. A pinned key must be signed as well.
     public var pinnedPublicKeys: [String]
-    /// The client certificate, and those that lead to its authority, as PEM text, for this origin in place of
-    /// ``CurlConfiguration/clientCertificate``.
+    /// The client certificate, and those that lead to its authority, as PEM text.
     public var clientCertificate: Data?
     /// The private key of ``clientCertificate``, as PEM text; `nil` if it stands in the same text.
     public var clientKey: Data?

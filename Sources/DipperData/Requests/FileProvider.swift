@@ -28,18 +28,20 @@ public struct FileProvider: DataProvider {
     /// - Throws: ``DipperError/unreadable`` if the file is not a regular file or cannot be read,
     ///   ``DipperError/tooLarge`` if it is larger than ``maximumSize``.
     public func data() async throws -> Data {
-        let (file, maximumSize) = (file, maximumSize)
-        let result: Result<Data, DipperError> = await withCheckedContinuation { continuation in
-            _ = Self.readers.run { continuation.resume(returning: Self.read(file, upTo: maximumSize)) }
-        }
-        return try result.get()
+        try await Self.onReader { [file, maximumSize] in Self.read(file, upTo: maximumSize) }
     }
 
     /// Returns the bytes of the first of the files that can be read; `nil` if none can. Throws ``DipperError/tooLarge``
     /// if that file is larger than the limit.
     package static func data(ofFirst files: [URL], upTo limit: Int) async throws(DipperError) -> Data? {
-        let result: Result<Data?, DipperError> = await withCheckedContinuation { continuation in
-            _ = readers.run { continuation.resume(returning: read(firstOf: files, upTo: limit)) }
+        try await onReader { read(firstOf: files, upTo: limit) }
+    }
+
+    private static func onReader<Value: Sendable>(
+        _ read: @escaping @Sendable () -> Result<Value, DipperError>
+    ) async throws(DipperError) -> Value {
+        let result: Result<Value, DipperError> = await withCheckedContinuation { continuation in
+            readers.run { continuation.resume(returning: read()) }
         }
         return try result.get()
     }

@@ -3,8 +3,8 @@ import Foundation
 /// A closure that changes each request before it is sent, also after a redirect: it can sign the request, add fields or
 /// change the URL.
 ///
-/// A modifier has an identity, which is part of the entry's key: requests with different identities never share bytes
-/// in flight, in memory or on disk, nor pictures decoded from them.
+/// A modifier has an identity, which is part of the entry's key: requests with different identities share no bytes and
+/// no pictures.
 ///
 /// ```swift
 /// let signed = RequestModifier(identity: session.account) { request in
@@ -39,9 +39,8 @@ public struct RequestModifier: Sendable {
     }
 }
 
-/// A function that turns the bytes of an answer into those that the cache keeps and hands out, for example to decrypt or
-/// unwrap them. It is applied once to each complete answer of a server with a status of 200 to 299, before the
-/// validation and the decoding.
+/// A function that turns the bytes of an answer into those that the cache keeps and hands out, for example to decrypt
+/// them. It is applied once to each complete answer of a server with a status of 200 to 299, before the validation.
 ///
 /// ```swift
 /// let decrypted = BodyTransform(identifier: "vault-1") { bytes in try vault.open(bytes) }
@@ -125,9 +124,9 @@ public struct RedirectHandler: Sendable {
 
     let decide: @Sendable (Redirection, TransferRequest) async -> TransferRequest?
 
-    /// Creates a handler from a closure.
-    /// - Parameter decide: returns the request to send next, such as the given one. With `nil` the redirect is not
-    ///   followed, and the redirecting answer is the result, which the default ``DataRequest/validation`` refuses.
+    /// Creates a handler from a closure that returns the request to send next, such as the given one. With `nil` the
+    /// redirect is not followed, and the redirecting answer is the result, which the default
+    /// ``DataRequest/validation`` refuses.
     public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
         self.decide = decide
     }

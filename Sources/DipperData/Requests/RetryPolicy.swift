@@ -23,15 +23,11 @@ public struct RetryPolicy: Sendable {
         public let elapsed: Duration
     }
 
-    private enum Delay: Sendable {
-        case never
-        case fixed(Duration)
-        case accumulated(Duration)
-        case exponential(base: Duration, cap: Duration)
-        case custom(@Sendable (Context) async -> Duration?)
-    }
-
-    private let delay: Delay
+    /// Returns the wait after a failure; `nil` ends the call. The number, in 0..<1, is random.
+    private let ownDelay: @Sendable (Context, _ unit: Double) -> Duration?
+    /// The caller's own rule, whose answer takes the place of ``ownDelay``.
+    let rule: (@Sendable (Context) async -> Duration?)?
+    let waitsForNetwork: Bool
     /// The most attempts after the first one; `nil` for no limit but the deadline.
     public var maxRetries: Int?
     /// The longest time from the first failure to the last attempt, including the wait for the network. `nil` for no
@@ -40,25 +36,32 @@ public struct RetryPolicy: Sendable {
     /// The longest `Retry-After` that the cache waits for. If the server asks for more, the call ends.
     public var maxRetryAfter: Duration = .seconds(120)
 
-    private init(_ delay: Delay, maxRetries: Int?) {
-        self.delay = delay
+    private init(
+        maxRetries: Int?, waitsForNetwork: Bool = true,
+        _ ownDelay: @escaping @Sendable (Context, _ unit: Double) -> Duration?,
+        rule: (@Sendable (Context) async -> Duration?)? = nil
+    ) {
         self.maxRetries = maxRetries
+        self.waitsForNetwork = waitsForNetwork
+        self.rule = rule
+        self.ownDelay = ownDelay
     }
 
     /// The default policy: exponential back-off from half a second to 30 seconds with full jitter, and three retries.
     public static let `default` = exponential()
 
     /// The policy that never retries: every failure ends the call, including the lack of a network.
-    public static let never = RetryPolicy(.never, maxRetries: 0)
+    public static let never = RetryPolicy(maxRetries: 0, waitsForNetwork: false) { _, _ in nil }
 
     /// Returns a policy with the same wait before each retry.
     public static func fixed(_ delay: Duration, retries: Int? = 3) -> RetryPolicy {
-        RetryPolicy(.fixed(delay), maxRetries: retries)
+        RetryPolicy(maxRetries: retries) { _, _ in delay }
     }
 
     /// Returns a policy whose wait grows by one step each time: step, 2 × step, 3 × step.
     public static func accumulated(_ step: Duration, retries: Int? = 3) -> RetryPolicy {
-        RetryPolicy(.accumulated(step), maxRetries: retries)
+        // mutant Retry: `in step * context.failures }` => `in step }`
+        RetryPolicy(maxRetries: retries) { context, _ in step * context.failures }
     }
 
     /// Returns a policy with a random wait between nothing and a bound that doubles each time: base, 2 × base, 4 ×
@@ -66,7 +69,9 @@ public struct RetryPolicy: Sendable {
     public static func exponential(
         base: Duration = .milliseconds(500), cap: Duration = .seconds(30), retries: Int? = 3
     ) -> RetryPolicy {
-        RetryPolicy(.exponential(base: base, cap: cap), maxRetries: retries)
+        RetryPolicy(maxRetries: retries) { context, unit in
+            min(cap, base * Double(sign: .plus, exponent: min(context.failures - 1, 40), significand: 1)) * unit
+        }
     }
 
     /// Returns a policy with the caller's own rule: the closure returns the wait before the next attempt, or `nil` to
@@ -81,15 +86,7 @@ public struct RetryPolicy: Sendable {
     /// }
     /// ```
     public static func custom(_ delay: @escaping @Sendable (Context) async -> Duration?) -> RetryPolicy {
-        RetryPolicy(.custom(delay), maxRetries: nil)
-    }
-
-    var waitsForNetwork: Bool {
-        if case .never = delay { false } else { true }
-    }
-
-    var rule: (@Sendable (Context) async -> Duration?)? {
-        if case .custom(let rule) = delay { rule } else { nil }
+        RetryPolicy(maxRetries: nil, { _, _ in nil }, rule: delay)
     }
 
     /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call.
@@ -99,18 +96,7 @@ public struct RetryPolicy: Sendable {
     func delay(after context: Context, answer: Duration?, unit: Double) -> Duration? {
         // mutant Retry: `etries { retur` => `etries + 1 { retur`
         if let maxRetries, context.failures > maxRetries { return nil }
-        let own: Duration
-        switch delay {
-        case .never: return nil
-        case .fixed(let delay): own = delay
-        // mutant Retry: `own = step * context.failures` => `own = step`
-        case .accumulated(let step): own = step * context.failures
-        case .exponential(let base, let cap):
-            own = min(cap, base * Double(sign: .plus, exponent: min(context.failures - 1, 40), significand: 1)) * unit
-        case .custom:
-            guard let answer else { return nil }
-            own = answer
-        }
+        guard let own = rule == nil ? ownDelay(context, unit) : answer else { return nil }
         var wait = max(.zero, own)
         if let retryAfter = context.error.retryAfter {
             guard retryAfter <= maxRetryAfter else { return nil }

@@ -143,32 +143,6 @@ struct HostileRedirectTests {
         await other.stop()
     }
 
-    @Test(
-        "https and http are two origins, also at one host",
-        arguments: [
-            ("http://host.test/a", false), ("http://host.test:443/a", false), ("https://host.test:444/a", false),
-            ("https://host.test:443/b", true), ("https://HOST.test/b", true), ("/b", true), ("//host.test/b", true),
-            ("//host.test./b", false), ("https://host.test.other.test/", false), ("https://other@host.test:80/", false),
-            ("https://host.test:443@other.test/", false), ("https://other.test#@host.test/", false),
-            ("https://other.test?@host.test/", false), ("https://other.test\\@host.test/", true),
-        ])
-    func origins(location: String, keeps: Bool) async throws {
-        for credentials in [nil, Credentials.bearer("secret")] {
-            let test = TestCache()
-            let origin = "https://host.test/a"
-            test.transport.script(try #require(URL(string: origin)), [.status(302, ["Location": location])])
-            // Without a handler, a redirect from https to http is refused.
-            let request = Self.request(origin, credentials: credentials).with(\.redirectHandler, RedirectHandler { $1 })
-            let task = test.cache.getData(request)
-            let transfer = try await test.transport.nextTransfer(within: .seconds(5))
-            let sent = transfer.request.headers
-            for name in Self.secrets { #expect((sent[name] != nil) == keeps, "\(name)") }
-            transfer.finish(with: Data())
-            #expect(await task.error == nil)
-            await test.cache.shutdown()
-        }
-    }
-
     /// Two parsers may disagree about these locations: one may read as a user name or a path what the other reads as
     /// the host.
     @Test("a place that can be read in two ways gets no secrets", .inCheck)

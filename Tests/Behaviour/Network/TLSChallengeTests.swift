@@ -114,7 +114,7 @@ struct TLSQuestionTests {
         }
         for url in [quick, slowToo] { test.transport.script(url, [.body(Data("here".utf8))]) }
         let hurried = test.cache.getData(DataRequest(slow).with(\.timeout, .seconds(5)))
-        await gate.waitForArrival()
+        try await gate.waitForArrival()
         let patient = test.cache.getData(slowToo)
         #expect(await test.cache.getData(quick).error == nil)
         try await test.clock.waitForSleepers(1)

@@ -206,22 +206,7 @@ final class Namespaces {
 
     @discardableResult
     private static func run(_ name: String, _ arguments: [String], input: String = "") throws -> Data {
-        let process = Process()
-        let (inputPipe, output) = (Pipe(), Pipe())
-        process.executableURL = tool(name)
-        process.arguments = arguments
-        process.standardInput = inputPipe
-        process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        inputPipe.fileHandleForWriting.write(Data(input.utf8))
-        try inputPipe.fileHandleForWriting.close()
-        let data = output.fileHandleForReading.readDataToEndOfFile()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
-            throw Unavailable(what: ([name] + arguments).joined(separator: " ") + "\n" + input)
-        }
-        return data
+        try runProgram(tool(name), arguments, input: input)
     }
 
     /// Removes the namespaces of test runs that were killed, and their settings.

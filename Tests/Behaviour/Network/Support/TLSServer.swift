@@ -6,21 +6,35 @@ struct Unavailable: Error {
     let what: String
 }
 
+/// Runs a program and returns what it prints. The error names the arguments and the input.
+@discardableResult
+func runProgram(
+    _ executable: URL?, _ arguments: [String], input: String = "", in folder: URL? = nil
+) throws -> Data {
+    let process = Process()
+    let (inputPipe, output) = (Pipe(), Pipe())
+    process.executableURL = executable
+    process.arguments = arguments
+    if let folder { process.currentDirectoryURL = folder }
+    process.standardInput = inputPipe
+    process.standardOutput = output
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    inputPipe.fileHandleForWriting.write(Data(input.utf8))
+    try inputPipe.fileHandleForWriting.close()
+    let data = output.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    guard process.terminationStatus == 0 else {
+        throw Unavailable(what: "failed: \(arguments.joined(separator: " "))\n\(input)")
+    }
+    return data
+}
+
 /// Runs a script of `/bin/sh` in a folder and returns what it prints.
 @discardableResult
 func runShell(_ script: String, in folder: URL) throws -> String {
-    let shell = Process()
-    let output = Pipe()
-    shell.executableURL = URL(fileURLWithPath: "/bin/sh")
-    shell.arguments = ["-c", script]
-    shell.currentDirectoryURL = folder
-    shell.standardOutput = output
-    shell.standardError = FileHandle.nullDevice
-    try shell.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    shell.waitUntilExit()
-    guard shell.terminationStatus == 0 else { throw Unavailable(what: "failed: \(script)") }
-    return text
+    let data = try runProgram(URL(fileURLWithPath: "/bin/sh"), ["-c", script], in: folder)
+    return String(decoding: data, as: UTF8.self)
 }
 
 /// A TCP socket that is bound to a free port of 127.0.0.1 and does not listen.
