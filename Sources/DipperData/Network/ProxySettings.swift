@@ -75,7 +75,7 @@ final class ProxySettings: Sendable {
         guard let base = text.flatMap({ IPAddress($0) }) else { return false }
         guard parts.count > 1 else { return base == address }
         guard let length = Int(parts[1]) else { return false }
-        return IPPrefix(base, length: length).contains(address)
+        return address.hasPrefix(of: base, length: min(max(length, 0), base.family.width))
     }
 }
 
