@@ -48,20 +48,17 @@ struct PartialBody: Sendable {
         ]
     }
 
-    func isContinued(by response: TransferResponse) -> Bool {
+    /// Returns the bytes so far and those of an answer; `nil` if the answer does not continue them.
+    func continued(by response: TransferResponse) -> PartialBody? {
         guard
             Continuation.accepts(
                 status: response.status, headers: response.headers, offset: bytes.count, total: total,
                 validator: validator),
-            let range = response.headers["Content-Range"].flatMap({ ContentRange($0) })
-        else { return false }
-        return response.body.count <= range.last - range.first + 1 && !response.body.isEmpty
-    }
-
-    func continued(by response: TransferResponse) -> PartialBody {
+            let range = response.headers["Content-Range"].flatMap({ ContentRange($0) }), !response.body.isEmpty,
+            response.body.count <= range.last - range.first + 1
+        else { return nil }
         var headers = headers
-        let range = response.headers["Content-Range"].flatMap { ContentRange($0) }
-        if self.total == nil, let total = range?.total { headers["Content-Length"] = "\(total)" }
+        if self.total == nil, let total = range.total { headers["Content-Length"] = "\(total)" }
         let news = response.headers.fields.filter { Self.isRefreshed($0.name) }
         // Fields are removed in one pass, because a server may send one field a thousand times.
         let replaced = Set(news.map(\.name.asciiLowercased))
