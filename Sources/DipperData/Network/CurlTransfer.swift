@@ -64,7 +64,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func setQueue(_ queue: FetchQueue) { pool.post { _ in self.move(to: queue) } }
     func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
         pool.post { _ in
-            if let body = self.bodySoFar { reply(body.bytes, body.offset) }
+            guard !self.isOver, self.body.count > 0, [200, 206].contains(self.answer.status) else { return }
+            reply(self.body.snapshot(), self.offset)
         }
     }
 
@@ -239,12 +240,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// The body of an error may not be wanted.
     var hasSaidEnough: Bool {
         answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
-    }
-
-    /// The received part of the body and its position in the whole body; `nil` if there is nothing to show.
-    var bodySoFar: (bytes: Data, offset: Int)? {
-        let isWanted = !isOver && body.count > 0 && (answer.status == 200 || answer.status == 206)
-        return isWanted ? (body.snapshot(), offset) : nil
     }
 
     // MARK: Completion

@@ -129,47 +129,13 @@ struct HostAddress: Sendable, Hashable {
     }
 }
 
-/// The meaning of a URL's host, as far as it is known without asking a name server.
-enum HostTarget: Equatable {
-    /// Over the link that the zone names, if there is one.
-    case addresses([IPAddress], zone: String? = nil)
-    case name
-
-    /// - Parameters:
-    ///   - host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).
-    ///   - hosts: the names that are known without a look-up.
-    init(_ host: String, hosts: HostsFile) {
-        let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
-        let parts = bare.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-        if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
-            self = .addresses([address.unmapped], zone: parts.count > 1 ? Self.zone(parts[1]) : nil)
-            return
-        }
-        let name = HostsFile.canonical(bare)
-        if name == "localhost" || name.hasSuffix(".localhost") {
-            // Localhost names are loopback, regardless of the hosts file (RFC 6761, 6.3).
-            self = .addresses(Self.loopback)
-        } else if let known = hosts.addresses[name] {
-            self = .addresses(known)
-        } else {
-            self = .name
-        }
-    }
-
+/// The hosts whose addresses are known without asking a name server, such as those of `/etc/hosts`; see `hosts(5)`.
+struct KnownHosts {
+    private static let path = "/etc/hosts"
     private static let loopback = [IPAddress("127.0.0.1"), IPAddress("::1")].compactMap { $0 }
 
-    /// Removes the `25` of a percent-encoded percent sign, which URLs put before the zone.
-    private static func zone(_ text: String) -> String {
-        text.hasPrefix("25") && text.count > 2 ? String(text.dropFirst(2)) : text
-    }
-}
-
-/// The names of `/etc/hosts`; see `hosts(5)`.
-struct HostsFile {
-    private static let path = "/etc/hosts"
-
     /// By name, in lower case, without a dot at the end.
-    private(set) var addresses: [String: [IPAddress]] = [:]
+    private var names: [String: [IPAddress]] = [:]
     /// Distinguishes the versions of the file; empty if there is none.
     private var stamp: [Int] = []
 
@@ -182,18 +148,39 @@ struct HostsFile {
             isThere ? [time.tv_sec, time.tv_nsec, Int(status.st_size), Int(truncatingIfNeeded: status.st_ino)] : []
         guard stamp != self.stamp else { return }
         self.stamp = stamp
-        addresses = [:]
+        names = [:]
         let bytes = (try? Data(contentsOf: URL(fileURLWithPath: Self.path))) ?? Data()
         for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline) {
             let words = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
-            guard let first = words.first, let address = IPAddress(String(first.prefix { $0 != "%" })) else { continue }
+            guard let first = words.first, let address = IPAddress(String(first)) else { continue }
             for name in words.dropFirst() {
-                addresses[Self.canonical(String(name)), default: []].append(address.unmapped)
+                names[Self.canonical(String(name)), default: []].append(address.unmapped)
             }
         }
     }
 
-    static func canonical(_ name: String) -> String {
+    /// Returns `nil` for a name that must be looked up.
+    /// - Parameter host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).
+    /// - Returns: the addresses, and the zone that names the link to them, if there is one.
+    func addresses(of host: String) -> (addresses: [IPAddress], zone: String?)? {
+        let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+        let parts = bare.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
+            return ([address.unmapped], parts.count > 1 ? Self.zone(parts[1]) : nil)
+        }
+        let name = Self.canonical(bare)
+        // Localhost names are loopback, regardless of the hosts file (RFC 6761, 6.3).
+        if name == "localhost" || name.hasSuffix(".localhost") { return (Self.loopback, nil) }
+        guard let addresses = names[name] else { return nil }
+        return (addresses, nil)
+    }
+
+    private static func canonical(_ name: String) -> String {
         (name.hasSuffix(".") ? String(name.dropLast()) : name).lowercased()
+    }
+
+    /// Removes the `25` of a percent-encoded percent sign, which URLs put before the zone.
+    private static func zone(_ text: String) -> String {
+        text.hasPrefix("25") && text.count > 2 ? String(text.dropFirst(2)) : text
     }
 }

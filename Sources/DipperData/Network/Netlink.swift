@@ -175,15 +175,14 @@ extension Netlink {
         case refused
     }
 
-    /// Returns whether packets to the host can leave this machine. A name that must be looked up counts as a host on
-    /// the internet or, without a way to the internet, as a host in a network of this machine.
-    func canReach(_ host: HostTarget) throws(NetlinkError) -> Bool {
-        switch host {
-        case .addresses(let addresses, let zone):
-            for address in addresses where try canReach(address, zone: zone) { return true }
-            return false
-        case .name: return try canReachNames()
-        }
+    /// Returns whether packets to the host can leave this machine.
+    /// - Parameter host: its addresses, and the link to them if it is named. `nil` for a name that must be looked up,
+    ///   which counts as a host on the internet or, without a way to the internet, as a host in a network of this
+    ///   machine.
+    func canReach(_ host: (addresses: [IPAddress], zone: String?)?) throws(NetlinkError) -> Bool {
+        guard let (addresses, zone) = host else { return try canReachNames() }
+        for address in addresses where try canReach(address, zone: zone) { return true }
+        return false
     }
 
     private func canReach(_ address: IPAddress, zone: String?) throws(NetlinkError) -> Bool {

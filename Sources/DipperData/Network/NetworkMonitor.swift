@@ -184,7 +184,7 @@ private struct NetlinkQuestions {
     private static let mostAnswers = 1_024
 
     private var socket: Netlink?
-    private var hosts = HostsFile()
+    private var hosts = KnownHosts()
     private var answers: [String: (canReach: Bool, until: ContinuousClock.Instant)] = [:]
 
     /// - Returns: the answer; with a failure if the kernel gives none.
@@ -192,12 +192,12 @@ private struct NetlinkQuestions {
         let now = ContinuousClock.now
         if let known = answers[host], now < known.until { return (known.canReach, nil) }
         hosts.update()
-        let target = HostTarget(host, hosts: hosts)
+        let target = hosts.addresses(of: host)
         var answer = (canReach: true, until: now + Self.life)
         var failure: NetlinkError?
         // A thousand names that fail together need one answer, which is kept under the empty name.
-        if target == .name, let known = answers[""], now < known.until {
-            answer = known
+        if target == nil, let shared = answers[""], now < shared.until {
+            answer = shared
         } else {
             do throws(NetlinkError) {
                 let socket: Netlink
@@ -213,7 +213,7 @@ private struct NetlinkQuestions {
         }
         if answers.count >= Self.mostAnswers { answers = [:] }
         answers[host] = answer
-        if target == .name { answers[""] = answer }
+        if target == nil { answers[""] = answer }
         return (answer.canReach, failure)
     }
 
