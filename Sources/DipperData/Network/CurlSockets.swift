@@ -78,37 +78,36 @@ final class CurlSockets: @unchecked Sendable {
         return socket
     }
 
-    /// On such a connection the server sends nothing before the next request.
-    func speaksHTTP1(_ socket: Int32) -> Bool { open[socket]?.speaksHTTP1 ?? false }
+    /// Whether bytes have arrived that no request has asked for: over HTTP/1, a server sends nothing before the next
+    /// request.
+    func hasStrayInput(_ socket: Int32) -> Bool {
+        open[socket]?.speaksHTTP1 == true && dipper_curl_has_input(socket) != 0
+    }
 
     func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
 
-    static func hasInput(_ socket: Int32) -> Bool {
-        dipper_curl_has_input(socket) != 0
-    }
+    // MARK: Receive windows
 
     /// The kernel no longer enlarges a fixed buffer.
     func limit(_ socket: Int32, to size: Int) {
-        guard open[socket] != nil else { return }
-        var size = Int32(clamping: size)
-        setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        guard let state = open[socket] else { return }
+        state.isLimited = true
+        Self.set(socket, SOL_SOCKET, SO_RCVBUF, size)
         // A larger buffer alone does not raise the window limit that the connection began with.
-        if size > ReceiveWindow.smallest {
-            size += size / 4
-            setsockopt(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, &size, socklen_t(MemoryLayout<Int32>.size))
-        }
-        open[socket]?.isLimited = true
+        if size > ReceiveWindow.smallest { Self.set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, size + size / 4) }
     }
 
     func unlimit(_ socket: Int32) {
-        guard open[socket]?.isLimited == true else { return }
-        open[socket]?.isLimited = false
-        var nothing: Int32 = 0
-        let length = socklen_t(MemoryLayout<Int32>.size)
-        if setsockopt(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, &nothing, length) == 0 { return }
+        guard let state = open[socket], exchange(&state.isLimited, with: false) else { return }
+        if Self.set(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, 0) { return }
         // Kernels before Linux 5.14 do not know SO_BUF_LOCK: the buffer gets the largest size that the kernel allows.
-        var size = Int32(ReceiveWindow.largest)
-        setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, length)
+        Self.set(socket, SOL_SOCKET, SO_RCVBUF, ReceiveWindow.largest)
+    }
+
+    @discardableResult
+    private static func set(_ socket: Int32, _ level: Int32, _ option: Int32, _ number: Int) -> Bool {
+        var number = Int32(clamping: number)
+        return setsockopt(socket, level, option, &number, socklen_t(MemoryLayout<Int32>.size)) == 0
     }
 
     /// In seconds; `nil` before the first measurement.

@@ -91,20 +91,26 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private static let mostLookups = 4
 
-    /// libcurl's address list cannot hold the link of a link-local address.
-    func setScope(of address: UnsafeMutablePointer<curl_sockaddr>) {
-        guard !addresses.isEmpty, let ip = IPAddress(dipper_curl_address(address)), ip.isLinkLocal else { return }
-        let known = addresses.values.joined().first { $0.scope != 0 && IPAddress($0.text) == ip }
-        if let known { dipper_curl_set_scope(address, known.scope) }
-    }
-
     var errorText: String { String(cString: errorBuffer) }
 
-    func mayConnect(to address: UnsafePointer<curl_sockaddr>) -> Bool {
+    /// Returns `CURL_SOCKET_BAD` if the address may not be connected to.
+    func openSocket(to address: UnsafeMutablePointer<curl_sockaddr>) -> Int32 {
         let policy = pool.configuration.addressPolicy
-        let allowed = policy.isAny || IPAddress(dipper_curl_address(address)).map(policy.allows) ?? false
-        if allowed { mayConnectSomewhere = true } else { isAddressRefused = true }
-        return allowed
+        let ip = IPAddress(dipper_curl_address(address))
+        guard policy.isAny || ip.map(policy.allows) ?? false else {
+            isAddressRefused = true
+            return CURL_SOCKET_BAD
+        }
+        mayConnectSomewhere = true
+        // libcurl's list of addresses cannot hold the link of a link-local address.
+        if let ip, ip.isLinkLocal,
+            let known = addresses.values.joined().first(where: { $0.scope != 0 && IPAddress($0.text) == ip })
+        {
+            dipper_curl_set_scope(address, known.scope)
+        }
+        let socket = dipper_curl_open_socket(address)
+        if socket >= 0 { pool.sockets.add(socket) }
+        return socket
     }
 
     /// Whether the address policy has refused every address that libcurl tried.
@@ -118,7 +124,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         guard let socket else { return true }
         let isReused = dipper_curl_long(handle, CURLINFO_NUM_CONNECTS) == 0
         // Bytes that arrive before the request must not be taken for its answer.
-        if isReused, pool.sockets.speaksHTTP1(socket), CurlSockets.hasInput(socket) {
+        if isReused, pool.sockets.hasStrayInput(socket) {
             needsNewConnection = true
             return false
         }

@@ -331,13 +331,8 @@ struct CurlOptions {
     }
 
     private static let openSocket: curl_opensocket_callback = { context, _, address in
-        guard let address, let transfer = CurlOptions.transfer(context), transfer.mayConnect(to: address) else {
-            return CURL_SOCKET_BAD
-        }
-        transfer.setScope(of: address)
-        let socket = dipper_curl_open_socket(address)
-        if socket >= 0 { transfer.pool.sockets.add(socket) }
-        return socket
+        guard let address, let transfer = CurlOptions.transfer(context) else { return CURL_SOCKET_BAD }
+        return transfer.openSocket(to: address)
     }
 
     private static let closeSocket: curl_closesocket_callback = { context, socket in

@@ -88,18 +88,10 @@ extension IPAddress: CustomStringConvertible {
 extension IPAddress {
     /// `nil` for another family. An IPv4-mapped IPv6 address becomes an IPv4 address.
     init?(_ address: UnsafePointer<sockaddr>) {
-        var bytes: [UInt8] = []
-        switch Int32(address.pointee.sa_family) {
-        case AF_INET:
-            address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
-                bytes = withUnsafeBytes(of: $0.pointee.sin_addr) { Array($0) }
-            }
-        case AF_INET6:
-            address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
-                bytes = withUnsafeBytes(of: $0.pointee.sin6_addr) { Array($0) }
-            }
-        default: return nil
-        }
+        let isV4 = Int32(address.pointee.sa_family) == AF_INET
+        guard isV4 || Int32(address.pointee.sa_family) == AF_INET6 else { return nil }
+        // Where sin_addr and sin6_addr are.
+        let bytes = UnsafeRawBufferPointer(start: UnsafeRawPointer(address) + (isV4 ? 4 : 8), count: isV4 ? 4 : 16)
         guard let found = IPAddress(bytes) else { return nil }
         self = found.unmapped
     }

@@ -144,25 +144,21 @@ public final class NetlinkMonitor: NetworkMonitor {
         on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onNews: (@Sendable () -> Void)? = nil
     ) -> ChangeObservation {
         let number = state.withLock { $0.observers.add(onChange) }
-        let end = watch(on: loop, onNews ?? onChange)
+        let end: @Sendable () -> Void
+        do throws(NetlinkError) {
+            guard let loop else { throw NetlinkError("epoll") }
+            // Opened here, so that no change is missed from now on.
+            let watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onNews ?? onChange)
+            loop.post { watch.begin() }
+            end = { if !loop.post({ watch.end() }) { watch.end() } }
+        } catch {
+            cannotWatch(error)
+            end = { self.endDeafObservation() }
+        }
         return ChangeObservation {
             let observer = self.state.withLock { $0.observers.remove(number) }
             _ = consume observer
             end()
-        }
-    }
-
-    /// - Returns: a closure that ends the watch.
-    private func watch(on loop: EventLoop?, _ onNews: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
-        do throws(NetlinkError) {
-            guard let loop else { throw NetlinkError("epoll") }
-            // Opened here, so that no change is missed from now on.
-            let watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onNews)
-            loop.post { watch.begin() }
-            return { if !loop.post({ watch.end() }) { watch.end() } }
-        } catch {
-            cannotWatch(error)
-            return { self.endDeafObservation() }
         }
     }
 
@@ -284,7 +280,7 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
 }
 
 /// Recognises news: the kernel repeats itself, as each advertisement of a router renews addresses and routes.
-struct NetlinkNews {
+private struct NetlinkNews {
     private var said: [Int: Int] = [:]
 
     /// - Returns: whether the message says something new that decides what can be reached.
@@ -302,40 +298,42 @@ struct NetlinkNews {
     }
 
     private static func read(_ type: Int, _ payload: UnsafeRawBufferPointer) -> (about: Int, content: Int)? {
+        var (about, content) = (Hasher(), Hasher())
+        about.combine(type)
         switch type {
         case RTM_NEWLINK:
             guard let header = payload.structure(ifinfomsg.self) else { return nil }
-            let master = NetlinkAttributes(payload, after: ifinfomsg.self)
-                .first { $0.type == Int(IFLA_MASTER) }?.payload.structure(UInt32.self)
-            return (hash([type, Int(header.ifi_index)]), hash([Int(header.ifi_flags), Int(master ?? 0)]))
+            about.combine(header.ifi_index)
+            content.combine(header.ifi_flags)
+            let master = NetlinkAttributes(payload, after: ifinfomsg.self).first { $0.type == Int(IFLA_MASTER) }
+            content.combine(master?.payload.structure(UInt32.self))
         case RTM_NEWADDR:
             guard let header = payload.structure(ifaddrmsg.self) else { return nil }
-            let about = attributes(payload, after: ifaddrmsg.self) { [Int(IFA_LOCAL), Int(IFA_ADDRESS)].contains($0) }
-            let content = attributes(payload, after: ifaddrmsg.self) { $0 != Int(IFA_CACHEINFO) }
-            return (hash([type, Int(header.ifa_index), about]), hash([Int(header.ifa_flags), content]))
+            about.combine(header.ifa_index)
+            content.combine(header.ifa_flags)
+            for (type, value) in NetlinkAttributes(payload, after: ifaddrmsg.self) where type != Int(IFA_CACHEINFO) {
+                add(type, value, to: &content)
+                if [Int(IFA_LOCAL), Int(IFA_ADDRESS)].contains(type) { add(type, value, to: &about) }
+            }
         case RTM_NEWROUTE:
             // Only routes of IPv6 are repeated. The kernel does not tell the end of a route that another replaces.
             guard let header = payload.structure(rtmsg.self), Int32(header.rtm_family) == AF_INET6 else { return nil }
+            for number in [header.rtm_dst_len, header.rtm_src_len, header.rtm_tos] { about.combine(number) }
+            content.combine(header.rtm_type)
+            content.combine(header.rtm_flags)
             let names = [RTA_DST, RTA_SRC, RTA_TABLE, RTA_PRIORITY].map { Int($0.rawValue) }
-            let volatile = [Int(RTA_CACHEINFO.rawValue), Int(RTA_EXPIRES.rawValue)]
-            let about = attributes(payload, after: rtmsg.self) { names.contains($0) }
-            let content = attributes(payload, after: rtmsg.self) { !volatile.contains($0) }
-            let place = [type, Int(header.rtm_dst_len), Int(header.rtm_src_len), Int(header.rtm_tos), about]
-            return (hash(place), hash([Int(header.rtm_type), Int(header.rtm_flags), content]))
+            let volatile = [RTA_CACHEINFO, RTA_EXPIRES].map { Int($0.rawValue) }
+            for (type, value) in NetlinkAttributes(payload, after: rtmsg.self) where !volatile.contains(type) {
+                add(type, value, to: &content)
+                if names.contains(type) { add(type, value, to: &about) }
+            }
         default: return nil
         }
+        return (about.finalize(), content.finalize())
     }
 
-    private static func hash(_ numbers: [Int]) -> Int { numbers.hashValue }
-
-    private static func attributes<Header>(
-        _ payload: UnsafeRawBufferPointer, after header: Header.Type, where isWanted: (Int) -> Bool
-    ) -> Int {
-        var hasher = Hasher()
-        for (type, value) in NetlinkAttributes(payload, after: header) where isWanted(type) {
-            hasher.combine(type)
-            hasher.combine(bytes: value)
-        }
-        return hasher.finalize()
+    private static func add(_ type: Int, _ value: UnsafeRawBufferPointer, to hasher: inout Hasher) {
+        hasher.combine(type)
+        hasher.combine(bytes: value)
     }
 }

@@ -13,17 +13,6 @@ struct PartialBody: Sendable {
     /// In bytes, of the whole body; `nil` if the server has not announced it.
     var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
 
-    /// `nil` if the body cannot be continued safely.
-    init?(_ response: TransferResponse, of url: String) {
-        guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
-        else {
-            return nil
-        }
-        self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
-        // mutant Resume: `count >= total ` => `count > total `
-        if let total, bytes.count >= total { return nil }
-    }
-
     /// `nil` if the rest of the body cannot be requested.
     static func validator(in headers: HTTPHeaders) -> String? {
         guard headers["Content-Encoding"] == nil, headers["Accept-Ranges"]?.lowercased() != "none",
@@ -31,13 +20,6 @@ struct PartialBody: Sendable {
         else { return nil }
         // Variants may share a date, but a strong tag belongs to one variant alone.
         return headers["Vary"] == nil || EntityTag(validator).isStrong ? validator : nil
-    }
-
-    init(bytes: Data, headers: HTTPHeaders, url: String, validator: String) {
-        self.bytes = bytes
-        self.headers = headers
-        self.url = url
-        self.validator = validator
     }
 
     /// The rest is requested without a content coding, because these bytes have none.
@@ -85,6 +67,19 @@ struct PartialBody: Sendable {
     /// Whether a partial answer updates a field of the whole (RFC 9110, section 15.3.7).
     private static func isRefreshed(_ name: String) -> Bool {
         ["date", "cache-control", "expires", "age", "vary"].contains(name.lowercased())
+    }
+}
+
+extension PartialBody {
+    /// `nil` if the body cannot be continued safely.
+    init?(_ response: TransferResponse, of url: String) {
+        guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
+        else {
+            return nil
+        }
+        self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
+        // mutant Resume: `count >= total ` => `count > total `
+        if let total, bytes.count >= total { return nil }
     }
 }
 
