@@ -9,7 +9,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     let configuration: CurlConfiguration
     let proxies: ProxySettings
     let sockets = CurlSockets()
-    /// By host.
     var paths: [String: ReceiveWindow.Path] = [:]
     private let resolver: HostResolver
     private let multi: UnsafeMutableRawPointer
@@ -106,7 +105,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     private var isCurlDue: Bool { curlDue.map { $0 <= .now } ?? false }
 
-    /// Since the pool was made.
     var time: Duration { ContinuousClock.now - start }
 
     private func checkTimes() {
@@ -207,8 +205,7 @@ extension CurlPool {
         let proxyFields = Self.list(request.proxyAuthorization.map { ["Proxy-Authorization: \($0)"] } ?? [])
         let addresses = Self.list(addresses(for: transfer))
         transfer.lists = [fields, proxyFields, addresses]
-        // With TLS, libcurl waits for the first connection, which all transfers share if it speaks HTTP/2. Without TLS
-        // there is no HTTP/2.
+        // libcurl waits for the first connection, which all transfers share if it speaks HTTP/2.
         let shares = queue == .fast && request.url.scheme?.lowercased() == "https"
         var options = CurlOptions(handle)
         options.setContext(transfer)

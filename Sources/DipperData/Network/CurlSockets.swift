@@ -6,7 +6,6 @@ import Foundation
 final class CurlSockets: @unchecked Sendable {
     private final class Socket {
         var wanted: UInt32 = 0
-        /// The events of epoll(7) that the loop waits for.
         var watched: UInt32 = 0
         /// `nil` until a transfer has asked for its socket.
         var ports: Ports?
@@ -20,7 +19,6 @@ final class CurlSockets: @unchecked Sendable {
     /// The events that the loop waits for on descriptors that libcurl has opened by itself.
     private var foreign: [Int32: UInt32] = [:]
     private var byPorts: [Ports: Int32] = [:]
-    /// The time that a link may be down before its connections are shut down.
     private static let patience = Duration.milliseconds(1_500)
 
     func add(_ socket: Int32) {
@@ -35,8 +33,8 @@ final class CurlSockets: @unchecked Sendable {
 
     // MARK: Waiting
 
-    /// Notes the events that libcurl waits for. An idle connection continues to be watched, because the next transfer
-    /// waits for the same events: that saves two calls of the kernel for each transfer.
+    /// An idle connection continues to be watched, because the next transfer waits for the same events: that saves two
+    /// calls of the kernel for each transfer.
     /// - Returns: the events that the loop waits for now; `nil` for no change.
     func wait(for events: UInt32, on socket: Int32) -> UInt32? {
         guard let state = open[socket] else {
@@ -188,7 +186,6 @@ final class CurlSockets: @unchecked Sendable {
 /// link is free for urgent work. The size begins near what a usual path holds, and grows only while growth makes the
 /// transfer faster: where the window, not the link, is the limit.
 struct ReceiveWindow {
-    /// What is known of the path to a host.
     struct Path {
         /// The size that proved useful, in bytes.
         var size: Int
@@ -234,7 +231,6 @@ struct ReceiveWindow {
     /// Discards the running measurement, because the transfer was paused.
     mutating func interrupt() { mark = nil }
 
-    /// Measures the speed, and changes the size if that is worthwhile.
     mutating func measure(_ handle: UnsafeMutableRawPointer) {
         guard let roundTrip else { return }
         let time = pool.time.timeInterval

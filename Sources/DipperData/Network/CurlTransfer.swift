@@ -9,7 +9,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private let receive: @Sendable (TransferEvent) -> Void
 
     var handle: UnsafeMutableRawPointer?
-    /// The lists that the handle refers to.
     var lists: [UnsafeMutablePointer<curl_slist>?] = []
     let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     let route: NetworkRoute
@@ -17,7 +16,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private(set) var needsAddresses = false
     /// The number of look-ups begun because libcurl asked for addresses.
     private var lookups = 0
-    /// The look-up that the transfer waits for.
     var lookup: HostResolver.Lookup?
     /// By this time the connection must be established.
     var connectDeadline: ContinuousClock.Instant?
@@ -138,7 +136,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if !isThrottled { speed?.run(at: pool.time) }
     }
 
-    /// Returns an error if the transfer is too slow or takes too long.
     func speedError(_ handle: UnsafeMutableRawPointer, at now: Duration) -> DipperError? {
         speed?.check(at: now, bytes: CurlMetrics.moved(handle))
     }
@@ -194,7 +191,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: Answer
 
-    /// Returns `false` if the header section is too large or malformed.
     func takeHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
         let isFirst = answer.size == 0
         answer.take(line)
@@ -229,7 +225,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return true
     }
 
-    /// In bytes of the body, after content decoding.
     private var limit: Int {
         let configuration = pool.configuration
         let whole =
@@ -287,7 +282,6 @@ private struct SpeedLimit {
 
     /// In bytes a second; zero for no limit.
     private let rate: Int
-    /// The time over which the average is taken.
     private let window: Duration
     private let longest: Duration?
     private var counted = Duration.zero
@@ -311,7 +305,6 @@ private struct SpeedLimit {
         runningSince = nil
     }
 
-    /// - Parameter bytes: the bytes moved so far, in both directions.
     mutating func check(at now: Duration, bytes: Int) -> DipperError? {
         guard let runningSince else { return nil }
         let time = counted + (now - runningSince)

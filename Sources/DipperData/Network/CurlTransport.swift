@@ -3,11 +3,11 @@ import Foundation
 
 /// A transport for HTTP and HTTPS that uses libcurl.
 ///
-/// One thread serves both queues. Each queue has its own connection pool, so that slow transfers never share a connection with fast ones.
-/// Connections of `slowQueue` have a receive window close to the bandwidth-delay product of the path, so that a
-/// paused transfer frees the link. Host names are resolved on separate threads: a name server that does not answer
-/// delays only the transfers that wait for it. This transport does not follow redirects. It decodes bodies with a
-/// `Content-Encoding` that the installed libcurl supports.
+/// One thread serves both queues. Each queue has its own connection pool, so that slow transfers never share a
+/// connection with fast ones. Connections of `slowQueue` have a receive window close to the bandwidth-delay product of
+/// the path, so that a paused transfer frees the link. Host names are resolved on separate threads: a name server that
+/// does not answer delays only the transfers that wait for it. This transport does not follow redirects. It decodes
+/// bodies with a `Content-Encoding` that the installed libcurl supports.
 ///
 /// ```swift
 /// let transport = CurlTransport()
@@ -218,7 +218,6 @@ struct CurlOptions {
         set(CURLOPT_DNS_CACHE_TIMEOUT, 5)
         // The empty list means every coding that this libcurl can decode.
         set(CURLOPT_ACCEPT_ENCODING, configuration.decodesContent ? "" : nil)
-        // A libcurl without HTTP/2 uses HTTP/1.1.
         _ = dipper_curl_set_long(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
         // Older TLS versions are refused, even if the system's configuration allows them.
         // mutant TLS: `_TLSv1_2)` => `_TLSv1_0)`
@@ -280,7 +279,6 @@ struct CurlOptions {
             }
             check(code)
         }
-        // The folder of the system's certificates would count as well.
         if tls.authorities != nil { set(CURLOPT_CAPATH, nil) }
         if let pins = Self.pins(tls.pinnedPublicKeys) { set(CURLOPT_PINNEDPUBLICKEY, pins) }
         // Without a password, libcurl 7.88 crashes at an encrypted key in memory, and OpenSSL asks at the terminal for
@@ -294,7 +292,6 @@ struct CurlOptions {
         keys.isEmpty ? nil : keys.map { "sha256//" + $0 }.joined(separator: ";")
     }
 
-    /// - Parameter transfer: the one to which the callbacks of the handle belong.
     mutating func setContext(_ transfer: CurlTransfer?) {
         let context = transfer.map { Unmanaged.passUnretained($0).toOpaque() }
         let options = [
@@ -340,7 +337,6 @@ struct CurlOptions {
         return close(socket)
     }
 
-    /// Called just before libcurl sends the request.
     private static let connected: curl_prereq_callback = { context, peer, _, peerPort, localPort in
         guard let transfer = CurlOptions.transfer(context), let peer,
             transfer.connected(from: .init(local: localPort, peer: peerPort, address: String(cString: peer)))

@@ -139,7 +139,6 @@ struct KnownHosts {
     /// Distinguishes the versions of the file; empty if there is none.
     private var stamp: [Int] = []
 
-    /// Reads the file if it has changed.
     mutating func update() {
         var status = stat()
         let isThere = stat(Self.path, &status) == 0

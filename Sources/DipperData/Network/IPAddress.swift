@@ -5,7 +5,6 @@ public struct IPAddress: Hashable, Sendable {
     enum Family: Hashable, Sendable {
         case v4, v6
 
-        /// In bits.
         var width: Int { self == .v4 ? 32 : 128 }
     }
 
@@ -55,7 +54,6 @@ public struct IPAddress: Hashable, Sendable {
         family == .v6 && number >> 32 == 0xFFFF ? IPAddress(.v4, number & 0xFFFF_FFFF) : self
     }
 
-    /// In network order.
     var bytes: [UInt8] {
         stride(from: family.width - 8, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> $0) }
     }

@@ -28,7 +28,7 @@ final class Netlink {
     private let buffer: UnsafeMutableRawBufferPointer
     private var sequence: UInt32 = 0
 
-    /// - Parameter groups: the multicast groups to receive changes from, as in `netlink(7)`; 0 for none.
+    /// - Parameter groups: the multicast groups to receive changes from; 0 for none.
     init(groups: UInt32 = 0) throws(NetlinkError) {
         guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue)) else {
             throw NetlinkError("socket")
@@ -76,12 +76,7 @@ final class Netlink {
         }
     }
 
-    /// Asks the kernel.
-    /// - Parameters:
-    ///   - header: follows the header of netlink, such as `rtmsg`.
-    ///   - flags: 0 to ask for one thing, `NLM_F_DUMP` to ask for all.
-    ///   - attributes: by their types.
-    ///   - take: called with the payload of each message of the answer, which is valid only during the call.
+    /// - Parameter take: called with the payload of each message of the answer, which is valid only during the call.
     /// - Returns: 0, or the `errno` with which the kernel answers.
     func ask<Header: BitwiseCopyable>(
         _ type: Int, _ header: Header, flags: Int32 = 0, _ attributes: [(type: Int, value: [UInt8])] = [],
@@ -186,7 +181,6 @@ extension Netlink {
     }
 
     private func canReach(_ address: IPAddress, zone: String?) throws(NetlinkError) -> Bool {
-        // This machine is always reachable.
         if address.isLoopback || address.isUnspecified { return true }
         let link = zone.map { UInt32($0) ?? if_nametoindex($0) }
         return link == 0 ? false : try way(to: address, over: link) == .open
