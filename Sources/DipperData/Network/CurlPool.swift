@@ -205,7 +205,7 @@ extension CurlPool {
         let proxyFields = Self.list(request.proxyAuthorization.map { ["Proxy-Authorization: \($0)"] } ?? [])
         let addresses = Self.list(addresses(for: transfer))
         transfer.lists = [fields, proxyFields, addresses]
-        // libcurl waits for the first connection, which all transfers share if it speaks HTTP/2.
+        // libcurl waits for the first connection, which all transfers share if it speaks HTTP/2, as only TLS does.
         let shares = queue == .fast && request.url.scheme?.lowercased() == "https"
         var options = CurlOptions(handle)
         options.setContext(transfer)

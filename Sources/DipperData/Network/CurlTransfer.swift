@@ -34,7 +34,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var mayConnectSomewhere = false
     private var socket: Int32?
     private(set) var needsNewConnection: Bool
-    /// Of a transfer in `slowQueue` on a connection of its own.
+    /// `nil` unless the transfer is in `slowQueue` and has a connection of its own.
     private var window: ReceiveWindow?
 
     init(

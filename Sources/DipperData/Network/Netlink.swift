@@ -183,7 +183,8 @@ extension Netlink {
     private func canReach(_ address: IPAddress, zone: String?) throws(NetlinkError) -> Bool {
         if address.isLoopback || address.isUnspecified { return true }
         let link = zone.map { UInt32($0) ?? if_nametoindex($0) }
-        return link == 0 ? false : try way(to: address, over: link) == .open
+        if link == 0 { return false }
+        return try way(to: address, over: link) == .open
     }
 
     private func way(to address: IPAddress, over wanted: UInt32? = nil) throws(NetlinkError) -> Way {
