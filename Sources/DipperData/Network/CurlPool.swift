@@ -97,7 +97,9 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         }
         checkTimes()
         if let nextLook, nextLook <= .now { self.nextLook = sockets.dropOrphans() }
-        var next = transfers.isEmpty ? nil : nextCheck
+        // Nothing is due for a transfer that is held back.
+        let isTimed = transfers.values.contains { $0.handle != nil || $0.lookup != nil }
+        var next = isTimed ? nextCheck : nil
         if let curlDue { next = min(next ?? curlDue, curlDue) }
         if let nextLook { next = min(next ?? nextLook, nextLook) }
         return next
