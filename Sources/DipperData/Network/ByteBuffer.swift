@@ -90,7 +90,6 @@ private final class MemoryBlock: @unchecked Sendable {
     }
 
     private(set) var start: UnsafeMutableRawPointer
-    /// In bytes.
     private(set) var capacity: Int
     private var home: Home
 

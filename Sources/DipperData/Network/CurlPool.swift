@@ -48,7 +48,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// Runs a closure on the loop's thread.
     /// - Returns: `false`, and nothing runs, if the loop has ended.
     @discardableResult
     func post(_ body: @escaping @Sendable (CurlPool) -> Void) -> Bool { loop.post { body(self) } }

@@ -233,12 +233,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return whole - offset
     }
 
-    /// Where this answer's body begins in the whole body: zero unless the status is 206.
     private var offset: Int { answer.status == 206 ? request.offset : 0 }
 
     private static let longestErrorBody = 64 << 10
 
-    /// The body of an error may not be wanted.
     var hasSaidEnough: Bool {
         answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
     }

@@ -90,7 +90,6 @@ final class HostResolver: @unchecked Sendable {
         startNext()
     }
 
-    /// Asks the system: its files, its name servers and all else that it is configured to ask.
     private static func ask(_ host: String) -> Answer {
         // A name in DNS has at most 253 bytes, and libcurl has no room for longer ones.
         guard !host.isEmpty, host.utf8.count < 254 else { return .failure(.hostNotFound) }

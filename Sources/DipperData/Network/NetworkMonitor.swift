@@ -135,7 +135,6 @@ public final class NetlinkMonitor: NetworkMonitor {
         return observe(on: EventLoop.forObservers, onChange) { queue.async(execute: onChange) }
     }
 
-    /// Calls a closure after each change, until the observation is released.
     /// - Parameters:
     ///   - loop: waits for changes; `nil` if the system gives none.
     ///   - onChange: called after a change of the conditions, on the thread that sets them.
@@ -183,7 +182,6 @@ private struct NetlinkQuestions {
     private var hosts = KnownHosts()
     private var answers: [String: (canReach: Bool, until: ContinuousClock.Instant)] = [:]
 
-    /// - Returns: the answer; with a failure if the kernel gives none.
     mutating func answer(about host: String) -> (canReach: Bool, failure: NetlinkError?) {
         let now = ContinuousClock.now
         if let known = answers[host], now < known.until { return (known.canReach, nil) }
@@ -283,7 +281,6 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
 private struct NetlinkNews {
     private var said: [Int: Int] = [:]
 
-    /// - Returns: whether the message says something new that decides what can be reached.
     mutating func take(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
         guard let (about, content) = Self.read(type, payload) else {
             // A link, address or route is gone, or the message is of an unknown type.
