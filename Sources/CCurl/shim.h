@@ -22,8 +22,22 @@ static inline CURLcode dipper_curl_set_open_fn(CURL *h, curl_opensocket_callback
 static inline CURLcode dipper_curl_set_close_fn(CURL *h, curl_closesocket_callback v) { return curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, v); }
 static inline CURLcode dipper_curl_set_ready_fn(CURL *h, curl_prereq_callback v) { return curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, v); }
 static inline CURLcode dipper_curl_set_resolver_fn(CURL *h, curl_resolver_start_callback v) { return curl_easy_setopt(h, CURLOPT_RESOLVER_START_FUNCTION, v); }
-static inline CURLcode dipper_curl_get_long(CURL *h, CURLINFO i, long *v) { return curl_easy_getinfo(h, i, v); }
-static inline CURLcode dipper_curl_get_off(CURL *h, CURLINFO i, curl_off_t *v) { return curl_easy_getinfo(h, i, v); }
+
+/* The getters return zero if libcurl cannot tell. */
+static inline long dipper_curl_long(CURL *h, CURLINFO i) {
+    long v = 0;
+    return curl_easy_getinfo(h, i, &v) ? 0 : v;
+}
+static inline curl_off_t dipper_curl_off(CURL *h, CURLINFO i) {
+    curl_off_t v = 0;
+    return curl_easy_getinfo(h, i, &v) ? 0 : v;
+}
+/* The value of CURLOPT_PRIVATE. */
+static inline void *dipper_curl_private(CURL *h) {
+    char *v = NULL;
+    return curl_easy_getinfo(h, CURLINFO_PRIVATE, &v) ? NULL : v;
+}
+
 static inline CURLMcode dipper_curl_multi_set_socket_fn(CURLM *m, curl_socket_callback v, void *context) {
     CURLMcode code = curl_multi_setopt(m, CURLMOPT_SOCKETDATA, context);
     return code ? code : curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, v);

@@ -136,11 +136,10 @@ struct Attempt: Sendable {
     }
 
     private mutating func continuation(_ response: TransferResponse) -> Step {
-        guard let partial = continued, partial.isContinued(by: response) else {
-            self.partial = nil
+        guard let longer = continued?.continued(by: response) else {
+            partial = nil
             return .again
         }
-        let longer = partial.continued(by: response)
         guard let total = longer.total, longer.bytes.count < total else {
             guard longer.total == longer.bytes.count else {
                 // The server has not said where the body ends, or the body ends elsewhere.
@@ -159,10 +158,7 @@ struct Attempt: Sendable {
 
     /// Returns the partial body that an interrupted answer leaves for the next attempt.
     func left(by response: TransferResponse) -> PartialBody? {
-        if response.status == 206 {
-            guard let here = continued, here.isContinued(by: response) else { return partial }
-            return here.continued(by: response)
-        }
+        if response.status == 206 { return continued?.continued(by: response) ?? partial }
         return PartialBody(response, of: url.withoutFragment) ?? partial
     }
 

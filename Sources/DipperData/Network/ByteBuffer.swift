@@ -5,77 +5,50 @@ import Synchronization
 /// A byte buffer that grows at its end and becomes a `Data` without a copy. A snapshot shares the buffer's bytes:
 /// appending never changes them, and moves them only while there is no snapshot.
 struct ByteBuffer: ~Copyable {
-    // Bytes below the count of a snapshot never change, and the memory is freed with its last owner.
-    private final class Storage: @unchecked Sendable {
-        private var memory: BufferMemory
-        var start: UnsafeMutableRawPointer { memory.start }
-        var capacity: Int { memory.capacity }
-
-        init?(capacity: Int) {
-            guard let memory = BufferMemory(capacity) else { return nil }
-            self.memory = memory
-        }
-
-        func resize(_ wanted: Int, keeping count: Int) -> Bool { memory.resize(wanted, keeping: count) }
-
-        func data(count: Int) -> Data {
-            Data(bytesNoCopy: start, count: count, deallocator: .custom { _, _ in withExtendedLifetime(self) {} })
-        }
-    }
-
-    private var storage: Storage?
+    private var block: MemoryBlock?
     private(set) var count = 0
 
     init() {}
 
     /// Makes room for `wanted` bytes in all; `false` if there is no memory.
     mutating func reserve(_ wanted: Int) -> Bool {
-        let isAlone = isKnownUniquelyReferenced(&storage)
-        guard let current = storage else {
-            storage = Storage(capacity: wanted)
-            return storage != nil
+        let isAlone = isKnownUniquelyReferenced(&block)
+        guard let current = block else {
+            block = MemoryBlock(wanted)
+            return block != nil
         }
         guard wanted > current.capacity else { return true }
         if isAlone { return current.resize(wanted, keeping: count) }
         // A snapshot shares the bytes, so they stay where they are.
-        guard let moved = Storage(capacity: wanted) else { return false }
-        moved.start.copyMemory(from: current.start, byteCount: count)
-        storage = moved
+        guard let copy = current.copy(count: count, capacity: wanted) else { return false }
+        block = copy
         return true
     }
 
     /// `false`, and nothing has changed, if there is no memory.
     mutating func append(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let source = bytes.baseAddress, bytes.count > 0 else { return true }
-        let (needed, overflows) = count.addingReportingOverflow(bytes.count)
-        guard !overflows else { return false }
-        let capacity = storage?.capacity ?? 0
-        let roomy = capacity.multipliedReportingOverflow(by: 2)
-        if needed > capacity, roomy.overflow || !reserve(max(needed, roomy.partialValue)), !reserve(needed) {
-            return false
-        }
-        storage?.start.advanced(by: count).copyMemory(from: source, byteCount: bytes.count)
+        let needed = count + bytes.count
+        let capacity = block?.capacity ?? 0
+        if needed > capacity, !reserve(max(needed, 2 * capacity)), !reserve(needed) { return false }
+        block?.start.advanced(by: count).copyMemory(from: source, byteCount: bytes.count)
         count = needed
         return true
     }
 
     /// Without a copy: the bytes must not be changed in place.
-    func snapshot() -> Data { storage.map { $0.data(count: count) } ?? Data() }
+    func snapshot() -> Data { block?.data(count: count) ?? Data() }
 
     /// Empties the buffer. Copies the bytes only if a snapshot shares them; `nil` if there is no memory for that.
     mutating func takeData() -> Data? {
         defer {
-            storage = nil
+            block = nil
             count = 0
         }
-        let isAlone = isKnownUniquelyReferenced(&storage)
-        guard let current = storage, count > 0 else { return Data() }
+        let isAlone = isKnownUniquelyReferenced(&block)
+        guard let current = block, count > 0 else { return Data() }
         // The caller may change its bytes, and a snapshot must not see that.
-        guard isAlone else {
-            guard let copy = Storage(capacity: count) else { return nil }
-            copy.start.copyMemory(from: current.start, byteCount: count)
-            return copy.data(count: count)
-        }
+        guard isAlone else { return current.copy(count: count, capacity: count)?.data(count: count) }
         // Returns reserved memory that is not used.
         if current.capacity > count + count / 8 + 64 { _ = current.resize(count, keeping: count) }
         return current.data(count: count)
@@ -85,77 +58,82 @@ struct ByteBuffer: ~Copyable {
 /// Small blocks come from `malloc`, most bodies from ``PageChunks``. A large block is a mapping of its own, so that
 /// freeing it returns its memory to the system: after the first large block is freed, glibc serves blocks of that size
 /// from its heap (`M_MMAP_THRESHOLD` of mallopt(3)), where any small block behind them keeps them in the process.
-struct BufferMemory: ~Copyable {
-    private enum Home: Equatable {
+// Bytes below the count of a snapshot never change, and the memory is freed with its last owner.
+private final class MemoryBlock: @unchecked Sendable {
+    private enum Home {
         case heap, pages, mapping
 
         init(_ count: Int) {
             self = count < PageChunks.page ? .heap : count <= PageChunks.largest ? .pages : .mapping
         }
+
+        /// Returns the size of a block in bytes; in whole pages unless from `malloc`.
+        func capacity(for count: Int) -> Int {
+            self == .heap ? max(1, count) : (count + PageChunks.page - 1) / PageChunks.page * PageChunks.page
+        }
+
+        func take(_ capacity: Int) -> UnsafeMutableRawPointer? {
+            switch self {
+            case .heap: malloc(capacity)
+            case .pages: PageChunks.shared.take(capacity)
+            case .mapping: PageChunks.map(capacity)
+            }
+        }
+
+        func give(_ start: UnsafeMutableRawPointer, _ capacity: Int) {
+            switch self {
+            case .heap: free(start)
+            case .pages: PageChunks.shared.give(start, capacity)
+            case .mapping: munmap(start, capacity)
+            }
+        }
     }
 
     private(set) var start: UnsafeMutableRawPointer
-    /// In bytes; in whole pages unless from `malloc`.
     private(set) var capacity: Int
     private var home: Home
 
     init?(_ wanted: Int) {
-        let wanted = max(1, wanted)
-        home = Home(wanted)
-        guard let capacity = home == .heap ? wanted : Self.wholePages(wanted) else { return nil }
-        let start =
-            switch home {
-            case .heap: malloc(capacity)
-            case .pages: PageChunks.shared.take(capacity)
-            case .mapping: Self.map(capacity)
-            }
-        guard let start else { return nil }
-        self.start = start
-        self.capacity = capacity
+        let home = Home(wanted)
+        let capacity = home.capacity(for: wanted)
+        guard let start = home.take(capacity) else { return nil }
+        (self.start, self.capacity, self.home) = (start, capacity, home)
     }
 
-    deinit {
-        switch home {
-        case .heap: free(start)
-        case .pages: PageChunks.shared.give(start, capacity)
-        case .mapping: munmap(start, capacity)
-        }
+    deinit { home.give(start, capacity) }
+
+    func copy(count: Int, capacity: Int) -> MemoryBlock? {
+        let copy = MemoryBlock(capacity)
+        copy?.start.copyMemory(from: start, byteCount: count)
+        return copy
     }
 
     /// May move the block. The first `count` bytes are kept, as far as they fit.
     /// - Returns: `false`, and nothing has changed, if there is no memory.
-    mutating func resize(_ wanted: Int, keeping count: Int) -> Bool {
-        let wanted = max(1, wanted)
+    func resize(_ wanted: Int, keeping count: Int) -> Bool {
         let next = Home(wanted)
-        if home == .heap, next == .heap {
-            guard let moved = realloc(start, wanted) else { return false }
-            (start, capacity) = (moved, wanted)
-            return true
+        let size = next.capacity(for: wanted)
+        if next == home, size == capacity { return true }
+        var moved: UnsafeMutableRawPointer?
+        switch (home, next) {
+        case (.heap, .heap): moved = realloc(start, size)
+        case (.mapping, .mapping): moved = dipper_remap(start, capacity, size)
+        case (.pages, .pages) where size < capacity:
+            PageChunks.shared.give(start + size, capacity - size)
+            moved = start
+        default:
+            guard let other = next.take(size) else { return false }
+            other.copyMemory(from: start, byteCount: min(count, wanted))
+            home.give(start, capacity)
+            moved = other
         }
-        guard let length = Self.wholePages(wanted) else { return false }
-        if home == next, length == capacity { return true }
-        if home == .mapping, next == .mapping {
-            guard let moved = dipper_remap(start, capacity, length) else { return false }
-            (start, capacity) = (moved, length)
-        } else if home == .pages, next == .pages, length < capacity {
-            PageChunks.shared.give(start + length, capacity - length)
-            capacity = length
-        } else {
-            guard let other = BufferMemory(wanted) else { return false }
-            other.start.copyMemory(from: start, byteCount: min(count, wanted))
-            self = other
-        }
+        guard let moved else { return false }
+        (start, capacity, home) = (moved, size, next)
         return true
     }
 
-    private static func wholePages(_ count: Int) -> Int? {
-        let (sum, overflows) = count.addingReportingOverflow(PageChunks.page - 1)
-        return overflows ? nil : sum / PageChunks.page * PageChunks.page
-    }
-
-    static func map(_ length: Int) -> UnsafeMutableRawPointer? {
-        let start = mmap(nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        return start == MAP_FAILED ? nil : start
+    func data(count: Int) -> Data {
+        Data(bytesNoCopy: start, count: count, deallocator: .custom { _, _ in withExtendedLifetime(self) {} })
     }
 }
 
@@ -237,7 +215,7 @@ final class PageChunks: Sendable {
                 if chunk.count == 0 { spare -= 1 }
                 return address
             }
-            guard let start = PageChunks.map() else { return nil }
+            guard let start = PageChunks.mapChunk() else { return nil }
             // Pages of 2 MB cost less, but a program of a few bodies does not need a whole one.
             if !chunks.isEmpty { madvise(start, PageChunks.chunk, Int32(MADV_HUGEPAGE)) }
             chunks[UInt(bitPattern: start)] = Chunk()
@@ -287,8 +265,13 @@ final class PageChunks: Sendable {
         state.withLock { $0.give(base, Int(address - base) / Self.page, length / Self.page) }
     }
 
-    private static func map() -> UnsafeMutableRawPointer? {
-        guard let start = BufferMemory.map(2 * chunk) else { return nil }
+    static func map(_ length: Int) -> UnsafeMutableRawPointer? {
+        let start = mmap(nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+        return start == MAP_FAILED ? nil : start
+    }
+
+    private static func mapChunk() -> UnsafeMutableRawPointer? {
+        guard let start = map(2 * chunk) else { return nil }
         let address = UInt(bitPattern: start)
         let aligned = (address + UInt(chunk - 1)) & ~UInt(chunk - 1)
         let before = Int(aligned - address)

@@ -71,13 +71,10 @@ struct CurlAnswer {
     }
 
     mutating func readStatus(_ handle: UnsafeMutableRawPointer) {
-        var code = 0
-        _ = dipper_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &code)
-        status = code
-        var announced: curl_off_t = -1
-        _ = dipper_curl_get_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced)
-        // With a content coding, the announced length counts the coded bytes.
-        length = announced >= 0 && !isCoded ? Int(announced) : nil
+        status = dipper_curl_long(handle, CURLINFO_RESPONSE_CODE)
+        // Negative if there is none. With a content coding, it counts the coded bytes.
+        let announced = Int(dipper_curl_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T))
+        length = announced >= 0 && !isCoded ? announced : nil
     }
 
     private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
@@ -100,17 +97,17 @@ extension UnsafeRawBufferPointer {
 enum CurlErrors {
     static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, of transfer: CurlTransfer) -> DipperError {
         if transfer.isTooLarge { return .tooLarge }
-        var tunnelStatus = 0
-        _ = dipper_curl_get_long(handle, CURLINFO_HTTP_CONNECTCODE, &tunnelStatus)
-        if tunnelStatus == 407 { return .status(407).with(detail: "the proxy opens no tunnel") }
+        if dipper_curl_long(handle, CURLINFO_HTTP_CONNECTCODE) == 407 {
+            return .status(407).with(detail: "the proxy opens no tunnel")
+        }
         if code == CURLE_COULDNT_CONNECT, transfer.isRefused { return .addressRefused }
         if code == CURLE_SSL_CONNECT_ERROR, isBrokenHandshake(transfer.errorText) {
             return .connectionLost.with(detail: "the TLS handshake was broken off")
         }
-        var osError = 0
-        _ = dipper_curl_get_long(handle, CURLINFO_OS_ERRNO, &osError)
+        let osError = Int32(dipper_curl_long(handle, CURLINFO_OS_ERRNO))
         let isClear = transfer.request.url.scheme?.asciiLowercased == "http"
-        return classify(code, osError: Int32(osError), isClear: isClear).with(detail: CurlLibrary.describe(code))
+        let detail = curl_easy_strerror(code).map { String(cString: $0) } ?? "code \(code.rawValue)"
+        return classify(code, osError: osError, isClear: isClear).with(detail: detail)
     }
 
     /// Whether the connection ended during the TLS handshake without an alert: the peer hung up or the network failed,
@@ -159,42 +156,30 @@ enum CurlErrors {
 }
 
 enum CurlMetrics {
+    /// In bytes, in both directions.
     static func moved(_ handle: UnsafeMutableRawPointer) -> Int {
-        var (down, up): (curl_off_t, curl_off_t) = (0, 0)
-        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &down)
-        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_UPLOAD_T, &up)
-        var head = 0
-        _ = dipper_curl_get_long(handle, CURLINFO_HEADER_SIZE, &head)
-        return Int(down) + Int(up) + head
+        Int(dipper_curl_off(handle, CURLINFO_SIZE_DOWNLOAD_T)) + Int(dipper_curl_off(handle, CURLINFO_SIZE_UPLOAD_T))
+            + dipper_curl_long(handle, CURLINFO_HEADER_SIZE)
     }
 
     /// - Parameter earlier: the time from the first beginning of the transfer to the last.
     static func read(_ handle: UnsafeMutableRawPointer, earlier: Duration) -> TransferMetrics {
-        func number(_ info: CURLINFO) -> Int {
-            var value: curl_off_t = 0
-            _ = dipper_curl_get_off(handle, info, &value)
-            return Int(value)
-        }
-        func long(_ info: CURLINFO) -> Int {
-            var value = 0
-            _ = dipper_curl_get_long(handle, info, &value)
-            return value
-        }
+        func time(_ info: CURLINFO) -> Duration { .microseconds(dipper_curl_off(handle, info)) }
         func moment(_ info: CURLINFO) -> Duration {
-            let time = number(info)
-            return time > 0 ? earlier + .microseconds(time) : .zero
+            let span = time(info)
+            return span > .zero ? earlier + span : .zero
         }
         var metrics = TransferMetrics()
-        metrics.nameLookup = earlier + .microseconds(number(CURLINFO_NAMELOOKUP_TIME_T))
+        metrics.nameLookup = earlier + time(CURLINFO_NAMELOOKUP_TIME_T)
         metrics.connect = moment(CURLINFO_CONNECT_TIME_T)
         metrics.tls = moment(CURLINFO_APPCONNECT_TIME_T)
         metrics.firstByte = moment(CURLINFO_STARTTRANSFER_TIME_T)
-        metrics.total = earlier + .microseconds(number(CURLINFO_TOTAL_TIME_T))
-        metrics.bytesReceived = number(CURLINFO_SIZE_DOWNLOAD_T)
-        metrics.reusedConnection = long(CURLINFO_NUM_CONNECTS) == 0
-        metrics.redirects = long(CURLINFO_REDIRECT_COUNT)
+        metrics.total = earlier + time(CURLINFO_TOTAL_TIME_T)
+        metrics.bytesReceived = Int(dipper_curl_off(handle, CURLINFO_SIZE_DOWNLOAD_T))
+        metrics.reusedConnection = dipper_curl_long(handle, CURLINFO_NUM_CONNECTS) == 0
+        metrics.redirects = dipper_curl_long(handle, CURLINFO_REDIRECT_COUNT)
         metrics.httpVersion =
-            switch long(CURLINFO_HTTP_VERSION) {
+            switch dipper_curl_long(handle, CURLINFO_HTTP_VERSION) {
             case CURL_HTTP_VERSION_1_0: "HTTP/1.0"
             case CURL_HTTP_VERSION_1_1: "HTTP/1.1"
             case CURL_HTTP_VERSION_2_0: "HTTP/2"

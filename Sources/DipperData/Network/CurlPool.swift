@@ -8,16 +8,13 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     let queue: FetchQueue
     let configuration: CurlConfiguration
     let proxies: ProxySettings
-    let resolver: HostResolver
     let sockets = CurlSockets()
-    var paths: [String: NetworkPath] = [:]
-    /// Routes on which there has been a connection, which may have been kept.
-    private var connected: Set<[NetworkRoute.Name]> = []
-    let multi: UnsafeMutableRawPointer
-    var active: [UnsafeMutableRawPointer: CurlTransfer] = [:]
-    private var held: [ObjectIdentifier: CurlTransfer] = [:]
-    var looking: [ObjectIdentifier: CurlTransfer] = [:]
-    var idleHandles: [UnsafeMutableRawPointer] = []
+    var paths: [String: ReceiveWindow.Path] = [:]
+    private let resolver: HostResolver
+    private let multi: UnsafeMutableRawPointer
+    /// The transfers that have not ended: they are held back, wait for addresses, or have a handle.
+    private var transfers: [ObjectIdentifier: CurlTransfer] = [:]
+    private var idleHandles: [UnsafeMutableRawPointer] = []
     private let loop: EventLoop
     private var client: UInt32 = 0
     private var curlDue: ContinuousClock.Instant?
@@ -51,7 +48,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// Runs a closure on the loop's thread.
     /// - Returns: `false`, and nothing runs, if the loop has ended.
     @discardableResult
     func post(_ body: @escaping @Sendable (CurlPool) -> Void) -> Bool { loop.post { body(self) } }
@@ -100,7 +96,9 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         }
         checkTimes()
         if let nextLook, nextLook <= .now { self.nextLook = sockets.dropOrphans() }
-        var next = active.isEmpty && looking.isEmpty ? nil : nextCheck
+        // Nothing is due for a transfer that is held back.
+        let isTimed = transfers.values.contains { $0.handle != nil || $0.lookup != nil }
+        var next = isTimed ? nextCheck : nil
         if let curlDue { next = min(next ?? curlDue, curlDue) }
         if let nextLook { next = min(next ?? nextLook, nextLook) }
         return next
@@ -114,41 +112,26 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         let now = ContinuousClock.now
         guard now >= nextCheck else { return }
         nextCheck = now + min(.seconds(1), max(.milliseconds(10), configuration.minimumRateWindow / 8))
-        for transfer in Array(active.values) {
-            if let error = transfer.tooSlow(at: now - start) { stop(transfer, error) }
-        }
-        for transfer in Array(looking.values) where !transfer.isThrottled {
-            guard let deadline = transfer.connectDeadline else { continue }
-            if now >= deadline {
-                stop(transfer, .timedOut.with(detail: "looking up the name of the host"))
-            } else {
-                nextCheck = min(nextCheck, deadline)
+        for transfer in Array(transfers.values) {
+            if let handle = transfer.handle {
+                if let error = transfer.speedError(handle, at: now - start) { stop(transfer, error) }
+            } else if transfer.lookup != nil, !transfer.isThrottled, let deadline = transfer.connectDeadline {
+                if now >= deadline {
+                    stop(transfer, .timedOut.with(detail: "looking up the name of the host"))
+                } else {
+                    nextCheck = min(nextCheck, deadline)
+                }
             }
         }
     }
-
-    // MARK: Kept connections
-
-    func noteConnection(on route: NetworkRoute) {
-        if route.names.isEmpty { return }
-        if connected.count > 1_000 { connected = [] }
-        connected.insert(route.names)
-    }
-
-    /// Whether libcurl may have kept a connection, which needs no addresses.
-    func mayHaveConnection(on route: NetworkRoute) -> Bool { connected.contains(route.names) }
 
     // MARK: Messages
 
     func begin(_ transfer: CurlTransfer) {
         if isClosed { return transfer.end(.failure(.shutDown)) }
+        transfers[ObjectIdentifier(transfer)] = transfer
         // A throttled transfer sends nothing before it may use the link.
-        if transfer.isThrottled { held[ObjectIdentifier(transfer)] = transfer } else { send(transfer) }
-    }
-
-    func cancel(_ transfer: CurlTransfer) {
-        held[ObjectIdentifier(transfer)] = nil
-        stop(transfer, .cancelled)
+        if !transfer.isThrottled { send(transfer) }
     }
 
     func setThrottled(_ transfer: CurlTransfer, _ isThrottled: Bool) {
@@ -164,7 +147,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
             }
         } else if !isThrottled {
             transfer.connectDeadline = .now + configuration.connectTimeout
-            if held.removeValue(forKey: ObjectIdentifier(transfer)) != nil { send(transfer) }
+            if transfer.lookup == nil { send(transfer) }
         }
     }
 
@@ -173,10 +156,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     func close() {
         guard !isClosed else { return }
         isClosed = true
-        for transfer in Array(active.values) + Array(held.values) + Array(looking.values) {
-            stop(transfer, .cancelled)
-        }
-        held = [:]
+        for transfer in Array(transfers.values) { stop(transfer, .cancelled) }
         for handle in idleHandles { curl_easy_cleanup(handle) }
         idleHandles = []
         curl_multi_cleanup(multi)
@@ -185,147 +165,100 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 }
 
 extension CurlPool {
-    func send(_ transfer: CurlTransfer) {
-        guard !transfer.isOver else { return }
+    private func send(_ transfer: CurlTransfer) {
         let request = transfer.request
         // These names and values would break out of their line in the request.
         guard request.method.isHeaderName, request.headers.isWellFormed,
             request.proxyAuthorization?.isHeaderValue != false
-        else {
-            return transfer.end(.failure(.invalidHeader))
-        }
+        else { return stop(transfer, .invalidHeader) }
         let now = ContinuousClock.now
         let deadline = transfer.connectDeadline ?? now + configuration.connectTimeout
         transfer.connectDeadline = deadline
         transfer.firstBegun = transfer.firstBegun ?? now
-        // Without a kept connection and without addresses libcurl would be set up in vain.
-        let lacksAddresses = transfer.missingNames.contains { resolver.addresses(of: $0.host) == nil }
-        if lacksAddresses, !mayHaveConnection(on: transfer.route) { return lookUp(transfer) }
-        guard let handle = idleHandles.popLast() ?? makeHandle() else {
-            return transfer.end(.failure(.transport.with(detail: "libcurl lacks memory or an option")))
-        }
         transfer.begun = now
+        guard let handle = idleHandles.popLast() ?? makeHandle() else {
+            return stop(transfer, .transport.with(detail: "libcurl lacks memory or an option"))
+        }
         transfer.handle = handle
-        active[handle] = transfer
         guard setUp(handle, for: transfer, connectTimeout: now.duration(to: deadline)),
             curl_multi_add_handle(multi, handle) == CURLM_OK
         else { return stop(transfer, .transport.with(detail: "libcurl refuses the transfer")) }
+    }
+
+    private func makeHandle() -> UnsafeMutableRawPointer? {
+        guard let handle = curl_easy_init() else { return nil }
+        var options = CurlOptions(handle)
+        options.set(configuration, sockets: sockets)
+        if options.areSet { return handle }
+        curl_easy_cleanup(handle)
+        return nil
     }
 
     private func setUp(
         _ handle: UnsafeMutableRawPointer, for transfer: CurlTransfer, connectTimeout: Duration
     ) -> Bool {
         let request = transfer.request
-        // With TLS, libcurl waits for the first connection, which all transfers share if it speaks HTTP/2. Without TLS
-        // there is no HTTP/2.
+        let fields = Self.list(
+            request.headers.fields.lazy.map { field in
+                // libcurl drops a field without a value unless it is written with a semicolon.
+                field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
+            })
+        let proxyFields = Self.list(request.proxyAuthorization.map { ["Proxy-Authorization: \($0)"] } ?? [])
+        let addresses = Self.list(addresses(for: transfer))
+        transfer.lists = [fields, proxyFields, addresses]
+        // libcurl waits for the first connection, which all transfers share if it speaks HTTP/2, as only TLS does.
         let shares = queue == .fast && request.url.scheme?.lowercased() == "https"
-        addFields(of: request, to: transfer)
-        addAddresses(to: transfer)
-        CurlOptions.setContext(Unmanaged.passUnretained(transfer).toOpaque(), on: handle)
-        _ = dipper_curl_set_pointer(handle, CURLOPT_ERRORBUFFER, transfer.errorBuffer)
-        let codes = [
-            // By hand: an optional text would be copied first.
-            request.url.absoluteString.withCString { dipper_curl_set_string(handle, CURLOPT_URL, $0) },
-            transfer.route.proxy.withCString { dipper_curl_set_string(handle, CURLOPT_PROXY, $0) },
-            // Zero would select libcurl's default of five minutes.
-            dipper_curl_set_long(handle, CURLOPT_CONNECTTIMEOUT_MS, max(1, connectTimeout.milliseconds)),
-            dipper_curl_set_long(handle, CURLOPT_PIPEWAIT, shares ? 1 : 0),
-            dipper_curl_set_long(handle, CURLOPT_FRESH_CONNECT, transfer.needsNewConnection ? 1 : 0),
-            dipper_curl_set_list(handle, CURLOPT_HTTPHEADER, transfer.headerList),
-            dipper_curl_set_list(handle, CURLOPT_PROXYHEADER, transfer.proxyHeaderList),
-            dipper_curl_set_list(handle, CURLOPT_RESOLVE, transfer.addressList),
-        ]
-        return codes.allSatisfy { $0 == CURLE_OK } && setMethod(request, on: handle)
-            && CurlOptions.setIdentity(
-                configuration, isOffered: configuration.offersIdentity(to: request), on: handle)
-            && (request.tls.map { CurlOptions.setTLS($0, inPlaceOf: configuration, on: handle) } ?? true)
+        var options = CurlOptions(handle)
+        options.setContext(transfer)
+        options.set(CURLOPT_URL, request.url.absoluteString)
+        options.set(CURLOPT_PROXY, transfer.route.proxy)
+        // Zero would select libcurl's default of five minutes.
+        options.set(CURLOPT_CONNECTTIMEOUT_MS, max(1, connectTimeout.milliseconds))
+        options.set(CURLOPT_PIPEWAIT, shares ? 1 : 0)
+        options.set(CURLOPT_FRESH_CONNECT, transfer.needsNewConnection ? 1 : 0)
+        options.set(CURLOPT_HTTPHEADER, list: fields)
+        options.set(CURLOPT_PROXYHEADER, list: proxyFields)
+        options.set(CURLOPT_RESOLVE, list: addresses)
+        options.setMethod(of: request)
+        options.setIdentity(configuration, isOffered: configuration.offersIdentity(to: request))
+        if let tls = request.tls { options.set(tls, inPlaceOf: configuration) }
+        return options.areSet
     }
 
-    private func addFields(of request: TransferRequest, to transfer: CurlTransfer) {
-        for field in request.headers.fields {
-            // libcurl drops a field without a value unless it is written with a semicolon.
-            let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
-            transfer.headerList = line.withCString { curl_slist_append(transfer.headerList, $0) }
-        }
-        if let value = request.proxyAuthorization {
-            transfer.proxyHeaderList = curl_slist_append(nil, "Proxy-Authorization: \(value)")
-        }
+    private static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
+        var list: UnsafeMutablePointer<curl_slist>?
+        for line in lines { list = line.withCString { curl_slist_append(list, $0) } }
+        return list
     }
 
-    /// libcurl asks for missing addresses: see ``CurlTransfer/mayResolve()``.
-    private func addAddresses(to transfer: CurlTransfer) {
-        for name in transfer.route.names {
-            guard let addresses = transfer.addresses[name.host] ?? resolver.addresses(of: name.host) else { continue }
+    /// The addresses that are known, in libcurl's form. libcurl asks for others: see ``CurlTransfer/mayResolve()``.
+    private func addresses(for transfer: CurlTransfer) -> [String] {
+        transfer.route.names.compactMap { name in
+            guard let addresses = transfer.addresses[name.host] ?? resolver.addresses(of: name.host) else { return nil }
             transfer.addresses[name.host] = addresses
             let list = addresses.map { $0.text.contains(":") ? "[\($0.text)]" : $0.text }.joined(separator: ",")
-            transfer.addressList = curl_slist_append(transfer.addressList, "+\(name.host):\(name.port):\(list)")
+            return "+\(name.host):\(name.port):\(list)"
         }
     }
 
-    private func setMethod(_ request: TransferRequest, on handle: UnsafeMutableRawPointer) -> Bool {
-        let isPlain = request.method == "GET" && request.body == nil
-        // HTTPGET resets what the previous request has left on the handle.
-        var codes = [
-            dipper_curl_set_long(handle, CURLOPT_HTTPGET, 1),
-            dipper_curl_set_string(handle, CURLOPT_CUSTOMREQUEST, isPlain ? nil : request.method),
-        ]
-        if let body = request.body {
-            codes.append(dipper_curl_set_off(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)))
-            body.withUnsafeBytes { bytes in
-                let start = bytes.bindMemory(to: CChar.self).baseAddress
-                codes.append(dipper_curl_set_string(handle, CURLOPT_COPYPOSTFIELDS, start))
-            }
-        } else if request.method == "HEAD" {
-            codes.append(dipper_curl_set_long(handle, CURLOPT_NOBODY, 1))
-        }
-        return codes.allSatisfy { $0 == CURLE_OK }
-    }
-
-    private func makeHandle() -> UnsafeMutableRawPointer? {
-        guard let handle = curl_easy_init() else { return nil }
-        if CurlOptions.set(configuration, sockets: sockets, on: handle) { return handle }
-        curl_easy_cleanup(handle)
-        return nil
-    }
-
-    // MARK: Name look-ups
-
-    /// The transfer begins again when the addresses are known.
+    /// Looks up the names of a route one after the other. The transfer begins again when all addresses are known.
     private func lookUp(_ transfer: CurlTransfer) {
-        guard transfer.beginLookup() else {
-            return transfer.end(.failure(.hostNotFound.with(detail: "libcurl does not take the addresses")))
-        }
-        looking[ObjectIdentifier(transfer)] = transfer
-        lookUpNext(transfer)
-    }
-
-    private func lookUpNext(_ transfer: CurlTransfer) {
-        guard let name = transfer.missingNames.first?.host else { return }
-        transfer.ticket = resolver.resolve(name) { [weak self, weak transfer] answer in
-            guard let self, let transfer else { return }
-            self.post { if $0.lookedUp(transfer, name, answer) { $0.begin(transfer) } }
-        }
-    }
-
-    /// Returns `true` if all names are known and the transfer may begin.
-    private func lookedUp(_ transfer: CurlTransfer, _ name: String, _ answer: HostLookups.Answer) -> Bool {
-        guard looking[ObjectIdentifier(transfer)] != nil, transfer.missingNames.first?.host == name else {
-            return false
-        }
-        transfer.ticket = nil
-        switch answer {
-        case .failure(let error):
-            stop(transfer, error)
-            return false
-        case .success(let addresses):
-            transfer.addresses[name] = addresses
-            guard transfer.missingNames.isEmpty else {
-                lookUpNext(transfer)
-                return false
+        while let host = transfer.missingNames.first?.host {
+            guard let known = resolver.addresses(of: host) else {
+                transfer.lookup = resolver.lookUp(host, for: transfer) { answer in
+                    transfer.lookup = nil
+                    switch answer {
+                    case .failure(let error): self.stop(transfer, error)
+                    case .success(let addresses):
+                        transfer.addresses[host] = addresses
+                        self.lookUp(transfer)
+                    }
+                }
+                return
             }
-            looking[ObjectIdentifier(transfer)] = nil
-            return true
+            transfer.addresses[host] = known
         }
+        begin(transfer)
     }
 
     // MARK: Pausing
@@ -340,12 +273,12 @@ extension CurlPool {
 
     // MARK: Completion
 
-    func takeEnded() -> Bool {
+    private func takeEnded() -> Bool {
         var any = false
         var left: Int32 = 0
         while let message = curl_multi_info_read(multi, &left) {
             guard message.pointee.msg == CURLMSG_DONE, let handle = message.pointee.easy_handle,
-                let transfer = active[handle]
+                let transfer = CurlOptions.transfer(dipper_curl_private(handle))
             else { continue }
             any = true
             ended(transfer, handle, message.pointee.data.result)
@@ -356,32 +289,29 @@ extension CurlPool {
     private func ended(_ transfer: CurlTransfer, _ handle: UnsafeMutableRawPointer, _ code: CURLcode) {
         if transfer.needsAddresses {
             release(transfer)
+            guard transfer.beginLookup() else {
+                return stop(transfer, .hostNotFound.with(detail: "libcurl does not take the addresses"))
+            }
             return lookUp(transfer)
         }
         if code == CURLE_ABORTED_BY_CALLBACK, transfer.needsNewConnection {
             release(transfer)
             return send(transfer)
         }
-        let metrics = metrics(of: transfer)
         transfer.readStatus()
-        if code == CURLE_OK || transfer.hasSaidEnough {
-            // `end` still reads the status from the handle, so the handle is released afterwards.
-            transfer.end(.success(()), metrics: metrics)
-            release(transfer)
-        } else {
-            let error = CurlErrors.error(code, handle, of: transfer)
-            release(transfer)
-            transfer.end(.failure(error), metrics: metrics)
-        }
+        let isDone = code == CURLE_OK || transfer.hasSaidEnough
+        end(transfer, isDone ? .success(()) : .failure(CurlErrors.error(code, handle, of: transfer)))
     }
 
-    func stop(_ transfer: CurlTransfer, _ error: DipperError) {
+    func stop(_ transfer: CurlTransfer, _ error: DipperError) { end(transfer, .failure(error)) }
+
+    private func end(_ transfer: CurlTransfer, _ result: Result<Void, DipperError>) {
         let metrics = metrics(of: transfer)
-        looking[ObjectIdentifier(transfer)] = nil
-        if let ticket = transfer.ticket { resolver.forget(ticket) }
-        transfer.ticket = nil
+        transfer.lookup?.forget(transfer)
+        transfer.lookup = nil
         release(transfer)
-        transfer.end(.failure(error), metrics: metrics)
+        transfers[ObjectIdentifier(transfer)] = nil
+        transfer.end(result, metrics: metrics)
     }
 
     private func metrics(of transfer: CurlTransfer) -> TransferMetrics {
@@ -395,17 +325,12 @@ extension CurlPool {
         guard let handle = transfer.handle else { return }
         transfer.disconnect()
         transfer.handle = nil
-        active[handle] = nil
         curl_multi_remove_handle(multi, handle)
-        _ = dipper_curl_set_list(handle, CURLOPT_HTTPHEADER, nil)
-        _ = dipper_curl_set_list(handle, CURLOPT_PROXYHEADER, nil)
-        _ = dipper_curl_set_list(handle, CURLOPT_RESOLVE, nil)
-        _ = dipper_curl_set_pointer(handle, CURLOPT_ERRORBUFFER, nil)
-        for list in [transfer.headerList, transfer.proxyHeaderList, transfer.addressList] { curl_slist_free_all(list) }
-        transfer.headerList = nil
-        transfer.proxyHeaderList = nil
-        transfer.addressList = nil
-        CurlOptions.setContext(nil, on: handle)
+        var options = CurlOptions(handle)
+        for option in [CURLOPT_HTTPHEADER, CURLOPT_PROXYHEADER, CURLOPT_RESOLVE] { options.set(option, list: nil) }
+        options.setContext(nil)
+        for list in transfer.lists { curl_slist_free_all(list) }
+        transfer.lists = []
         // A handle keeps the body it has sent, and the keys of an origin, so it is freed.
         let isKept = idleHandles.count < 64 && transfer.request.body == nil && transfer.request.tls == nil
         if isKept { idleHandles.append(handle) } else { curl_easy_cleanup(handle) }

@@ -6,7 +6,6 @@ import Foundation
 final class CurlSockets: @unchecked Sendable {
     private final class Socket {
         var wanted: UInt32 = 0
-        /// The events of epoll(7) that the loop waits for.
         var watched: UInt32 = 0
         /// `nil` until a transfer has asked for its socket.
         var ports: Ports?
@@ -20,26 +19,22 @@ final class CurlSockets: @unchecked Sendable {
     /// The events that the loop waits for on descriptors that libcurl has opened by itself.
     private var foreign: [Int32: UInt32] = [:]
     private var byPorts: [Ports: Int32] = [:]
-    private var nameless: Set<Int32> = []
-    /// The time that a link may be down before its connections are shut down.
     private static let patience = Duration.milliseconds(1_500)
 
     func add(_ socket: Int32) {
         remove(socket)
         open[socket] = Socket()
-        nameless.insert(socket)
     }
 
     func remove(_ socket: Int32) {
         guard let old = open.removeValue(forKey: socket) else { return }
-        nameless.remove(socket)
         if let ports = old.ports, byPorts[ports] == socket { byPorts[ports] = nil }
     }
 
     // MARK: Waiting
 
-    /// Notes the events that libcurl waits for. An idle connection continues to be watched, because the next transfer
-    /// waits for the same events: that saves two calls of the kernel for each transfer.
+    /// An idle connection continues to be watched, because the next transfer waits for the same events: that saves two
+    /// calls of the kernel for each transfer.
     /// - Returns: the events that the loop waits for now; `nil` for no change.
     func wait(for events: UInt32, on socket: Int32) -> UInt32? {
         guard let state = open[socket] else {
@@ -70,49 +65,47 @@ final class CurlSockets: @unchecked Sendable {
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
-        let socket = nameless.first { socket in
-            Self.port(socket, getsockname) == ports.local && Self.port(socket, getpeername) == ports.peer
-                && Self.withName(of: socket, getpeername) { IPAddress($0) } == address
+        let found = open.first { socket, state in
+            guard state.ports == nil, let peer = Self.endpoint(of: socket, getpeername) else { return false }
+            return peer.port == ports.peer && peer.address == address
+                && Self.endpoint(of: socket, getsockname)?.port == ports.local
         }
-        if let socket {
-            byPorts[ports] = socket
-            open[socket]?.ports = ports
-            nameless.remove(socket)
-        }
+        guard let (socket, state) = found else { return nil }
+        byPorts[ports] = socket
+        state.ports = ports
         return socket
     }
 
-    /// On such a connection the server sends nothing before the next request.
-    func speaksHTTP1(_ socket: Int32) -> Bool { open[socket]?.speaksHTTP1 ?? false }
+    /// Whether bytes have arrived that no request has asked for: over HTTP/1, a server sends nothing before the next
+    /// request.
+    func hasStrayInput(_ socket: Int32) -> Bool {
+        open[socket]?.speaksHTTP1 == true && dipper_curl_has_input(socket) != 0
+    }
 
     func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
 
-    static func hasInput(_ socket: Int32) -> Bool {
-        dipper_curl_has_input(socket) != 0
-    }
+    // MARK: Receive windows
 
     /// The kernel no longer enlarges a fixed buffer.
     func limit(_ socket: Int32, to size: Int) {
-        guard open[socket] != nil else { return }
-        var size = Int32(clamping: size)
-        setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        guard let state = open[socket] else { return }
+        state.isLimited = true
+        Self.set(socket, SOL_SOCKET, SO_RCVBUF, size)
         // A larger buffer alone does not raise the window limit that the connection began with.
-        if size > ReceiveWindow.smallest {
-            size += size / 4
-            setsockopt(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, &size, socklen_t(MemoryLayout<Int32>.size))
-        }
-        open[socket]?.isLimited = true
+        if size > ReceiveWindow.smallest { Self.set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, size + size / 4) }
     }
 
     func unlimit(_ socket: Int32) {
-        guard open[socket]?.isLimited == true else { return }
-        open[socket]?.isLimited = false
-        var nothing: Int32 = 0
-        let length = socklen_t(MemoryLayout<Int32>.size)
-        if setsockopt(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, &nothing, length) == 0 { return }
+        guard let state = open[socket], exchange(&state.isLimited, with: false) else { return }
+        if Self.set(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, 0) { return }
         // Kernels before Linux 5.14 do not know SO_BUF_LOCK: the buffer gets the largest size that the kernel allows.
-        var size = Int32(ReceiveWindow.largest)
-        setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, length)
+        Self.set(socket, SOL_SOCKET, SO_RCVBUF, ReceiveWindow.largest)
+    }
+
+    @discardableResult
+    private static func set(_ socket: Int32, _ level: Int32, _ option: Int32, _ number: Int) -> Bool {
+        var number = Int32(clamping: number)
+        return setsockopt(socket, level, option, &number, socklen_t(MemoryLayout<Int32>.size)) == 0
     }
 
     /// In seconds; `nil` before the first measurement.
@@ -129,7 +122,7 @@ final class CurlSockets: @unchecked Sendable {
         return getsockopt(socket, Int32(IPPROTO_TCP), TCP_INFO, &info, &length) == 0 ? info : nil
     }
 
-    static func isLoopback(_ socket: Int32) -> Bool { localAddress(socket)?.isLoopback ?? false }
+    static func isLoopback(_ socket: Int32) -> Bool { endpoint(of: socket, getsockname)?.address.isLoopback ?? false }
 
     /// Shuts down connections whose local address the machine has lost, or whose link has been down for ``patience``.
     /// - Returns: when to check again; `nil` if no other connection's link is down.
@@ -137,16 +130,16 @@ final class CurlSockets: @unchecked Sendable {
         guard let (addresses, working) = Self.ownAddresses() else { return nil }
         var first: ContinuousClock.Instant?
         for (socket, state) in open {
-            guard let address = Self.localAddress(socket), !address.isLoopback, !address.isUnspecified,
-                !working.contains(address)
+            guard let address = Self.endpoint(of: socket, getsockname)?.address,
+                !address.isLoopback, !address.isUnspecified, !working.contains(address)
             else {
-                open[socket]?.standsStillSince = nil
+                state.standsStillSince = nil
                 continue
             }
             let since = state.standsStillSince ?? .now
             let isOrphan = !addresses.contains(address) || .now - since >= Self.patience
             if isOrphan { Glibc.shutdown(socket, Int32(SHUT_RDWR)) }
-            open[socket]?.standsStillSince = isOrphan ? nil : since
+            state.standsStillSince = isOrphan ? nil : since
             if !isOrphan { first = min(first ?? since, since) }
         }
         return first.map { $0 + Self.patience }
@@ -154,27 +147,15 @@ final class CurlSockets: @unchecked Sendable {
 
     private typealias Name = (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
 
-    private static func localAddress(_ socket: Int32) -> IPAddress? {
-        withName(of: socket, getsockname) { IPAddress($0) }
-    }
-
-    private static func port(_ socket: Int32, _ name: Name) -> Int32? {
-        withName(of: socket, name) { address in
-            // The port is at the same place in the addresses of both families.
-            address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
-                Int32(in_port_t(bigEndian: $0.pointee.sin_port))
-            }
-        }
-    }
-
-    private static func withName<Result>(
-        of socket: Int32, _ name: Name, _ body: (UnsafePointer<sockaddr>) -> Result?
-    ) -> Result? {
+    private static func endpoint(of socket: Int32, _ name: Name) -> (address: IPAddress, port: Int32)? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         return withUnsafeMutablePointer(to: &storage) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                name(socket, $0, &length) == 0 ? body($0) : nil
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { found -> (address: IPAddress, port: Int32)? in
+                guard name(socket, found, &length) == 0, let address = IPAddress(found) else { return nil }
+                // The port is at the same place in the addresses of both families.
+                let port = found.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { $0.pointee.sin_port }
+                return (address, Int32(in_port_t(bigEndian: port)))
             }
         }
     }
@@ -199,127 +180,94 @@ final class CurlSockets: @unchecked Sendable {
     }
 }
 
-/// The size of the receive buffer of a transfer in `slowQueue`.
+/// The receive buffer of a transfer in `slowQueue`.
 ///
 /// After a transfer is paused, bytes keep arriving until the buffer is full. So the buffer's size decides how soon the
 /// link is free for urgent work. The size begins near what a usual path holds, and grows only while growth makes the
-/// transfer faster: where the window, not the link, is the limit. A value; the owner of the socket applies it.
-struct ReceiveWindow: Sendable {
+/// transfer faster: where the window, not the link, is the limit.
+struct ReceiveWindow {
+    struct Path {
+        /// The size that proved useful, in bytes.
+        var size: Int
+        /// Without a queue, in seconds; `nil` if it has not been measured.
+        var roundTrip: Double?
+    }
+
     /// In bytes, as requested from the kernel, which adds about as many for its own bookkeeping.
     static let smallest = 128 << 10
-    /// In bytes, as requested from the kernel.
     static let largest = 16 << 20
-
-    private(set) var size: Int
-    private var isProbing = false
-    private var rateBefore = 0.0
-    private var mark: (time: Double, bytes: Int)?
-    private var restsUntil = 0.0
-
-    /// The size that has proved useful, without a growth that is only being tried.
-    var proven: Int { isProbing ? size / 2 : size }
-
-    init(_ size: Int = smallest) {
-        self.size = size
-    }
-
-    /// Discards the running measurement, because the transfer was paused.
-    mutating func interrupt() {
-        mark = nil
-    }
-
-    /// Returns the new size if it changes.
-    /// - Parameters:
-    ///   - time: seconds since any fixed moment.
-    ///   - roundTrip: of the path without a queue, in seconds.
-    ///   - window: the number of bytes that the kernel lets the sender have in flight.
-    mutating func measure(
-        time: Double, bytes: Int, roundTrip: Double, window: @autoclosure () -> Int
-    ) -> Int? {
-        guard let start = mark else {
-            mark = (time, bytes)
-            return nil
-        }
-        let span = time - start.time
-        // A growth takes effect only after the sender has filled the larger window.
-        guard span >= max(roundTrip * (isProbing ? 4 : 2), 0.002) else { return nil }
-        let rate = Double(bytes - start.bytes) / span
-        mark = (time, bytes)
-        if isProbing {
-            isProbing = false
-            guard rate < rateBefore * Self.worthwhile else { return grow(rate * roundTrip, rate, window()) }
-            size /= 2
-            restsUntil = time + Self.rest
-            mark = nil
-            return size
-        }
-        return time < restsUntil ? nil : grow(rate * roundTrip, rate, window())
-    }
-
-    private mutating func grow(_ underWay: Double, _ rate: Double, _ window: Int) -> Int? {
-        guard size < Self.largest, underWay >= Double(window) * Self.full else { return nil }
-        size *= 2
-        rateBefore = rate
-        isProbing = true
-        mark = nil
-        return size
-    }
-
+    private static let mostPaths = 1_000
     /// The share of the window in use from which the window counts as the limit.
     private static let full = 0.9
     /// The factor in speed from which a larger window is kept.
     private static let worthwhile = 1.25
     /// The seconds without a new try after a growth that did not help.
     private static let rest = 5.0
-}
 
-struct SlowFlow {
     private let socket: Int32
     private let host: String
-    // The pool outlives the flows of its transfers.
+    // The pool outlives its transfers.
     private unowned let pool: CurlPool
-    private var window: ReceiveWindow
-    private var roundTrip: Double?
+    private let roundTrip: Double?
+    private var size: Int
+    /// Whether the size is a growth that is only being tried.
+    private var isProbing = false
+    private var rateBefore = 0.0
+    private var mark: (time: Double, bytes: Int)?
+    private var restsUntil = 0.0
 
     init(_ socket: Int32, to host: String, pool: CurlPool) {
         self.socket = socket
         self.host = host
         self.pool = pool
         let path = pool.paths[host]
-        window = ReceiveWindow(path?.window ?? ReceiveWindow.smallest)
+        size = path?.size ?? Self.smallest
         // The shortest round trip seen is that of a path without a queue.
         roundTrip = [path?.roundTrip, CurlSockets.roundTrip(socket)].compactMap { $0 }.min()
-        pool.sockets.limit(socket, to: window.size)
+        pool.sockets.limit(socket, to: size)
         remember()
     }
 
-    mutating func interrupt() { window.interrupt() }
+    /// Discards the running measurement, because the transfer was paused.
+    mutating func interrupt() { mark = nil }
 
     mutating func measure(_ handle: UnsafeMutableRawPointer) {
         guard let roundTrip else { return }
-        var received: curl_off_t = 0
-        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &received)
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        let seconds = Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
-        let before = window.proven
-        defer { if window.proven != before { remember() } }
-        guard
-            let size = window.measure(
-                time: seconds, bytes: Int(received), roundTrip: roundTrip, window: CurlSockets.window(socket) ?? .max)
-        else { return }
+        let time = pool.time.timeInterval
+        let bytes = Int(dipper_curl_off(handle, CURLINFO_SIZE_DOWNLOAD_T))
+        guard let start = mark else {
+            mark = (time, bytes)
+            return
+        }
+        let span = time - start.time
+        // A growth takes effect only after the sender has filled the larger window.
+        guard span >= max(roundTrip * (isProbing ? 4 : 2), 0.002) else { return }
+        let rate = Double(bytes - start.bytes) / span
+        mark = (time, bytes)
+        if exchange(&isProbing, with: false) {
+            guard rate >= rateBefore * Self.worthwhile else {
+                restsUntil = time + Self.rest
+                return change(to: size / 2)
+            }
+            remember()
+        }
+        guard time >= restsUntil, size < Self.largest else { return }
+        let window = CurlSockets.window(socket) ?? .max
+        if rate * roundTrip >= Double(window) * Self.full {
+            rateBefore = rate
+            isProbing = true
+            change(to: size * 2)
+        }
+    }
+
+    private mutating func change(to size: Int) {
+        self.size = size
+        mark = nil
         pool.sockets.limit(socket, to: size)
     }
 
     private func remember() {
-        if pool.paths.count > 1_000 { pool.paths = [:] }
-        pool.paths[host] = .init(window: window.proven, roundTrip: roundTrip)
+        if pool.paths.count > Self.mostPaths { pool.paths = [:] }
+        pool.paths[host] = Path(size: size, roundTrip: roundTrip)
     }
-}
-
-struct NetworkPath: Sendable {
-    /// The size of the receive buffer that proved useful, in bytes.
-    var window: Int
-    /// Without a queue, in seconds; `nil` if it has not been measured.
-    var roundTrip: Double?
 }

@@ -9,23 +9,20 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private let receive: @Sendable (TransferEvent) -> Void
 
     var handle: UnsafeMutableRawPointer?
-    var headerList: UnsafeMutablePointer<curl_slist>?
-    /// The fields for a proxy, which libcurl sends to no server.
-    var proxyHeaderList: UnsafeMutablePointer<curl_slist>?
-    var addressList: UnsafeMutablePointer<curl_slist>?
+    var lists: [UnsafeMutablePointer<curl_slist>?] = []
     let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     let route: NetworkRoute
     var addresses: [String: [HostAddress]] = [:]
     private(set) var needsAddresses = false
     /// The number of look-ups begun because libcurl asked for addresses.
-    private(set) var lookups = 0
-    var ticket: HostLookups.Ticket?
+    private var lookups = 0
+    var lookup: HostResolver.Lookup?
     /// By this time the connection must be established.
     var connectDeadline: ContinuousClock.Instant?
     var firstBegun: ContinuousClock.Instant?
     var begun: ContinuousClock.Instant?
     /// `nil` until a connection is there and the request is about to be sent.
-    var speed: SpeedLimit?
+    private var speed: SpeedLimit?
     var isThrottled: Bool
     private(set) var queue: FetchQueue
     private(set) var isOver = false
@@ -37,7 +34,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var mayConnectSomewhere = false
     private var socket: Int32?
     private(set) var needsNewConnection: Bool
-    private var flow: SlowFlow?
+    /// `nil` unless the transfer is in `slowQueue` and has a connection of its own.
+    private var window: ReceiveWindow?
 
     init(
         _ request: TransferRequest, pool: CurlPool, receive: @escaping @Sendable (TransferEvent) -> Void
@@ -59,12 +57,13 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func start() {
         if !pool.post({ $0.begin(self) }) { end(.failure(.shutDown)) }
     }
-    func cancel() { pool.post { $0.cancel(self) } }
+    func cancel() { pool.post { $0.stop(self, .cancelled) } }
     func setThrottled(_ isThrottled: Bool) { pool.post { $0.setThrottled(self, isThrottled) } }
     func setQueue(_ queue: FetchQueue) { pool.post { _ in self.move(to: queue) } }
     func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
         pool.post { _ in
-            if let body = self.bodySoFar { reply(body.bytes, body.offset) }
+            guard !self.isOver, self.body.count > 0, [200, 206].contains(self.answer.status) else { return }
+            reply(self.body.snapshot(), self.offset)
         }
     }
 
@@ -90,20 +89,26 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private static let mostLookups = 4
 
-    /// libcurl's address list cannot hold the link of a link-local address.
-    func setScope(of address: UnsafeMutablePointer<curl_sockaddr>) {
-        guard !addresses.isEmpty, let ip = IPAddress(dipper_curl_address(address)), ip.isLinkLocal else { return }
-        let known = addresses.values.joined().first { $0.scope != 0 && IPAddress($0.text) == ip }
-        if let known { dipper_curl_set_scope(address, known.scope) }
-    }
-
     var errorText: String { String(cString: errorBuffer) }
 
-    func mayConnect(to address: UnsafePointer<curl_sockaddr>) -> Bool {
+    /// Returns `CURL_SOCKET_BAD` if the address may not be connected to.
+    func openSocket(to address: UnsafeMutablePointer<curl_sockaddr>) -> Int32 {
         let policy = pool.configuration.addressPolicy
-        let allowed = policy.isAny || IPAddress(dipper_curl_address(address)).map(policy.allows) ?? false
-        if allowed { mayConnectSomewhere = true } else { isAddressRefused = true }
-        return allowed
+        let ip = IPAddress(dipper_curl_address(address))
+        guard policy.isAny || ip.map(policy.allows) ?? false else {
+            isAddressRefused = true
+            return CURL_SOCKET_BAD
+        }
+        mayConnectSomewhere = true
+        // libcurl's list of addresses cannot hold the link of a link-local address.
+        if let ip, ip.isLinkLocal,
+            let known = addresses.values.joined().first(where: { $0.scope != 0 && IPAddress($0.text) == ip })
+        {
+            dipper_curl_set_scope(address, known.scope)
+        }
+        let socket = dipper_curl_open_socket(address)
+        if socket >= 0 { pool.sockets.add(socket) }
+        return socket
     }
 
     /// Whether the address policy has refused every address that libcurl tried.
@@ -111,15 +116,13 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     /// Takes note of the connection, new or reused. Returns `false` if the request must not be sent on it.
     func connected(from ports: CurlSockets.Ports) -> Bool {
-        pool.noteConnection(on: route)
         // For a reused connection libcurl reports the ports only, not the socket.
         socket = pool.sockets.socket(with: ports)
         defer { startClock() }
         guard let socket else { return true }
-        var connections = 0
-        if let handle { _ = dipper_curl_get_long(handle, CURLINFO_NUM_CONNECTS, &connections) }
+        let isReused = dipper_curl_long(handle, CURLINFO_NUM_CONNECTS) == 0
         // Bytes that arrive before the request must not be taken for its answer.
-        if connections == 0, pool.sockets.speaksHTTP1(socket), CurlSockets.hasInput(socket) {
+        if isReused, pool.sockets.hasStrayInput(socket) {
             needsNewConnection = true
             return false
         }
@@ -129,23 +132,12 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private func startClock() {
         guard speed == nil else { return }
-        let configuration = pool.configuration
-        speed = SpeedLimit(
-            rate: configuration.minimumRate, window: configuration.minimumRateWindow,
-            longest: configuration.transferTimeLimit)
+        speed = SpeedLimit(pool.configuration)
         if !isThrottled { speed?.run(at: pool.time) }
     }
 
-    func tooSlow(at now: Duration) -> DipperError? {
-        guard let handle, speed != nil else { return nil }
-        let configuration = pool.configuration
-        switch speed?.check(at: now, bytes: CurlMetrics.moved(handle)) {
-        case .tooSlow:
-            let limit = "\(configuration.minimumRate) bytes a second over \(configuration.minimumRateWindow)"
-            return .timedOut.with(detail: "fewer than \(limit)")
-        case .tooLong: return .timedOut.with(detail: "the transfer takes too long")
-        case .fine, nil: return nil
-        }
+    func speedError(_ handle: UnsafeMutableRawPointer, at now: Duration) -> DipperError? {
+        speed?.check(at: now, bytes: CurlMetrics.moved(handle))
     }
 
     func disconnect() {
@@ -153,7 +145,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             pool.sockets.note(socket, speaksHTTP1: version < CURL_HTTP_VERSION_2_0)
         }
         socket = nil
-        flow = nil
+        window = nil
     }
 
     private func followQueue() {
@@ -161,7 +153,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if queue == .fast || CurlSockets.isLoopback(socket) {
             pool.sockets.unlimit(socket)
         } else if ownsConnection {
-            flow = SlowFlow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
+            window = ReceiveWindow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
         }
     }
 
@@ -170,7 +162,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         guard queue != self.queue else { return }
         self.queue = queue
         guard !isOver else { return }
-        flow = nil
+        window = nil
         followQueue()
     }
 
@@ -182,11 +174,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     /// In libcurl's numbers; `nil` before the answer begins.
     private var httpVersion: Int? {
-        var version = 0
-        guard let handle, dipper_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version) == CURLE_OK, version > 0 else {
-            return nil
-        }
-        return version
+        let version = handle.map { dipper_curl_long($0, CURLINFO_HTTP_VERSION) } ?? 0
+        return version > 0 ? version : nil
     }
 
     var canBeContinued: Bool {
@@ -197,16 +186,15 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func throttle(_ isThrottled: Bool) {
         self.isThrottled = isThrottled
         if isThrottled { speed?.hold(at: pool.time) } else { speed?.run(at: pool.time) }
-        flow?.interrupt()
+        window?.interrupt()
     }
 
     // MARK: Answer
 
-    /// Returns `false` if the header section is too large or malformed.
     func takeHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
         let isFirst = answer.size == 0
         answer.take(line)
-        if isFirst, flow == nil { followQueue() }
+        if isFirst, window == nil { followQueue() }
         guard answer.size <= pool.configuration.maximumHeaderSize else {
             isTooLarge = true
             return false
@@ -232,12 +220,11 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             isTooLarge = true
             return false
         }
-        if let handle { flow?.measure(handle) }
+        if let handle { window?.measure(handle) }
         receive(.progress(received: offset + body.count, expected: answer.length.map { offset + $0 }))
         return true
     }
 
-    /// In bytes of the body, after content decoding.
     private var limit: Int {
         let configuration = pool.configuration
         let whole =
@@ -246,20 +233,12 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return whole - offset
     }
 
-    /// Where this answer's body begins in the whole body: zero unless the status is 206.
     private var offset: Int { answer.status == 206 ? request.offset : 0 }
 
     private static let longestErrorBody = 64 << 10
 
-    /// The body of an error may not be wanted.
     var hasSaidEnough: Bool {
         answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
-    }
-
-    /// The received part of the body and its position in the whole body; `nil` if there is nothing to show.
-    var bodySoFar: (bytes: Data, offset: Int)? {
-        let isWanted = !isOver && body.count > 0 && (answer.status == 200 || answer.status == 206)
-        return isWanted ? (body.snapshot(), offset) : nil
     }
 
     // MARK: Completion
@@ -278,7 +257,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             body = ByteBuffer()
             receive(.finished(.failure(error)))
         case .success:
-            readStatus()
             let response = response(metrics)
             receive(.finished(response.map { .success($0) } ?? .failure(.tooLarge.with(detail: "there is no memory"))))
         }
@@ -297,13 +275,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
 /// A check that a transfer keeps a least average rate and a longest duration. Only time in which the transfer may use
 /// the link counts. A value; the owner of the transfer asks it from time to time.
-struct SpeedLimit: Sendable {
-    enum Verdict: Equatable {
-        case fine
-        case tooSlow
-        case tooLong
-    }
+private struct SpeedLimit {
+    private static let marksPerWindow = 16
 
+    /// In bytes a second; zero for no limit.
     private let rate: Int
     private let window: Duration
     private let longest: Duration?
@@ -313,13 +288,10 @@ struct SpeedLimit: Sendable {
     /// Bytes moved at times of ``counted``, the oldest first. All marks but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
-    /// - Parameters:
-    ///   - rate: bytes a second; zero for no limit.
-    ///   - window: the time over which the average is taken.
-    init(rate: Int, window: Duration, longest: Duration?) {
-        self.rate = rate
-        self.window = window
-        self.longest = longest
+    init(_ configuration: CurlConfiguration) {
+        rate = configuration.minimumRate
+        window = configuration.minimumRateWindow
+        longest = configuration.transferTimeLimit
     }
 
     mutating func run(at now: Duration) {
@@ -331,21 +303,20 @@ struct SpeedLimit: Sendable {
         runningSince = nil
     }
 
-    /// - Parameter bytes: the bytes moved so far, in both directions.
-    mutating func check(at now: Duration, bytes: Int) -> Verdict {
-        guard let runningSince else { return .fine }
+    mutating func check(at now: Duration, bytes: Int) -> DipperError? {
+        guard let runningSince else { return nil }
         let time = counted + (now - runningSince)
-        if let longest, time >= longest { return .tooLong }
-        guard rate > 0 else { return .fine }
+        if let longest, time >= longest { return .timedOut.with(detail: "the transfer takes too long") }
+        guard rate > 0 else { return nil }
         while marks.count > 1, time - marks[1].time >= window { marks.removeFirst() }
         if let mark = marks.first, time - mark.time >= window {
             let least = Double(rate) * (time - mark.time).timeInterval
             // mutant TimeLimit|Hostile: `< least { retu` => `< least, bytes == 0 { retu`
-            if Double(bytes - mark.bytes) < least { return .tooSlow }
+            if Double(bytes - mark.bytes) < least { return tooSlow }
         }
         if marks.last.map({ time - $0.time >= window / Self.marksPerWindow }) ?? true { marks.append((time, bytes)) }
-        return .fine
+        return nil
     }
 
-    private static let marksPerWindow = 16
+    private var tooSlow: DipperError { .timedOut.with(detail: "fewer than \(rate) bytes a second over \(window)") }
 }

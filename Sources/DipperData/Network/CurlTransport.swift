@@ -3,11 +3,11 @@ import Foundation
 
 /// A transport for HTTP and HTTPS that uses libcurl.
 ///
-/// One thread serves both queues. Each queue has its own connection pool, so that slow transfers never share a connection with fast ones.
-/// Connections of `slowQueue` have a receive window close to the bandwidth-delay product of the path, so that a
-/// paused transfer frees the link. Host names are resolved on separate threads: a name server that does not answer
-/// delays only the transfers that wait for it. This transport does not follow redirects. It decodes bodies with a
-/// `Content-Encoding` that the installed libcurl supports.
+/// One thread serves both queues. Each queue has its own connection pool, so that slow transfers never share a
+/// connection with fast ones. Connections of `slowQueue` have a receive window close to the bandwidth-delay product of
+/// the path, so that a paused transfer frees the link. Host names are resolved on separate threads: a name server that
+/// does not answer delays only the transfers that wait for it. This transport does not follow redirects. It decodes
+/// bodies with a `Content-Encoding` that the installed libcurl supports.
 ///
 /// ```swift
 /// let transport = CurlTransport()
@@ -32,9 +32,9 @@ public final class CurlTransport: Transport {
     }
 
     init(_ configuration: CurlConfiguration, on loop: EventLoop, ownsLoop: Bool = false) {
-        CurlLibrary.prepare
+        Self.prepare
         let proxies = ProxySettings(fixed: configuration.proxySetting)
-        let resolver = HostResolver()
+        let resolver = HostResolver(on: loop)
         func pool(_ queue: FetchQueue) -> CurlPool {
             CurlPool(queue, configuration, proxies: proxies, resolver: resolver, loop: loop)
         }
@@ -43,6 +43,12 @@ public final class CurlTransport: Transport {
     }
 
     deinit { end() }
+
+    /// libcurl requires this before any thread uses it.
+    private static let prepare: Void = {
+        let result = curl_global_init(Int(CURL_GLOBAL_ALL))
+        precondition(result == CURLE_OK, "libcurl cannot be set up")
+    }()
 
     public func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
@@ -53,7 +59,7 @@ public final class CurlTransport: Transport {
     }
 
     public func networkChanged() {
-        resolver.networkChanged()
+        loop.post { [resolver] in resolver.networkChanged() }
         for pool in [fast, slow] { pool.post { $0.dropOrphans() } }
     }
 
@@ -81,18 +87,6 @@ public final class CurlTransport: Transport {
     private func end() {
         for pool in [fast, slow] { pool.post { $0.close() } }
         if ownsLoop { loop.end() }
-    }
-}
-
-enum CurlLibrary {
-    /// libcurl requires this before any thread uses it.
-    static let prepare: Void = {
-        let result = curl_global_init(Int(CURL_GLOBAL_ALL))
-        precondition(result == CURLE_OK, "libcurl cannot be set up")
-    }()
-
-    static func describe(_ code: CURLcode) -> String {
-        curl_easy_strerror(code).map { String(cString: $0) } ?? "code \(code.rawValue)"
     }
 }
 
@@ -178,17 +172,40 @@ extension CurlConfiguration: RedactedStringConvertible {
     public var description: String { "CurlConfiguration" }
 }
 
-enum CurlOptions {
-    /// Returns `false` if this libcurl lacks a required option: a pinned key must not be dropped silently.
-    static func set(
-        _ configuration: CurlConfiguration, sockets: CurlSockets, on handle: UnsafeMutableRawPointer
-    ) -> Bool {
-        var isSet = true
-        func check(_ code: CURLcode) { if code != CURLE_OK { isSet = false } }
-        func set(_ option: CURLoption, _ value: Int) { check(dipper_curl_set_long(handle, option, value)) }
-        func set(_ option: CURLoption, _ value: String?) {
-            if let value { check(dipper_curl_set_string(handle, option, value)) }
-        }
+/// Sets options of an easy handle.
+struct CurlOptions {
+    private let handle: UnsafeMutableRawPointer
+    /// Whether libcurl has taken all options: a pinned key must not be dropped silently.
+    private(set) var areSet = true
+
+    init(_ handle: UnsafeMutableRawPointer) {
+        self.handle = handle
+    }
+
+    private mutating func check(_ code: CURLcode) {
+        if code != CURLE_OK { areSet = false }
+    }
+
+    mutating func set(_ option: CURLoption, _ number: Int) { check(dipper_curl_set_long(handle, option, number)) }
+
+    mutating func set(_ option: CURLoption, _ text: String?) {
+        guard let text else { return check(dipper_curl_set_string(handle, option, nil)) }
+        // By hand: an argument for a pointer would be copied first.
+        let code = text.withCString { [handle] in dipper_curl_set_string(handle, option, $0) }
+        check(code)
+    }
+
+    /// - Parameter list: must live as long as the handle uses it.
+    mutating func set(_ option: CURLoption, list: UnsafeMutablePointer<curl_slist>?) {
+        check(dipper_curl_set_list(handle, option, list))
+    }
+
+    mutating func set(_ option: CURLoption, pointer: UnsafeMutableRawPointer?) {
+        check(dipper_curl_set_pointer(handle, option, pointer))
+    }
+
+    /// Sets what all transfers of a pool have in common, on a new handle.
+    mutating func set(_ configuration: CurlConfiguration, sockets: CurlSockets) {
         set(CURLOPT_NOSIGNAL, 1)
         set(CURLOPT_NOPROGRESS, 1)
         set(CURLOPT_BUFFERSIZE, 64 << 10)
@@ -201,88 +218,95 @@ enum CurlOptions {
         set(CURLOPT_DNS_CACHE_TIMEOUT, 5)
         // The empty list means every coding that this libcurl can decode.
         set(CURLOPT_ACCEPT_ENCODING, configuration.decodesContent ? "" : nil)
-        // A libcurl without HTTP/2 uses HTTP/1.1.
         _ = dipper_curl_set_long(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
         // Older TLS versions are refused, even if the system's configuration allows them.
         // mutant TLS: `_TLSv1_2)` => `_TLSv1_0)`
         set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_PROXY_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_USERAGENT, configuration.userAgent.isHeaderValue ? configuration.userAgent : nil)
-        set(CURLOPT_CAINFO, configuration.caBundle)
-        // Otherwise the folder of the system's certificates counts beside the bundle, if libcurl was built with one.
-        if configuration.caBundle != nil { check(dipper_curl_set_string(handle, CURLOPT_CAPATH, nil)) }
-        set(CURLOPT_PINNEDPUBLICKEY, pins(configuration.pinnedPublicKeys))
+        if let bundle = configuration.caBundle {
+            set(CURLOPT_CAINFO, bundle)
+            // The folder of the system's certificates would count as well.
+            set(CURLOPT_CAPATH, nil)
+        }
+        set(CURLOPT_PINNEDPUBLICKEY, Self.pins(configuration.pinnedPublicKeys))
         // ProxySettings decides which requests use a proxy; libcurl must not apply the environment's exceptions again.
         set(CURLOPT_NOPROXY, "")
         // The proxy's answer to CONNECT is not the server's answer.
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         check(dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize)))
-        check(dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, takeBody))
-        check(dipper_curl_set_data_fn(handle, CURLOPT_HEADERFUNCTION, takeHeader))
-        check(dipper_curl_set_open_fn(handle, openSocket))
-        check(dipper_curl_set_close_fn(handle, closeSocket))
-        check(
-            dipper_curl_set_pointer(handle, CURLOPT_CLOSESOCKETDATA, Unmanaged.passUnretained(sockets).toOpaque()))
-        check(dipper_curl_set_ready_fn(handle, connected))
-        check(dipper_curl_set_resolver_fn(handle, mayResolve))
-        return isSet
+        check(dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, Self.takeBody))
+        check(dipper_curl_set_data_fn(handle, CURLOPT_HEADERFUNCTION, Self.takeHeader))
+        check(dipper_curl_set_open_fn(handle, Self.openSocket))
+        check(dipper_curl_set_close_fn(handle, Self.closeSocket))
+        set(CURLOPT_CLOSESOCKETDATA, pointer: Unmanaged.passUnretained(sockets).toOpaque())
+        check(dipper_curl_set_ready_fn(handle, Self.connected))
+        check(dipper_curl_set_resolver_fn(handle, Self.mayResolve))
     }
 
-    static func setIdentity(
-        _ configuration: CurlConfiguration, isOffered: Bool, on handle: UnsafeMutableRawPointer
-    ) -> Bool {
-        guard configuration.clientCertificate != nil || configuration.clientKey != nil else { return true }
-        let values = [
-            (CURLOPT_SSLCERT, configuration.clientCertificate), (CURLOPT_SSLKEY, configuration.clientKey),
-            (CURLOPT_KEYPASSWD, configuration.clientKeyPassword ?? ""),
-        ]
-        return values.allSatisfy { option, value in
-            dipper_curl_set_string(handle, option, isOffered ? value : nil) == CURLE_OK
+    mutating func setMethod(of request: TransferRequest) {
+        let isPlain = request.method == "GET" && request.body == nil
+        // HTTPGET resets what the previous request has left on the handle.
+        set(CURLOPT_HTTPGET, 1)
+        set(CURLOPT_CUSTOMREQUEST, isPlain ? nil : request.method)
+        if let body = request.body {
+            check(dipper_curl_set_off(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)))
+            let code = body.withUnsafeBytes { [handle] bytes in
+                dipper_curl_set_string(handle, CURLOPT_COPYPOSTFIELDS, bytes.bindMemory(to: CChar.self).baseAddress)
+            }
+            check(code)
+        } else if request.method == "HEAD" {
+            set(CURLOPT_NOBODY, 1)
         }
     }
 
+    mutating func setIdentity(_ configuration: CurlConfiguration, isOffered: Bool) {
+        guard configuration.clientCertificate != nil || configuration.clientKey != nil else { return }
+        set(CURLOPT_SSLCERT, isOffered ? configuration.clientCertificate : nil)
+        set(CURLOPT_SSLKEY, isOffered ? configuration.clientKey : nil)
+        set(CURLOPT_KEYPASSWD, isOffered ? configuration.clientKeyPassword ?? "" : nil)
+    }
+
     /// A handle keeps options that are not set again, so it must not be used for another origin.
-    static func setTLS(
-        _ tls: TLSAnswer, inPlaceOf configuration: CurlConfiguration, on handle: UnsafeMutableRawPointer
-    ) -> Bool {
+    mutating func set(_ tls: TLSAnswer, inPlaceOf configuration: CurlConfiguration) {
         let blobs = [
             (CURLOPT_CAINFO_BLOB, tls.authorities), (CURLOPT_SSLCERT_BLOB, tls.clientCertificate),
             (CURLOPT_SSLKEY_BLOB, tls.clientKey),
         ]
+        for case let (option, data?) in blobs {
+            let code = data.withUnsafeBytes { [handle] bytes in
+                dipper_curl_set_blob(handle, option, bytes.baseAddress, bytes.count)
+            }
+            check(code)
+        }
+        if tls.authorities != nil { set(CURLOPT_CAPATH, nil) }
+        if let pins = Self.pins(tls.pinnedPublicKeys) { set(CURLOPT_PINNEDPUBLICKEY, pins) }
+        // Without a password, libcurl 7.88 crashes at an encrypted key in memory, and OpenSSL asks at the terminal for
+        // that of a file.
         let isWithoutPassword =
             tls.clientCertificate != nil || tls.clientKey != nil && configuration.clientKeyPassword == nil
-        let texts = [
-            (CURLOPT_PINNEDPUBLICKEY, pins(tls.pinnedPublicKeys)),
-            // Without a password, libcurl 7.88 crashes at an encrypted key in memory, and OpenSSL asks at the terminal for
-            // that of a file.
-            (CURLOPT_KEYPASSWD, tls.clientKeyPassword ?? (isWithoutPassword ? "" : nil)),
-        ]
-        var isSet = true
-        func check(_ code: CURLcode) { if code != CURLE_OK { isSet = false } }
-        for (option, data) in blobs {
-            data?.withUnsafeBytes { check(dipper_curl_set_blob(handle, option, $0.baseAddress, $0.count)) }
-        }
-        for (option, text) in texts { if let text { check(dipper_curl_set_string(handle, option, text)) } }
-        // The folder of the system's certificates would count as well.
-        if tls.authorities != nil { check(dipper_curl_set_string(handle, CURLOPT_CAPATH, nil)) }
-        return isSet
+        if let password = tls.clientKeyPassword ?? (isWithoutPassword ? "" : nil) { set(CURLOPT_KEYPASSWD, password) }
     }
 
     private static func pins(_ keys: [String]) -> String? {
         keys.isEmpty ? nil : keys.map { "sha256//" + $0 }.joined(separator: ";")
     }
 
-    static func setContext(_ context: UnsafeMutableRawPointer?, on handle: UnsafeMutableRawPointer) {
+    mutating func setContext(_ transfer: CurlTransfer?) {
+        let context = transfer.map { Unmanaged.passUnretained($0).toOpaque() }
         let options = [
-            CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA,
+            CURLOPT_PRIVATE, CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA,
             CURLOPT_RESOLVER_START_DATA,
         ]
-        for option in options { _ = dipper_curl_set_pointer(handle, option, context) }
+        for option in options { set(option, pointer: context) }
+        set(CURLOPT_ERRORBUFFER, pointer: transfer.map { UnsafeMutableRawPointer($0.errorBuffer) })
     }
 
-    private static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
+    static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
         context.map { Unmanaged<CurlTransfer>.fromOpaque($0).takeUnretainedValue() }
     }
+
+    // MARK: Callbacks
 
     private static let takeBody: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
@@ -304,13 +328,8 @@ enum CurlOptions {
     }
 
     private static let openSocket: curl_opensocket_callback = { context, _, address in
-        guard let address, let transfer = CurlOptions.transfer(context), transfer.mayConnect(to: address) else {
-            return CURL_SOCKET_BAD
-        }
-        transfer.setScope(of: address)
-        let socket = dipper_curl_open_socket(address)
-        if socket >= 0 { transfer.pool.sockets.add(socket) }
-        return socket
+        guard let address, let transfer = CurlOptions.transfer(context) else { return CURL_SOCKET_BAD }
+        return transfer.openSocket(to: address)
     }
 
     private static let closeSocket: curl_closesocket_callback = { context, socket in
@@ -318,7 +337,6 @@ enum CurlOptions {
         return close(socket)
     }
 
-    /// Called just before libcurl sends the request.
     private static let connected: curl_prereq_callback = { context, peer, _, peerPort, localPort in
         guard let transfer = CurlOptions.transfer(context), let peer,
             transfer.connected(from: .init(local: localPort, peer: peerPort, address: String(cString: peer)))

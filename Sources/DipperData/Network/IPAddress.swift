@@ -9,24 +9,17 @@ public struct IPAddress: Hashable, Sendable {
     }
 
     let family: Family
-    /// An IPv4 address fills the upper 32 bits, so that prefixes of both families are compared in the same way.
-    let high: UInt64
-    let low: UInt64
+    private let number: UInt128
 
-    private init(_ family: Family, high: UInt64, low: UInt64 = 0) {
+    private init(_ family: Family, _ number: UInt128) {
         self.family = family
-        self.high = high
-        self.low = low
+        self.number = number
     }
 
     /// - Parameter bytes: 4 or 16 bytes in network order; `nil` for any other number.
     init?(_ bytes: some Collection<UInt8>) {
-        func number(_ bytes: some Sequence<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
-        switch bytes.count {
-        case 4: self.init(.v4, high: number(bytes) << 32)
-        case 16: self.init(.v6, high: number(bytes.prefix(8)), low: number(bytes.dropFirst(8)))
-        default: return nil
-        }
+        guard bytes.count == 4 || bytes.count == 16 else { return nil }
+        self.init(bytes.count == 4 ? .v4 : .v6, bytes.reduce(0) { $0 << 8 | UInt128($1) })
     }
 
     /// Creates an address from text such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`; the zone is ignored.
@@ -58,22 +51,27 @@ public struct IPAddress: Hashable, Sendable {
 
     /// The IPv4 address for an address of the form `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2); any other address unchanged.
     var unmapped: IPAddress {
-        guard family == .v6, high == 0, low >> 32 == 0xFFFF else { return self }
-        return IPAddress(.v4, high: low << 32)
+        family == .v6 && number >> 32 == 0xFFFF ? IPAddress(.v4, number & 0xFFFF_FFFF) : self
     }
 
     var bytes: [UInt8] {
-        (0..<family.width / 8).map { UInt8(truncatingIfNeeded: ($0 < 8 ? high : low) >> (56 - UInt64($0 % 8) * 8)) }
+        stride(from: family.width - 8, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> $0) }
     }
 
-    var isUnspecified: Bool { high == 0 && low == 0 }
+    var isUnspecified: Bool { number == 0 }
     /// Whether the address is a loopback address: 127.0.0.0/8 or ::1, also as an IPv4-mapped IPv6 address.
     public var isLoopback: Bool {
         let plain = unmapped
-        return plain.family == .v4 ? plain.high >> 56 == 127 : plain.high == 0 && plain.low == 1
+        return plain.family == .v4 ? plain.number >> 24 == 127 : plain.number == 1
     }
     /// 169.254.0.0/16 (RFC 3927) or fe80::/10 (RFC 4291, 2.5.6).
-    var isLinkLocal: Bool { family == .v4 ? high >> 48 == 0xA9FE : high >> 54 == 0xFE80 >> 6 }
+    var isLinkLocal: Bool { family == .v4 ? number >> 16 == 0xA9FE : number >> 118 == 0xFE80 >> 6 }
+
+    /// Whether both addresses have the same first bits.
+    /// - Parameter length: the number of these bits, at most the width of the family.
+    func hasPrefix(of other: IPAddress, length: Int) -> Bool {
+        family == other.family && (number ^ other.number) >> (family.width - length) == 0
+    }
 }
 
 extension IPAddress: CustomStringConvertible {
@@ -88,78 +86,40 @@ extension IPAddress: CustomStringConvertible {
 extension IPAddress {
     /// `nil` for another family. An IPv4-mapped IPv6 address becomes an IPv4 address.
     init?(_ address: UnsafePointer<sockaddr>) {
-        guard let found = Self.read(address) else { return nil }
+        let isV4 = Int32(address.pointee.sa_family) == AF_INET
+        guard isV4 || Int32(address.pointee.sa_family) == AF_INET6 else { return nil }
+        // Where sin_addr and sin6_addr are.
+        let bytes = UnsafeRawBufferPointer(start: UnsafeRawPointer(address) + (isV4 ? 4 : 8), count: isV4 ? 4 : 16)
+        guard let found = IPAddress(bytes) else { return nil }
         self = found.unmapped
     }
 
-    private static func read(_ address: UnsafePointer<sockaddr>) -> IPAddress? {
-        switch Int32(address.pointee.sa_family) {
-        case AF_INET:
-            IPAddress(
-                address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
-                    withUnsafeBytes(of: $0.pointee.sin_addr) { Array($0) }
-                })
-        case AF_INET6:
-            IPAddress(
-                address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
-                    withUnsafeBytes(of: $0.pointee.sin6_addr) { Array($0) }
-                })
-        default:
-            nil
-        }
-    }
-}
-
-extension IPAddress {
     /// Whether the address is open to everyone: not loopback, private, link-local, shared, multicast, documentation or
     /// otherwise reserved (RFC 6890 and IANA's special-purpose registries).
     public var isPublic: Bool {
         if let embedded { return embedded.isPublic }
         // All other IPv6 addresses are unassigned or reserved (RFC 4291, section 2.4).
-        if family == .v6, high >> 61 != 0b001 { return false }
-        return !Self.special.contains { $0.contains(self) }
+        if family == .v6, number >> 125 != 0b001 { return false }
+        return !Self.special.contains { hasPrefix(of: $0.address, length: $0.length) }
     }
 
     /// The IPv4 address to which an IPv6 address leads: mapped (`::ffff:0:0/96`), compatible (`::/96`), by 6to4
     /// (`2002::/16`), or by a translator (`64:ff9b::/96`, RFC 6052).
     private var embedded: IPAddress? {
         guard family == .v6 else { return nil }
-        if high >> 48 == 0x2002 { return IPAddress(v4: UInt32(truncatingIfNeeded: high >> 16)) }
-        let isMapped = high == 0 && low >> 32 == 0xFFFF
-        let isCompatible = high == 0 && low >> 32 == 0 && low > 1
-        let isTranslated = high == 0x64_FF9B << 32 && low >> 32 == 0
-        return isMapped || isCompatible || isTranslated ? IPAddress(v4: UInt32(truncatingIfNeeded: low)) : nil
+        if number >> 112 == 0x2002 { return IPAddress(.v4, number >> 80 & 0xFFFF_FFFF) }
+        let beginning = number >> 32
+        let isCompatible = beginning == 0 && number > 1
+        let isEmbedded = isCompatible || beginning == 0xFFFF || beginning == 0x64_FF9B << 64
+        return isEmbedded ? IPAddress(.v4, number & 0xFFFF_FFFF) : nil
     }
 
-    private init?(v4 number: UInt32) {
-        self.init((0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - $0 * 8)) })
-    }
-
-    private static let special: [IPPrefix] = [
+    private static let special: [(address: IPAddress, length: Int)] = [
         ("0.0.0.0", 8), ("10.0.0.0", 8), ("100.64.0.0", 10), ("127.0.0.0", 8), ("169.254.0.0", 16),
         ("172.16.0.0", 12), ("192.0.0.0", 24), ("192.0.2.0", 24), ("192.88.99.0", 24), ("192.168.0.0", 16),
         ("198.18.0.0", 15), ("198.51.100.0", 24), ("203.0.113.0", 24), ("224.0.0.0", 4), ("240.0.0.0", 4),
         ("2001::", 23), ("2001:db8::", 32), ("3fff::", 20),
-    ].compactMap { text, length in IPAddress(text).map { IPPrefix($0, length: length) } }
-}
-
-struct IPPrefix: Hashable, Sendable {
-    let address: IPAddress
-    let length: Int
-
-    init(_ address: IPAddress, length: Int) {
-        self.address = address
-        self.length = min(max(length, 0), address.family.width)
-    }
-
-    func contains(_ other: IPAddress) -> Bool {
-        guard other.family == address.family else { return false }
-        if length <= 64 {
-            // A shift by all 64 bits gives zero.
-            return (address.high ^ other.high) >> (64 - UInt64(length)) == 0
-        }
-        return address.high == other.high && (address.low ^ other.low) >> (128 - UInt64(length)) == 0
-    }
+    ].compactMap { text, length in IPAddress(text).map { ($0, length) } }
 }
 
 /// A rule that says which addresses may be connected to.

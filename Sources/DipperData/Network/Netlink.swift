@@ -28,7 +28,7 @@ final class Netlink {
     private let buffer: UnsafeMutableRawBufferPointer
     private var sequence: UInt32 = 0
 
-    /// - Parameter groups: the multicast groups to receive changes from, as in `netlink(7)`; 0 for none.
+    /// - Parameter groups: the multicast groups to receive changes from; 0 for none.
     init(groups: UInt32 = 0) throws(NetlinkError) {
         guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue)) else {
             throw NetlinkError("socket")
@@ -60,10 +60,7 @@ final class Netlink {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
             if count > 0 {
-                Self.forEach(in: UnsafeRawBufferPointer(rebasing: buffer[..<count])) { header, payload in
-                    take(Int(header.nlmsg_type), payload)
-                    return true
-                }
+                for (header, payload) in messages(count) { take(Int(header.nlmsg_type), payload) }
                 continue
             }
             switch errno {
@@ -79,12 +76,7 @@ final class Netlink {
         }
     }
 
-    /// Asks the kernel.
-    /// - Parameters:
-    ///   - header: follows the header of netlink, such as `rtmsg`.
-    ///   - flags: 0 to ask for one thing, `NLM_F_DUMP` to ask for all.
-    ///   - attributes: by their types.
-    ///   - take: called with the payload of each message of the answer, which is valid only during the call.
+    /// - Parameter take: called with the payload of each message of the answer, which is valid only during the call.
     /// - Returns: 0, or the `errno` with which the kernel answers.
     func ask<Header: BitwiseCopyable>(
         _ type: Int, _ header: Header, flags: Int32 = 0, _ attributes: [(type: Int, value: [UInt8])] = [],
@@ -106,42 +98,30 @@ final class Netlink {
                 if count < 0, errno == EINTR { continue }
                 throw NetlinkError("receive")
             }
-            let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-            if let end = Self.read(piece, sequence, isDump: flags == NLM_F_DUMP, take) { return end }
-        }
-    }
-
-    private static func read(
-        _ piece: UnsafeRawBufferPointer, _ sequence: UInt32, isDump: Bool, _ take: (UnsafeRawBufferPointer) -> Void
-    ) -> Int32? {
-        var result: Int32?
-        forEach(in: piece) { header, payload in
-            guard header.nlmsg_seq == sequence else { return true }
-            switch Int32(header.nlmsg_type) {
-            // The end of a dump may tell an error as well.
-            case NLMSG_DONE, NLMSG_ERROR: result = 0 &- (payload.structure(Int32.self) ?? 0)
-            default:
-                take(payload)
-                if !isDump { result = 0 }
+            for (header, payload) in messages(count) where header.nlmsg_seq == sequence {
+                switch Int32(header.nlmsg_type) {
+                // The end of a dump may tell an error as well.
+                case NLMSG_DONE, NLMSG_ERROR: return 0 &- (payload.structure(Int32.self) ?? 0)
+                default: take(payload)
+                }
+                if flags != NLM_F_DUMP { return 0 }
             }
-            return result == nil
         }
-        return result
     }
 
-    private static func forEach(
-        in piece: UnsafeRawBufferPointer, _ body: (nlmsghdr, UnsafeRawBufferPointer) -> Bool
-    ) {
-        var left = Int32(clamping: piece.count)
-        var next: UnsafePointer<nlmsghdr>? = piece.baseAddress?.assumingMemoryBound(to: nlmsghdr.self)
-        while let message = next, mnl_nlmsg_ok(message, left) {
-            // libmnl reads a length of 2 GB or more as a negative number, which is less than what is left.
-            guard message.pointee.nlmsg_len <= UInt32(left) else { return }
+    /// Returns the messages in the first bytes of the buffer, where their payloads lie.
+    private func messages(_ count: Int) -> [(header: nlmsghdr, payload: UnsafeRawBufferPointer)] {
+        var messages: [(header: nlmsghdr, payload: UnsafeRawBufferPointer)] = []
+        var left = Int32(clamping: count)
+        var next = UnsafeRawBufferPointer(buffer).baseAddress?.assumingMemoryBound(to: nlmsghdr.self)
+        // libmnl reads a length of 2 GB or more as a negative number, which is less than what is left.
+        while let message = next, mnl_nlmsg_ok(message, left), message.pointee.nlmsg_len <= UInt32(left) {
             let payload = UnsafeRawBufferPointer(
                 start: mnl_nlmsg_get_payload(message), count: mnl_nlmsg_get_payload_len(message))
-            guard body(message.pointee, payload) else { return }
+            messages.append((message.pointee, payload))
             next = UnsafePointer(mnl_nlmsg_next(message, &left))
         }
+        return messages
     }
 }
 
@@ -190,44 +170,41 @@ extension Netlink {
         case refused
     }
 
-    /// Returns whether packets to the host can leave this machine. A name that must be looked up counts as a host on
-    /// the internet or, without a way to the internet, as a host in a network of this machine.
-    func canReach(_ host: HostTarget) throws(NetlinkError) -> Bool {
-        switch host {
-        case .addresses(let addresses, let zone):
-            for address in addresses where try canReach(address, zone: zone) { return true }
-            return false
-        case .name: return try canReachNames()
-        }
+    /// Returns whether packets to the host can leave this machine.
+    /// - Parameter host: its addresses, and the link to them if it is named. `nil` for a name that must be looked up,
+    ///   which counts as a host on the internet or, without a way to the internet, as a host in a network of this
+    ///   machine.
+    func canReach(_ host: (addresses: [IPAddress], zone: String?)?) throws(NetlinkError) -> Bool {
+        guard let (addresses, zone) = host else { return try canReachNames() }
+        for address in addresses where try canReach(address, zone: zone) { return true }
+        return false
     }
 
     private func canReach(_ address: IPAddress, zone: String?) throws(NetlinkError) -> Bool {
-        // This machine is always reachable.
         if address.isLoopback || address.isUnspecified { return true }
-        guard let zone else { return try way(to: address) == .open }
-        let link = UInt32(zone) ?? if_nametoindex(zone)
-        guard link != 0 else { return false }
+        let link = zone.map { UInt32($0) ?? if_nametoindex($0) }
+        if link == 0 { return false }
         return try way(to: address, over: link) == .open
     }
 
-    private func way(to address: IPAddress, over link: UInt32? = nil) throws(NetlinkError) -> Way {
+    private func way(to address: IPAddress, over wanted: UInt32? = nil) throws(NetlinkError) -> Way {
         var header = rtmsg()
         header.rtm_family = UInt8(address.family == .v4 ? AF_INET : AF_INET6)
         header.rtm_dst_len = UInt8(address.family.width)
         var attributes = [(Int(RTA_DST.rawValue), address.bytes)]
-        if let link { attributes.append((Int(RTA_OIF.rawValue), withUnsafeBytes(of: link) { Array($0) })) }
-        var route: (type: UInt8, link: UInt32?, source: IPAddress?)?
+        if let wanted { attributes.append((Int(RTA_OIF.rawValue), withUnsafeBytes(of: wanted) { Array($0) })) }
+        var type: UInt8?
+        var link: UInt32?
+        var source: IPAddress?
         let error = try ask(RTM_GETROUTE, header, attributes) { payload in
-            guard let header = payload.structure(rtmsg.self) else { return }
-            var found: (type: UInt8, link: UInt32?, source: IPAddress?) = (header.rtm_type, nil, nil)
-            for (type, value) in NetlinkAttributes(payload, after: rtmsg.self) {
-                switch type {
-                case Int(RTA_OIF.rawValue): found.link = value.structure(UInt32.self)
-                case Int(RTA_PREFSRC.rawValue): found.source = IPAddress(value)
+            type = payload.structure(rtmsg.self)?.rtm_type
+            for (attribute, value) in NetlinkAttributes(payload, after: rtmsg.self) {
+                switch attribute {
+                case Int(RTA_OIF.rawValue): link = value.structure(UInt32.self)
+                case Int(RTA_PREFSRC.rawValue): source = IPAddress(value)
                 default: break
                 }
             }
-            route = found
         }
         switch error {
         case 0: break
@@ -237,13 +214,13 @@ extension Netlink {
         case EOPNOTSUPP, EPERM: throw NetlinkError("route", code: error)
         default: return .none
         }
-        guard let route else { return .none }
+        guard let type else { return .none }
         // This machine; or an address that no host has, for which the network is not to blame.
-        if route.type != RTN_UNICAST { return .open }
+        if type != RTN_UNICAST { return .open }
         // Other machines cannot answer to an address that is valid on the link alone.
-        guard let link = route.link, let source = route.source,
-            address.family == .v4 || address.isLinkLocal || !source.isLinkLocal
-        else { return .none }
+        guard let link, let source, address.family == .v4 || address.isLinkLocal || !source.isLinkLocal else {
+            return .none
+        }
         return try isUp(link) ? .open : .none
     }
 

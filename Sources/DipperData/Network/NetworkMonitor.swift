@@ -80,24 +80,15 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     private struct State {
         var observers = Observers()
-        /// Watches that hear of changes.
-        var watches = 0
-        /// Watches that have heard of a change and wait for more.
-        var unsettled = 0
-        /// The answers since the last change, because the same hosts are asked about again and again.
-        var answers: [HostTarget: (canReach: Bool, time: ContinuousClock.Instant)] = [:]
-        var targets: [String: (target: HostTarget, time: ContinuousClock.Instant)] = [:]
-        /// Observations that hear of no change, so that nobody may wait for one.
-        var deaf = 0
-        var round = 0
+        /// The number of observations that hear of no change, so that nobody may wait for one.
+        var deafObservations = 0
         var conditions = NetworkConditions()
         var hasWarned = false
     }
 
     private let logger: Logger
-    private let hosts = HostsReader(path: "/etc/hosts")
     private let state = Mutex(State())
-    private let netlink = Mutex<Netlink?>(nil)
+    private let questions = Mutex(NetlinkQuestions())
 
     /// Creates a monitor.
     /// - Parameter logger: receives one warning if the kernel reports nothing.
@@ -105,60 +96,11 @@ public final class NetlinkMonitor: NetworkMonitor {
         self.logger = (logger ?? .silent).category("network")
     }
 
-    // MARK: Queries
-
     public func canReach(_ host: String) -> Bool {
-        let now = ContinuousClock.now
-        let target = target(of: host, at: now)
-        let (known, round, isDeaf) = state.withLock { state in
-            // A thousand fetches that fail together need one answer, not a thousand.
-            let life = state.watches > 0 && state.unsettled == 0 ? Self.life : Self.shortLife
-            let answer = state.answers[target].flatMap { now - $0.time < life ? $0.canReach : nil }
-            return (answer, state.round, state.deaf > 0)
-        }
-        if isDeaf { return true }
-        if let known { return known }
-        let answer = ask { netlink throws(NetlinkError) in try netlink.canReach(target) }
-        // A question that the kernel does not answer takes long, and is not asked again soon.
-        let moment = answer == nil ? ContinuousClock.now + .seconds(60) : now
-        state.withLock { state in
-            guard state.round == round else { return }
-            if state.answers.count >= 1_024 { state.answers = [:] }
-            state.answers[target] = (answer ?? true, moment)
-        }
-        return answer ?? true
-    }
-
-    private func target(of host: String, at now: ContinuousClock.Instant) -> HostTarget {
-        let known = state.withLock { $0.targets[host] }
-        if let known, now - known.time < Self.life { return known.target }
-        let target = HostTarget(host, hosts: hosts.hosts)
-        state.withLock { state in
-            if state.targets.count >= 1_024 { state.targets = [:] }
-            state.targets[host] = (target, now)
-        }
-        return target
-    }
-
-    /// How long an answer of the kernel or of the hosts file holds.
-    private static let life = Duration.seconds(1)
-    /// How long an answer of the kernel holds while a change may have come that has not been heard.
-    private static let shortLife = Duration.milliseconds(10)
-
-    private func ask(_ question: (Netlink) throws(NetlinkError) -> Bool) -> Bool? {
-        let result = netlink.withLock { netlink -> Result<Bool, NetlinkError> in
-            do throws(NetlinkError) {
-                let socket: Netlink
-                if let open = netlink { socket = open } else { socket = try Netlink() }
-                netlink = socket
-                return .success(try question(socket))
-            } catch {
-                netlink = nil
-                return .failure(error)
-            }
-        }
-        if case .failure(let error) = result { warn(error) }
-        return try? result.get()
+        if state.withLock({ $0.deafObservations > 0 }) { return true }
+        let (canReach, failure) = questions.withLock { $0.answer(about: host) }
+        if let failure { warn(failure) }
+        return canReach
     }
 
     private func warn(_ error: NetlinkError) {
@@ -190,11 +132,9 @@ public final class NetlinkMonitor: NetworkMonitor {
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         // The program's closure may be slow.
         let queue = DispatchQueue(label: "dipper.observe")
-        let loop = EventLoop.forObservers
-        return observe(on: loop, onChange) { queue.async(execute: onChange) }
+        return observe(on: EventLoop.forObservers, onChange) { queue.async(execute: onChange) }
     }
 
-    /// Calls a closure after each change, until the observation is released.
     /// - Parameters:
     ///   - loop: waits for changes; `nil` if the system gives none.
     ///   - onChange: called after a change of the conditions, on the thread that sets them.
@@ -203,7 +143,17 @@ public final class NetlinkMonitor: NetworkMonitor {
         on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onNews: (@Sendable () -> Void)? = nil
     ) -> ChangeObservation {
         let number = state.withLock { $0.observers.add(onChange) }
-        let end = watch(on: loop, onNews ?? onChange)
+        let end: @Sendable () -> Void
+        do throws(NetlinkError) {
+            guard let loop else { throw NetlinkError("epoll") }
+            // Opened here, so that no change is missed from now on.
+            let watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onNews ?? onChange)
+            loop.post { watch.begin() }
+            end = { if !loop.post({ watch.end() }) { watch.end() } }
+        } catch {
+            cannotWatch(error)
+            end = { self.endDeafObservation() }
+        }
         return ChangeObservation {
             let observer = self.state.withLock { $0.observers.remove(number) }
             _ = consume observer
@@ -211,34 +161,57 @@ public final class NetlinkMonitor: NetworkMonitor {
         }
     }
 
-    /// - Returns: a closure that ends the watch.
-    private func watch(on loop: EventLoop?, _ onNews: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
-        do throws(NetlinkError) {
-            guard let loop else { throw NetlinkError("epoll") }
-            // Opened here, so that no change is missed from now on.
-            let watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onNews)
-            loop.post { watch.begin() }
-            return { if !loop.post({ watch.end() }) { watch.end() } }
-        } catch {
-            cannotWatch(error)
-            return { self.watchChanged(deaf: -1) }
-        }
-    }
-
-    fileprivate func watchChanged(watches: Int = 0, unsettled: Int = 0, deaf: Int = 0) {
-        state.withLock { state in
-            state.watches += watches
-            state.unsettled += unsettled
-            state.deaf += deaf
-            state.round += 1
-            state.answers = [:]
-        }
-    }
+    fileprivate func forgetAnswers() { questions.withLock { $0.forget() } }
 
     fileprivate func cannotWatch(_ error: NetlinkError) {
-        watchChanged(deaf: 1)
+        state.withLock { $0.deafObservations += 1 }
         warn(error)
     }
+
+    fileprivate func endDeafObservation() { state.withLock { $0.deafObservations -= 1 } }
+}
+
+/// Asks the kernel, one question at a time.
+private struct NetlinkQuestions {
+    /// How long an answer holds, because the same hosts are asked about again and again. A change may have come that
+    /// has not been heard.
+    private static let life = Duration.milliseconds(10)
+    private static let mostAnswers = 1_024
+
+    private var socket: Netlink?
+    private var hosts = KnownHosts()
+    private var answers: [String: (canReach: Bool, until: ContinuousClock.Instant)] = [:]
+
+    mutating func answer(about host: String) -> (canReach: Bool, failure: NetlinkError?) {
+        let now = ContinuousClock.now
+        if let known = answers[host], now < known.until { return (known.canReach, nil) }
+        hosts.update()
+        let target = hosts.addresses(of: host)
+        var answer = (canReach: true, until: now + Self.life)
+        var failure: NetlinkError?
+        // A thousand names that fail together need one answer, which is kept under the empty name.
+        if target == nil, let shared = answers[""], now < shared.until {
+            answer = shared
+        } else {
+            do throws(NetlinkError) {
+                let socket: Netlink
+                if let open = self.socket { socket = open } else { socket = try Netlink() }
+                self.socket = socket
+                answer.canReach = try socket.canReach(target)
+            } catch {
+                socket = nil
+                failure = error
+                // A question that the kernel does not answer takes long, and is not asked again soon.
+                answer.until = .now + .seconds(60)
+            }
+        }
+        if answers.count >= Self.mostAnswers { answers = [:] }
+        answers[host] = answer
+        if target == nil { answers[""] = answer }
+        return (answer.canReach, failure)
+    }
+
+    mutating func forget() { answers = [:] }
 }
 
 /// Hears of changes of the kernel's links, addresses, routes and rules, on a loop.
@@ -266,15 +239,11 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
         guard let socket else { return }
         client = loop.add(self)
         loop.watch(socket.descriptor, for: EPOLLIN.rawValue, insteadOf: 0, client: client)
-        monitor.watchChanged(watches: 1)
     }
 
     func end() {
-        if isBroken { monitor.watchChanged(deaf: -1) }
-        defer { socket = nil }
-        guard socket != nil, client > 0 else { return }
-        monitor.watchChanged(watches: -1, unsettled: due == nil ? 0 : -1)
-        loop.remove(client: client)
+        if isBroken { monitor.endDeafObservation() } else { loop.remove(client: client) }
+        socket = nil
     }
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
@@ -282,7 +251,6 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
         // The socket is not polled until the call, so that a burst wakes the thread only once.
         loop.watch(socket.descriptor, for: 0, insteadOf: EPOLLIN.rawValue, client: client)
         due = max(.now + Self.settling, lastCall + Self.spacing)
-        monitor.watchChanged(unsettled: 1)
     }
 
     func turn() -> ContinuousClock.Instant? {
@@ -296,25 +264,23 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
                 if news.take(type, payload) { isNews = true }
             }
             loop.watch(socket.descriptor, for: EPOLLIN.rawValue, insteadOf: 0, client: client)
-            monitor.watchChanged(unsettled: -1)
         } catch {
             isNews = true
             isBroken = true
-            monitor.watchChanged(watches: -1, unsettled: -1)
             loop.remove(client: client)
             self.socket = nil
             monitor.cannotWatch(error)
         }
+        monitor.forgetAnswers()
         if isNews { onNews() }
         return nil
     }
 }
 
 /// Recognises news: the kernel repeats itself, as each advertisement of a router renews addresses and routes.
-struct NetlinkNews {
+private struct NetlinkNews {
     private var said: [Int: Int] = [:]
 
-    /// - Returns: whether the message says something new that decides what can be reached.
     mutating func take(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
         guard let (about, content) = Self.read(type, payload) else {
             // A link, address or route is gone, or the message is of an unknown type.
@@ -329,40 +295,42 @@ struct NetlinkNews {
     }
 
     private static func read(_ type: Int, _ payload: UnsafeRawBufferPointer) -> (about: Int, content: Int)? {
+        var (about, content) = (Hasher(), Hasher())
+        about.combine(type)
         switch type {
         case RTM_NEWLINK:
             guard let header = payload.structure(ifinfomsg.self) else { return nil }
-            let master = NetlinkAttributes(payload, after: ifinfomsg.self)
-                .first { $0.type == Int(IFLA_MASTER) }?.payload.structure(UInt32.self)
-            return (hash([type, Int(header.ifi_index)]), hash([Int(header.ifi_flags), Int(master ?? 0)]))
+            about.combine(header.ifi_index)
+            content.combine(header.ifi_flags)
+            let master = NetlinkAttributes(payload, after: ifinfomsg.self).first { $0.type == Int(IFLA_MASTER) }
+            content.combine(master?.payload.structure(UInt32.self))
         case RTM_NEWADDR:
             guard let header = payload.structure(ifaddrmsg.self) else { return nil }
-            let about = attributes(payload, after: ifaddrmsg.self) { [Int(IFA_LOCAL), Int(IFA_ADDRESS)].contains($0) }
-            let content = attributes(payload, after: ifaddrmsg.self) { $0 != Int(IFA_CACHEINFO) }
-            return (hash([type, Int(header.ifa_index), about]), hash([Int(header.ifa_flags), content]))
+            about.combine(header.ifa_index)
+            content.combine(header.ifa_flags)
+            for (type, value) in NetlinkAttributes(payload, after: ifaddrmsg.self) where type != Int(IFA_CACHEINFO) {
+                add(type, value, to: &content)
+                if [Int(IFA_LOCAL), Int(IFA_ADDRESS)].contains(type) { add(type, value, to: &about) }
+            }
         case RTM_NEWROUTE:
             // Only routes of IPv6 are repeated. The kernel does not tell the end of a route that another replaces.
             guard let header = payload.structure(rtmsg.self), Int32(header.rtm_family) == AF_INET6 else { return nil }
+            for number in [header.rtm_dst_len, header.rtm_src_len, header.rtm_tos] { about.combine(number) }
+            content.combine(header.rtm_type)
+            content.combine(header.rtm_flags)
             let names = [RTA_DST, RTA_SRC, RTA_TABLE, RTA_PRIORITY].map { Int($0.rawValue) }
-            let volatile = [Int(RTA_CACHEINFO.rawValue), Int(RTA_EXPIRES.rawValue)]
-            let about = attributes(payload, after: rtmsg.self) { names.contains($0) }
-            let content = attributes(payload, after: rtmsg.self) { !volatile.contains($0) }
-            let place = [type, Int(header.rtm_dst_len), Int(header.rtm_src_len), Int(header.rtm_tos), about]
-            return (hash(place), hash([Int(header.rtm_type), Int(header.rtm_flags), content]))
+            let volatile = [RTA_CACHEINFO, RTA_EXPIRES].map { Int($0.rawValue) }
+            for (type, value) in NetlinkAttributes(payload, after: rtmsg.self) where !volatile.contains(type) {
+                add(type, value, to: &content)
+                if names.contains(type) { add(type, value, to: &about) }
+            }
         default: return nil
         }
+        return (about.finalize(), content.finalize())
     }
 
-    private static func hash(_ numbers: [Int]) -> Int { numbers.hashValue }
-
-    private static func attributes<Header>(
-        _ payload: UnsafeRawBufferPointer, after header: Header.Type, where isWanted: (Int) -> Bool
-    ) -> Int {
-        var hasher = Hasher()
-        for (type, value) in NetlinkAttributes(payload, after: header) where isWanted(type) {
-            hasher.combine(type)
-            hasher.combine(bytes: value)
-        }
-        return hasher.finalize()
+    private static func add(_ type: Int, _ value: UnsafeRawBufferPointer, to hasher: inout Hasher) {
+        hasher.combine(type)
+        hasher.combine(bytes: value)
     }
 }

@@ -13,17 +13,6 @@ struct PartialBody: Sendable {
     /// In bytes, of the whole body; `nil` if the server has not announced it.
     var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
 
-    /// `nil` if the body cannot be continued safely.
-    init?(_ response: TransferResponse, of url: String) {
-        guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
-        else {
-            return nil
-        }
-        self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
-        // mutant Resume: `count >= total ` => `count > total `
-        if let total, bytes.count >= total { return nil }
-    }
-
     /// `nil` if the rest of the body cannot be requested.
     static func validator(in headers: HTTPHeaders) -> String? {
         guard headers["Content-Encoding"] == nil, headers["Accept-Ranges"]?.lowercased() != "none",
@@ -31,13 +20,6 @@ struct PartialBody: Sendable {
         else { return nil }
         // Variants may share a date, but a strong tag belongs to one variant alone.
         return headers["Vary"] == nil || EntityTag(validator).isStrong ? validator : nil
-    }
-
-    init(bytes: Data, headers: HTTPHeaders, url: String, validator: String) {
-        self.bytes = bytes
-        self.headers = headers
-        self.url = url
-        self.validator = validator
     }
 
     /// The rest is requested without a content coding, because these bytes have none.
@@ -48,20 +30,17 @@ struct PartialBody: Sendable {
         ]
     }
 
-    func isContinued(by response: TransferResponse) -> Bool {
+    /// Returns the bytes so far and those of an answer; `nil` if the answer does not continue them.
+    func continued(by response: TransferResponse) -> PartialBody? {
         guard
             Continuation.accepts(
                 status: response.status, headers: response.headers, offset: bytes.count, total: total,
                 validator: validator),
-            let range = response.headers["Content-Range"].flatMap({ ContentRange($0) })
-        else { return false }
-        return response.body.count <= range.last - range.first + 1 && !response.body.isEmpty
-    }
-
-    func continued(by response: TransferResponse) -> PartialBody {
+            let range = response.headers["Content-Range"].flatMap({ ContentRange($0) }), !response.body.isEmpty,
+            response.body.count <= range.last - range.first + 1
+        else { return nil }
         var headers = headers
-        let range = response.headers["Content-Range"].flatMap { ContentRange($0) }
-        if self.total == nil, let total = range?.total { headers["Content-Length"] = "\(total)" }
+        if self.total == nil, let total = range.total { headers["Content-Length"] = "\(total)" }
         let news = response.headers.fields.filter { Self.isRefreshed($0.name) }
         // Fields are removed in one pass, because a server may send one field a thousand times.
         let replaced = Set(news.map(\.name.asciiLowercased))
@@ -88,6 +67,19 @@ struct PartialBody: Sendable {
     /// Whether a partial answer updates a field of the whole (RFC 9110, section 15.3.7).
     private static func isRefreshed(_ name: String) -> Bool {
         ["date", "cache-control", "expires", "age", "vary"].contains(name.lowercased())
+    }
+}
+
+extension PartialBody {
+    /// `nil` if the body cannot be continued safely.
+    init?(_ response: TransferResponse, of url: String) {
+        guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
+        else {
+            return nil
+        }
+        self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
+        // mutant Resume: `count >= total ` => `count > total `
+        if let total, bytes.count >= total { return nil }
     }
 }
 

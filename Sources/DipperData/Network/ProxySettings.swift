@@ -17,22 +17,24 @@ final class ProxySettings: Sendable {
         self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
     }
 
-    func host(for url: URL) -> String? {
-        guard let text = proxy(for: url) else { return nil }
-        return URL(string: text.contains("://") ? text : "http://" + text)?.host(percentEncoded: false)
-    }
-
     /// The proxy as the caller or the environment spells it; `nil` for none.
     func proxy(for url: URL) -> String? {
         guard let text = fixed ?? variable(for: url), !text.isEmpty, !isExempt(url) else { return nil }
         return text
     }
 
+    func host(for url: URL) -> String? { proxyURL(for: url)?.host(percentEncoded: false) }
+
     /// The HTTP proxy without user and password; `nil` if there is none, or one of another kind.
     func httpProxy(for url: URL) -> URL? {
-        guard let text = proxy(for: url) else { return nil }
-        let proxy = URL(string: text.contains("://") ? text : "http://" + text)?.ofOrigin
-        return proxy?.scheme?.asciiLowercased.hasPrefix("http") == true ? proxy : nil
+        guard let proxy = proxyURL(for: url), proxy.scheme?.asciiLowercased.hasPrefix("http") == true else {
+            return nil
+        }
+        return proxy.ofOrigin
+    }
+
+    private func proxyURL(for url: URL) -> URL? {
+        proxy(for: url).flatMap { URL(string: NetworkRoute.withScheme($0)) }
     }
 
     func route(to url: URL) -> NetworkRoute {
@@ -75,7 +77,7 @@ final class ProxySettings: Sendable {
         guard let base = text.flatMap({ IPAddress($0) }) else { return false }
         guard parts.count > 1 else { return base == address }
         guard let length = Int(parts[1]) else { return false }
-        return IPPrefix(base, length: length).contains(address)
+        return address.hasPrefix(of: base, length: min(max(length, 0), base.family.width))
     }
 }
 
@@ -109,18 +111,20 @@ struct NetworkRoute: Sendable {
     init(to url: URL, by proxy: String?) {
         self.proxy = proxy ?? ""
         let target = Self.name(in: url.absoluteString)
-        guard let proxy, !proxy.isEmpty else {
+        guard let proxy else {
             names = Self.toLookUp([target])
             return
         }
-        let parts = proxy.components(separatedBy: "://")
-        let scheme = parts.count > 1 ? parts[0].lowercased() : "http"
-        let relay = Self.name(
-            in: parts.count > 1 ? proxy : "http://" + proxy, defaultPort: scheme == "https" ? 443 : 1_080)
+        let text = Self.withScheme(proxy)
+        let scheme = text.prefix { $0 != ":" }.lowercased()
+        let relay = Self.name(in: text, defaultPort: scheme == "https" ? "443" : "1080")
         // The client resolves the target's name for SOCKS4 and SOCKS5 proxies, which take addresses only.
         let resolvesHere = scheme == "socks4" || scheme == "socks5"
         names = Self.toLookUp(resolvesHere ? [relay, target] : [relay])
     }
+
+    /// A proxy without a scheme is an HTTP proxy.
+    static func withScheme(_ proxy: String) -> String { proxy.contains("://") ? proxy : "http://" + proxy }
 
     private static func toLookUp(_ names: [Name?]) -> [Name] {
         names.compactMap { $0 }.filter { name in
@@ -130,14 +134,13 @@ struct NetworkRoute: Sendable {
     }
 
     /// The host and port as libcurl reads them, the host in lower case.
-    private static func name(in url: String, defaultPort: Int? = nil) -> Name? {
+    private static func name(in url: String, defaultPort: String? = nil) -> Name? {
         guard let parts = curl_url() else { return nil }
         defer { curl_url_cleanup(parts) }
         guard curl_url_set(parts, CURLUPART_URL, url, UInt32(CURLU_NON_SUPPORT_SCHEME)) == CURLUE_OK,
             let host = text(CURLUPART_HOST, of: parts, flags: punycode) ?? text(CURLUPART_HOST, of: parts),
-            let port = defaultPort == nil
-                ? text(CURLUPART_PORT, of: parts, flags: UInt32(CURLU_DEFAULT_PORT))
-                : text(CURLUPART_PORT, of: parts) ?? defaultPort.map(String.init),
+            let port = text(CURLUPART_PORT, of: parts) ?? defaultPort
+                ?? text(CURLUPART_PORT, of: parts, flags: UInt32(CURLU_DEFAULT_PORT)),
             let number = Int(port)
         else { return nil }
         let plain = host.hasPrefix("[") ? String(host.dropFirst().prefix { $0 != "]" && $0 != "%" }) : host
