@@ -13,10 +13,43 @@ package final class JoinableThread: Sendable {
 
     /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
     package init(name: String, _ run: @escaping @Sendable () -> Void) {
-        switch SystemThread.start(name: name, run) {
-        case .success(let handle): self.handle = handle
-        case .failure(let refusal): preconditionFailure("the system gives no thread: error \(refusal.code)")
-        }
+        var handle = pthread_t()
+        let code = Self.start(&handle, name, run)
+        precondition(code == 0, "the system gives no thread: error \(code)")
+        self.handle = handle
+    }
+
+    /// Starts a thread that nobody waits for, for work that may never end.
+    /// - Returns: `false` if the system gives no thread; the body then does not run.
+    static func startDetached(name: String, _ run: @escaping @Sendable () -> Void) -> Bool {
+        var handle = pthread_t()
+        guard start(&handle, name, run) == 0 else { return false }
+        pthread_detach(handle)
+        return true
+    }
+
+    private final class Body {
+        let run: () -> Void
+
+        init(_ run: @escaping () -> Void) { self.run = run }
+    }
+
+    /// - Returns: the error of `pthread_create`; zero if the thread has started.
+    private static func start(_ handle: inout pthread_t, _ name: String, _ run: @escaping () -> Void) -> CInt {
+        let body = Unmanaged.passRetained(
+            Body {
+                Thread.current.name = name
+                run()
+            })
+        let code = pthread_create(
+            &handle, nil,
+            { context in
+                guard let context else { return nil }
+                Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+                return nil
+            }, body.toOpaque())
+        if code != 0 { body.release() }
+        return code
     }
 
     /// Returns a name that shows the thread's owner and its role, in the 15 bytes that the system keeps.
@@ -34,56 +67,11 @@ package final class JoinableThread: Sendable {
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             // Waiting blocks, and Swift's cooperative threads must not.
-            SeparateThread().run {
+            DispatchQueue(label: "dipper.join").async {
                 pthread_join(handle, nil)
                 continuation.resume()
             }
         }
-    }
-}
-
-/// Each of these threads is joined or detached once.
-enum SystemThread {
-    struct Refusal: Error {
-        let code: CInt
-    }
-
-    private final class Body {
-        let name: String
-        let run: () -> Void
-
-        init(_ name: String, _ run: @escaping () -> Void) {
-            self.name = name
-            self.run = run
-        }
-    }
-
-    /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
-    static func start(name: String, _ run: @escaping @Sendable () -> Void) -> Result<pthread_t, Refusal> {
-        let body = Unmanaged.passRetained(Body(name, run))
-        var handle = pthread_t()
-        let code = pthread_create(
-            &handle, nil,
-            { context in
-                guard let context else { return nil }
-                let body = Unmanaged<Body>.fromOpaque(context).takeRetainedValue()
-                Thread.current.name = body.name
-                body.run()
-                return nil
-            }, body.toOpaque())
-        guard code == 0 else {
-            body.release()
-            return .failure(Refusal(code: code))
-        }
-        return .success(handle)
-    }
-
-    /// Starts a thread that nobody waits for, for work that may never end.
-    /// - Returns: `false` if the system gives no thread; the body then does not run.
-    static func startDetached(name: String, _ run: @escaping @Sendable () -> Void) -> Bool {
-        guard case .success(let handle) = start(name: name, run) else { return false }
-        pthread_detach(handle)
-        return true
     }
 }
 

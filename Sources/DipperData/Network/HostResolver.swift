@@ -38,7 +38,7 @@ final class HostResolver: Sendable {
             reply(.success(addresses))
             return nil
         case .joined(let ticket, let startsThread):
-            if startsThread, !SystemThread.startDetached(name: "dipper-dns", { self.run() }) {
+            if startsThread, !JoinableThread.startDetached(name: "dipper-dns", { self.run() }) {
                 let failure = DipperError.hostNotFound.with(detail: "the system gives no thread")
                 for reply in lookups.withLock({ $0.threadFailed() }) { reply(.failure(failure)) }
             }

@@ -10,39 +10,33 @@ package func onItsActor<Value: Sendable>(
     _ body: @escaping @Sendable @isolated(any) (Value) -> Void
 ) -> @Sendable (Value) -> Void {
     let plain = unsafeBitCast(body, to: (@Sendable (Value) -> Void).self)
-    return switch Home(body.isolation) {
-    case .none: plain
-    case .main: { value in onMain { plain(value) } }
-    case .other: { value in Task { await body(value) } }
-    }
+    guard let home = body.isolation else { return plain }
+    return { value in run(on: home, { plain(value) }, from: { await body(value) }) }
 }
 
 package func onItsActor(_ body: @escaping @Sendable @isolated(any) () -> Void) -> @Sendable () -> Void {
     let plain = unsafeBitCast(body, to: (@Sendable () -> Void).self)
-    return switch Home(body.isolation) {
-    case .none: plain
-    case .main: { onMain(plain) }
-    case .other: { Task { await body() } }
-    }
+    guard let home = body.isolation else { return plain }
+    return { run(on: home, plain, from: { await body() }) }
 }
 
 package func onItsActor<First: Sendable, Second: Sendable>(
     _ body: @escaping @Sendable @isolated(any) (First, Second) -> Void
 ) -> @Sendable (First, Second) -> Void {
     let plain = unsafeBitCast(body, to: (@Sendable (First, Second) -> Void).self)
-    return switch Home(body.isolation) {
-    case .none: plain
-    case .main: { first, second in onMain { plain(first, second) } }
-    case .other: { first, second in Task { await body(first, second) } }
+    guard let home = body.isolation else { return plain }
+    return { first, second in run(on: home, { plain(first, second) }, from: { await body(first, second) }) }
+}
+
+/// - Parameters:
+///   - plain: calls the closure, on the thread of its actor.
+///   - elsewhere: calls the closure from any thread.
+private func run(
+    on actor: any Actor, _ plain: @escaping @Sendable () -> Void, from elsewhere: @escaping @Sendable () async -> Void
+) {
+    guard actor === MainActor.shared else {
+        Task { await elsewhere() }
+        return
     }
-}
-
-private enum Home {
-    case none, main, other
-
-    init(_ actor: (any Actor)?) { self = actor == nil ? .none : actor === MainActor.shared ? .main : .other }
-}
-
-private func onMain(_ body: @escaping @Sendable () -> Void) {
-    if Thread.isMainThread { body() } else { Task { @MainActor in body() } }
+    if Thread.isMainThread { plain() } else { Task { @MainActor in plain() } }
 }
