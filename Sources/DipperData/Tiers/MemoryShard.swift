@@ -1,10 +1,6 @@
 import Foundation
 import Synchronization
 
-private struct NodeIndex: SlotIndex {
-    let raw: UInt32
-}
-
 /// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry. An entry that
 /// the eviction order spares counts as used in that moment. A hit touches little memory and copies no entry, because
 /// the fields that it reads and changes are stored apart.
@@ -29,7 +25,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     }
 
     private struct State: ~Copyable {
-        var table = KeyTable<NodeIndex>()
+        var table = KeyTable()
         var nodes = SlotStorage<Node>()
         var details: [Details] = []
         var newest: Int32 = -1
@@ -40,7 +36,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         @inline(__always)
         func find(_ key: CacheKey) -> Int32 {
             let nodes = nodes.start
-            return table.find(key.hashCode) { nodes[Int($0.raw)].key == key }.map { Int32($0.raw) } ?? -1
+            return table.find(key.hashCode) { nodes[Int($0)].key == key }
         }
     }
 
@@ -138,7 +134,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
                 state.nodes.append(node)
                 state.details.append(details)
             }
-            state.table.insert(entry.key.hashCode, NodeIndex(raw: UInt32(index)))
+            state.table.insert(entry.key.hashCode, index)
             linkNewest(index, &state)
             publishOldest(state)
             return (replaced, true)
@@ -192,7 +188,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     /// The caller releases the entry outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
         guard let value = exchange(&state.nodes.start[Int(index)].value, with: nil) else { return nil }
-        state.table.remove(state.nodes.start[Int(index)].key.hashCode, NodeIndex(raw: UInt32(index)))
+        state.table.remove(state.nodes.start[Int(index)].key.hashCode, index)
         let key = exchange(&state.nodes.start[Int(index)].key, with: noKey)
         unlink(index, &state)
         let entry = MemoryEntry(

@@ -287,8 +287,6 @@ final class DerivedKeys: Sendable {
         }
     }
 
-    var isEmpty: Bool { groups.withLock { $0.isEmpty } }
-
     /// Some of the entries may be gone already.
     func keys(of origin: CacheKey) -> [CacheKey] {
         let group = groups.withLock { $0[origin.firstOrigin ?? origin.string[...]] }
