@@ -14,20 +14,20 @@ final class MemoryTier<Value: Sendable>: Sendable {
         /// The divisor of `cost` that gives the largest cost of a single entry.
         var largestShare = 10
 
-        /// Derived from the configured limits each time, so that changes of the pressure do not add up.
-        func during(_ pressure: MemoryPressure) -> Limits {
-            switch pressure {
-            case .normal: self
-            case .moderate: Limits(cost: cost / 2, count: count.map { $0 / 2 + $0 % 2 })
-            case .severe: Limits(cost: 0, count: 0)
-            }
-        }
     }
 
     private struct Bounds {
         var given: Limits
         var pressure = MemoryPressure.normal
-        var present: Limits { given.during(pressure) }
+
+        /// Derived from the configured limits each time, so that changes of the pressure do not add up.
+        var present: Limits {
+            switch pressure {
+            case .normal: given
+            case .moderate: Limits(cost: given.cost / 2, count: given.count.map { $0 / 2 + $0 % 2 })
+            case .severe: Limits(cost: 0, count: 0)
+            }
+        }
     }
 
     private static var shardCount: Int { 16 }
