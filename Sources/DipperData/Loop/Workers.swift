@@ -58,61 +58,48 @@ package final class Workers: Sendable {
             return body()
         }
 
-        func next() -> Taken? {
+        /// Waits for what a thread does next; `nil` at the end.
+        func next() -> Work? {
+            condition.lock()
+            defer { condition.unlock() }
             while true {
-                switch locked(step) {
-                case .run(let taken): return taken
-                case .measure(let id, let measure):
-                    // Another thread may measure the same work meanwhile, with the same result.
-                    let cost = min(max(0, measure()), budget)
-                    locked { order.setCost(cost, of: id) }
-                case .end: return nil
-                }
-            }
-        }
-
-        private func step() -> Step {
-            while true {
-                let lowest = leisurely < mostLeisurely ? isEnding ? .background : allowed : .urgent
+                let lowest: Rank? = leisurely < mostLeisurely ? isEnding ? .background : allowed : .urgent
                 if isEnding || allowed != nil, let lowest, let (id, first) = order.first(upTo: lowest) {
-                    if first.cost == nil, let measure = first.measure { return .measure(id, measure) }
+                    if first.cost == nil, let measure = first.measure { return { self.setCost(of: id, measure) } }
                     let cost = first.cost ?? 0
                     if costly == 0 || cost <= budget - used {
                         order.remove(id)
-                        let isLeisurely = first.place.rank != .urgent
-                        if isLeisurely { leisurely += 1 }
-                        if cost > 0 { costly += 1 }
-                        used += cost
-                        return .run(Taken(run: first.run, isLeisurely: isLeisurely, cost: cost))
+                        return begin(first.run, isLeisurely: first.place.rank != .urgent, cost: cost)
                     }
                 } else if isEnding, order.isEmpty {
-                    return .end
+                    return nil
                 }
                 condition.wait()
             }
         }
 
-        func isDone(_ taken: Taken) {
-            guard taken.isLeisurely || taken.cost > 0 else { return }
-            locked {
-                if taken.isLeisurely { leisurely -= 1 }
-                if taken.cost > 0 { costly -= 1 }
-                used -= taken.cost
-            }
-            condition.broadcast()
+        /// Another thread may measure the same work meanwhile, with the same result.
+        private func setCost(of id: Int, _ measure: () -> Int) {
+            let cost = min(max(0, measure()), budget)
+            locked { order.setCost(cost, of: id) }
         }
-    }
 
-    private struct Taken {
-        let run: Work
-        let isLeisurely: Bool
-        let cost: Int
-    }
+        private func begin(_ run: @escaping Work, isLeisurely: Bool, cost: Int) -> Work {
+            count(1, isLeisurely, cost)
+            return {
+                run()
+                guard isLeisurely || cost > 0 else { return }
+                self.locked { self.count(-1, isLeisurely, cost) }
+                self.condition.broadcast()
+            }
+        }
 
-    private enum Step {
-        case run(Taken)
-        case measure(Int, @Sendable () -> Int)
-        case end
+        /// - Parameter change: 1 for work that begins, -1 for work that has ended.
+        private func count(_ change: Int, _ isLeisurely: Bool, _ cost: Int) {
+            if isLeisurely { leisurely += change }
+            if cost > 0 { costly += change }
+            used += change * cost
+        }
     }
 
     private let desk: Desk
@@ -125,10 +112,7 @@ package final class Workers: Sendable {
         self.desk = desk
         threads = (0..<max(1, count)).map { _ in
             JoinableThread(name: name) {
-                while let taken = desk.next() {
-                    taken.run()
-                    desk.isDone(taken)
-                }
+                while let work = desk.next() { work() }
             }
         }
     }
