@@ -65,7 +65,6 @@ struct StoredAnswer: Sendable, Hashable {
         !control.mustRevalidate && !control.noCache && !wish.noCache
     }
 
-    /// Whether the answer is fresh or has been stale for no longer than the limit; `false` without a limit.
     private func isStale(at now: TimeInterval, within limit: TimeInterval?) -> Bool {
         limit.map { now - freshness.until <= $0 } ?? false
     }
@@ -149,7 +148,6 @@ struct Variant: Sendable, Hashable {
     /// Whether no request is known to match, because of `Vary: *`.
     let isUnmatchable: Bool
 
-    /// Creates the variant of an answer; `nil` if the answer is the same for all requests.
     init?(vary response: HTTPHeaders, request: HTTPHeaders) {
         let members = response.varying
         guard !members.isEmpty else { return nil }

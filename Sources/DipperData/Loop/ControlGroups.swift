@@ -28,10 +28,8 @@ struct ControlGroups: Sendable {
         let version: Version
         let folder: String
 
-        /// In bytes; `nil` for no limit.
         var limit: Int? { version.limits.compactMap(bytes).min() }
 
-        /// The memory in use that the kernel cannot reclaim without swap, in bytes.
         var use: Int? {
             guard let all = bytes(version.use) else { return nil }
             let statistics = KernelText.read(folder + "/memory.stat") ?? ""

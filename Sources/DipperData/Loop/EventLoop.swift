@@ -97,7 +97,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         post { [self] in isEnding = true }
     }
 
-    /// Call this method once.
     func join() async { await thread.load()?.join() }
 
     // MARK: The loop's thread

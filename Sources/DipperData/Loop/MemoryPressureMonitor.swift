@@ -60,7 +60,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
 
     private struct State {
         var observers = Observers()
-        /// By the number of the observer.
         var levels: [Int: MemoryPressure] = [:]
         var hasWarned = false
 
@@ -116,7 +115,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     func learned(_ level: MemoryPressure?, by watch: Int) {
         calls.async { [self] in
             let (observers, now) = state.withLock { state -> ([@Sendable () -> Void], MemoryPressure) in
-                // A watch that has ended finds nothing more.
                 guard let before = state.levels[watch], before != level else { return ([], state.level) }
                 state.levels[watch] = level
                 return (state.observers.all, state.level)
@@ -148,13 +146,10 @@ package final class PressureRelay: Sendable {
     }
 
     private struct State {
-        /// In the order in which they are called.
         var followers: [Follower] = []
         var count = 0
         var observation: ChangeObservation?
-        /// The level that followers were told last.
         var latest = MemoryPressure.normal
-        /// The level that `onChange` was told last.
         var told = MemoryPressure.normal
         var isEnded = false
     }

@@ -13,7 +13,6 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     private var sources: PressureSources?
     private var isOver = false
     private var client: UInt32 = 0
-    /// Signs since the last look.
     private var signs: [PressureSign] = []
     private var isLooking = false
     private var restsUntil = Duration.zero
@@ -97,13 +96,11 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     }
 }
 
-/// The times that a monitor of memory pressure uses.
 package struct PressureTiming: Sendable {
     /// How long a level lasts after its last sign.
     package var calm: Duration
     /// The interval at which files are read that do not wake the thread.
     package var period: Duration
-    /// The shortest time between two looks.
     package var spacing: Duration
 
     package init(calm: Duration, period: Duration, spacing: Duration) {
@@ -193,7 +190,6 @@ struct PressureSources: Sendable {
     }
 }
 
-/// A share of the time that tasks wait for memory, and the level that it makes.
 struct StallTrigger: Sendable {
     let kind: String
     let share: Double
@@ -222,7 +218,6 @@ struct PressureSign: Sendable, Hashable {
     static let change = PressureSign(level: .normal)
 }
 
-/// The contents of the kernel's files at a moment.
 struct PressureReading: Sendable {
     let moment: Duration
     /// The largest share of a control group's limit that is in use; `nil` if there is no limit.
@@ -254,7 +249,6 @@ struct PressureReading: Sendable {
 struct PressureState: Sendable {
     /// Shares of a group's limit that raise the level to `moderate`, and below which it falls again.
     private static let moderateUse = (rise: 0.85, fall: 0.75)
-    /// Shares of a group's limit that raise the level to `severe`, and below which it falls again.
     private static let severeUse = (rise: 0.95, fall: 0.90)
     /// With a smaller share of the machine's memory in use, its tasks stall because of the limits of their groups.
     private static let shortMachine = 0.8

@@ -109,7 +109,6 @@ package final class OnceTask: Sendable {
 
     package init() {}
 
-    /// Begins the work, unless an earlier call has, and returns at its end.
     package func run(_ work: @escaping @Sendable () async -> Void) async {
         let task = task.withLock { present in
             let task = present ?? Task { await work() }
@@ -151,8 +150,6 @@ package final class Afterwards: @unchecked Sendable {
         }
     }
 
-    // MARK: This thread
-
     /// The list of each thread; `nil` on a thread that carries out no actions.
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
@@ -164,7 +161,6 @@ package final class Afterwards: @unchecked Sendable {
         pthread_getspecific(key).map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Begins to carry out actions. The caller keeps the list until ``end()``.
     static func begin(_ list: Afterwards) { pthread_setspecific(key, Unmanaged.passUnretained(list).toOpaque()) }
 
     static func end() { pthread_setspecific(key, nil) }
@@ -186,7 +182,6 @@ package final class Afterwards: @unchecked Sendable {
         }
     }
 
-    /// Runs a closure that carries out actions.
     /// - Returns: the steps that the caller runs next; none if this thread carries out other actions around these,
     ///   whose end they wait for.
     static func steps(after body: () -> Void) -> [Step] {

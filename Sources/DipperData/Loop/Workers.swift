@@ -7,7 +7,6 @@ import HeapModule
 package final class Workers: Sendable {
     package typealias Work = @Sendable () -> Void
 
-    /// The urgency of work.
     package enum Rank: Sendable, Comparable {
         case urgent
         case slow
@@ -15,7 +14,6 @@ package final class Workers: Sendable {
         case background
     }
 
-    /// The place of work in the order.
     package struct Place: Hashable, Sendable {
         package var rank: Rank
         package var priority: Priority
@@ -27,7 +25,6 @@ package final class Workers: Sendable {
             self.priority = priority
         }
 
-        /// Creates the place of work that is done for a call.
         package init(_ queue: FetchQueue, _ priority: Priority, isLIFO: Bool = false) {
             self.init(rank: queue == .fast ? .urgent : .slow, priority: priority)
             self.isLIFO = isLIFO
@@ -58,7 +55,6 @@ package final class Workers: Sendable {
             return body()
         }
 
-        /// Waits for what a thread does next; `nil` at the end.
         func next() -> Work? {
             condition.lock()
             defer { condition.unlock() }
@@ -165,7 +161,6 @@ package final class Workers: Sendable {
         await joining.run { [threads] in for thread in threads { await thread.join() } }
     }
 
-    /// A handle of work that waits.
     package struct Ticket: Sendable {
         fileprivate let workers: Workers
         fileprivate let id: Int
@@ -231,7 +226,6 @@ private struct WorkOrder {
 
     mutating func setCost(_ cost: Int, of id: Int) { waiting[id]?.cost = cost }
 
-    /// Moves work that waits; without effect on other work.
     mutating func move(_ id: Int, to place: Workers.Place) {
         guard var work = waiting[id], work.place != place else { return }
         work.place = place
@@ -249,7 +243,6 @@ private struct WorkOrder {
         }
     }
 
-    /// Removes work, and returns it if it was waiting.
     @discardableResult
     mutating func remove(_ id: Int) -> Waiting? { waiting.removeValue(forKey: id) }
 

@@ -144,7 +144,6 @@ public struct DipperError: Error, Sendable, Hashable {
         return copy
     }
 
-    /// Returns the error with a key as its detail.
     func about(_ key: CacheKey) -> DipperError {
         var copy = self
         copy.notes.key = key

@@ -49,15 +49,12 @@ package final class EventHub: Sendable {
     private let wanted = Atomic<UInt16>(0)
     private let listeners = Mutex(Listeners())
 
-    /// - Parameter name: the cache's name, a dimension of each metric.
     init(name: String, time: TimeSource, sinks: [any EventSink] = []) {
         metrics = CacheMetrics(cache: name)
         self.time = time
         start = time.now()
         for sink in sinks { add(sink) }
     }
-
-    // MARK: Sinks
 
     /// - Returns: the number by which the sink is removed; `nil`, and the sink is told the end, if no event follows.
     @discardableResult
@@ -102,9 +99,6 @@ package final class EventHub: Sendable {
         wanted.store(topics.rawValue, ordering: .releasing)
     }
 
-    // MARK: Events
-
-    /// Returns whether a sink wants at least one of these topics.
     @inline(__always)
     package func wants(_ topics: CacheEvent.Topics) -> Bool {
         wanted.load(ordering: .relaxed) & topics.rawValue != 0
@@ -128,9 +122,7 @@ package final class EventHub: Sendable {
     }
 }
 
-/// Work below the engine and beside it: decodes, steps, writes, removals, conditions.
 extension EventHub {
-    /// Decodes bytes, and tells the begin and the end.
     /// - Parameter call: the call that has brought the bytes; `nil` if none has.
     package func decode<Object>(
         _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
@@ -148,7 +140,6 @@ extension EventHub {
         }
     }
 
-    /// Tells the begin of a processing step.
     /// - Parameters:
     ///   - key: the key of the bytes that the object is made from.
     ///   - call: the call that has brought the bytes; `nil` if none has.
@@ -164,7 +155,6 @@ extension EventHub {
         }
     }
 
-    /// Tells the begin of a write.
     /// - Parameter work: the fetch that the entry comes from; `nil` if the program has added it.
     /// - Returns: the closure to call at the end, which tells the end as well.
     func beginWrite(

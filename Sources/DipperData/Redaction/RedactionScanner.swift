@@ -76,8 +76,6 @@ struct RedactionScanner {
         endPart()
     }
 
-    // MARK: Parts
-
     private mutating func endPart() {
         output += isSecretWhenDecoded(line[partStart..<position]) ? Self.mark[...] : line[partStart..<position]
         partStart = position
@@ -131,8 +129,6 @@ struct RedactionScanner {
         }
     }
 
-    // MARK: User information
-
     /// - Parameter hasSlashes: whether slashes stand before the authority, as in URLs of the web.
     private mutating func authority(hasSlashes: Bool) {
         let end = line[position...].firstIndex(where: Self.endsAuthority) ?? line.count
@@ -146,7 +142,6 @@ struct RedactionScanner {
         position = sign
     }
 
-    /// Returns `false` if the text behind the host's colon is not a port.
     private func hasPlausiblePort(_ authority: ArraySlice<UInt8>) -> Bool {
         let host = authority.lastIndex(of: UInt8(ascii: "]")) ?? authority.startIndex
         guard let colon = authority[host...].firstIndex(of: UInt8(ascii: ":")) else { return true }
@@ -155,9 +150,6 @@ struct RedactionScanner {
 
     private func startsSlashes(_ index: Int) -> Bool { line[min(index, line.count)...].starts(with: "//".utf8) }
 
-    // MARK: Characters
-
-    /// Returns the position behind the scheme's colon; `nil` for text without a scheme (RFC 3986, section 3.1).
     private static func endOfScheme(_ line: [UInt8]) -> Int? {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), let first = line.first, isLetter(first) else {
             return nil

@@ -31,7 +31,6 @@ package struct Observers {
     package var count: Int { callbacks.count }
     package var all: [Callback] { Array(callbacks.values) }
 
-    /// Adds a closure, and returns the number by which it is removed.
     package mutating func add(_ call: @escaping Callback) -> Int {
         next += 1
         callbacks[next] = call

@@ -18,7 +18,6 @@ struct KeyTable {
 
     private var mask: Int { elements.count - 1 }
 
-    /// Returns the slot whose key has this hash and for which `isSame` is true; -1 if there is none.
     @inline(__always)
     func find(_ hash: UInt64, isSame: (Int32) -> Bool) -> Int32 {
         let hash = UInt32(truncatingIfNeeded: hash)

@@ -179,8 +179,6 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    // MARK: Locked operations
-
     /// The caller releases the entry outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
         let node = state.nodes.start + Int(index)

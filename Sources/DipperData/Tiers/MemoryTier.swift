@@ -8,7 +8,6 @@ import Synchronization
 /// of all shards, so that the order is that of one list.
 final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
-        /// The largest total cost of all entries, in bytes.
         var cost: Int
         var count: Int?
         /// The divisor of `cost` that gives the largest cost of a single entry.
@@ -199,7 +198,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         enforceLimits(.overLimit)
     }
 
-    /// Half of the limits apply while pressure is moderate, and nothing is kept while it is severe.
     func setPressure(_ pressure: MemoryPressure) {
         bounds.withLock { $0.pressure = pressure }
         enforceLimits(.memoryPressure)

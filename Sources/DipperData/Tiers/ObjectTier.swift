@@ -63,7 +63,6 @@ package class Product: @unchecked Sendable {
     fileprivate init(cost: Int) { self.cost = cost }
 }
 
-/// A product of a type.
 package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
     package let value: Value
 

@@ -56,7 +56,6 @@ final class TierQueue: Sendable {
         return try? result.get()
     }
 
-    /// In seconds since 1970: a record of the name that was stored earlier is gone.
     func hiddenBefore(_ name: String) -> TimeInterval {
         state.withLock { state -> TimeInterval in
             if case .remove = state.changes[name] { return .infinity }
@@ -142,8 +141,6 @@ final class TierQueue: Sendable {
         if isClosed { rest.cancel() }
     }
 
-    // MARK: End
-
     /// Returns when the changes have been carried out, or wait for the tier that rests.
     func settle() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
@@ -156,7 +153,6 @@ final class TierQueue: Sendable {
         }
     }
 
-    /// Refuses later changes.
     func close() { state.withLock { $0.isClosed = true } }
 
     func endRest() { state.withLock { $0.rest }?.cancel() }
@@ -186,12 +182,10 @@ struct TierChanges: Sendable {
     var isEmpty: Bool { waiting.isEmpty && running.isEmpty }
     var isRunning: Bool { !running.isEmpty }
     var mayBegin: Bool { running.count < Self.mostRunning && !waiting.isEmpty }
-    /// The number of changes that wait.
     var count: Int { waiting.count }
 
     subscript(name: String) -> Change? { waiting[name] ?? running[name] }
 
-    /// A record for which there is no room is not stored.
     mutating func add(_ change: Change, to name: String) {
         let replaced = waiting.removeValue(forKey: name)
         size -= replaced?.size ?? 0

@@ -107,8 +107,6 @@ final class TierStack: Sendable {
     /// In seconds since 1970: records that are stored from now on are not before that time.
     private var afterNow: TimeInterval { now().timeIntervalSince1970.nextUp }
 
-    // MARK: End
-
     /// Returns when the changes have been carried out, apart from those that wait for a tier that rests.
     func settle() async {
         for tier in tiers { await tier.settle() }
