@@ -151,24 +151,20 @@ struct ContentRange: Sendable, Equatable {
 
     /// Parses a value; `nil` for another unit, a malformed value, or a range that contradicts itself.
     init?(_ value: String) {
-        guard let (range, size) = Self.parts(of: value), let dash = range.firstIndex(of: UInt8(ascii: "-")),
-            let first = Self.number(range[..<dash]), let last = Self.number(range[(dash + 1)...]), first <= last
+        let bytes = Array(value.trimmingOptionalSpace.utf8)
+        guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),
+            let slash = bytes.firstIndex(of: UInt8(ascii: "/")),
+            let dash = bytes[6..<slash].firstIndex(of: UInt8(ascii: "-")),
+            let first = Self.number(bytes[6..<dash].drop(while: \.isSpaceOrTab)),
+            let last = Self.number(bytes[(dash + 1)..<slash]), first <= last
         else { return nil }
         self.first = first
         self.last = last
+        let size = bytes[(slash + 1)...]
         if !size.elementsEqual("*".utf8) {
             guard let total = Self.number(size), last < total else { return nil }
             self.total = total
         }
-    }
-
-    /// The text between the unit and the slash, and the text after the slash.
-    private static func parts(of value: String) -> (ArraySlice<UInt8>, ArraySlice<UInt8>)? {
-        let bytes = Array(value.trimmingOptionalSpace.utf8)
-        guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),
-            let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
-        else { return nil }
-        return (bytes[6..<slash].drop(while: \.isSpaceOrTab), bytes[(slash + 1)...])
     }
 
     private static func number(_ digits: ArraySlice<UInt8>) -> Int? {

@@ -222,25 +222,21 @@ struct EventIdentity: ~Copyable, Sendable {
 }
 
 /// Work of one kind that a fetch does now and then, such as an attempt. Each begin has one end.
-struct EventSpan: ~Copyable, Sendable {
-    private let number = Atomic<UInt64>(0)
+struct EventSpan {
+    private var number: UInt64 = 0
 
-    var id: CacheEvent.ID? {
-        let present = number.load(ordering: .relaxed)
-        return present == 0 ? nil : CacheEvent.ID(present)
-    }
+    /// `nil` while no work is under way, or if its begin was not told.
+    var id: CacheEvent.ID? { number == 0 ? nil : CacheEvent.ID(number) }
 
     /// - Returns: the new identifier; `nil` if the work is under way already.
-    func begin() -> CacheEvent.ID? {
-        let new = CacheEvent.ID.next()
-        let (isNew, _) = number.compareExchange(expected: 0, desired: new.number, ordering: .relaxed)
-        return isNew ? new : nil
+    mutating func begin() -> CacheEvent.ID? {
+        guard number == 0 else { return nil }
+        number = CacheEvent.ID.next().number
+        return id
     }
 
-    /// - Returns: the identifier; `nil` if the begin was not told, or if the end has been told already.
-    func end() -> CacheEvent.ID? {
-        guard number.load(ordering: .relaxed) != 0 else { return nil }
-        let last = number.exchange(0, ordering: .relaxed)
-        return last == 0 ? nil : CacheEvent.ID(last)
+    mutating func end() -> CacheEvent.ID? {
+        defer { number = 0 }
+        return id
     }
 }
