@@ -66,7 +66,7 @@ enum HTTPDate {
         func seconds(in year: Int) -> TimeInterval? {
             let day = number("D")
             // Second 60 is a leap second.
-            guard let month = HTTPDate.monthNames.firstIndex(of: month).map({ $0 + 1 }), day >= 1,
+            guard let month = HTTPDate.monthNames.firstIndex(of: self.month).map({ $0 + 1 }), day >= 1,
                 day <= HTTPDate.length(ofMonth: month, year: year), number("H") < 24, number("M") < 60,
                 number("S") <= 60
             else { return nil }

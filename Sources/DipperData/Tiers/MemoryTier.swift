@@ -85,9 +85,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
             expiries.note(expires)
             return value(for: key)
         }
-        account(removed: expired)
-        tell([expired], .expired)
-        return expired.value
+        return remove(expired: expired).value
     }
 
     /// Copies only the wanted part of a value, which becomes the most recently used; `nil` if it has expired.
@@ -95,11 +93,15 @@ final class MemoryTier<Value: Sendable>: Sendable {
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         let found = shard(of: key).access(
             key, stamp: stamp(), now: now().timeIntervalSince1970, part: part)
-        if let expired = found.expired {
-            account(removed: expired)
-            tell([expired], .expired)
-        }
+        if let expired = found.expired { remove(expired: expired) }
         return found.part
+    }
+
+    @discardableResult
+    private func remove(expired entry: MemoryEntry<Value>) -> MemoryEntry<Value> {
+        account(removed: entry)
+        tell([entry], .expired)
+        return entry
     }
 
     /// Counts no use; `nil` if there is no value or it has expired.
@@ -157,7 +159,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     }
 
     func removeAll() {
-        tell(removeAll { _, _, _ in true }, .cleared)
+        tell(removeAll { _, _ in true }, .cleared)
     }
 
     /// Takes time by the number of derived entries, not of all entries.
@@ -167,13 +169,13 @@ final class MemoryTier<Value: Sendable>: Sendable {
         for key in derived.keys(of: key) { remove(key) }
     }
 
-    func derivedKeys(of key: CacheKey) -> [CacheKey] { Array(derived.keys(of: key)) }
+    func derivedKeys(of key: CacheKey) -> [CacheKey] { derived.keys(of: key) }
 
     /// - Parameter limit: in seconds since 1970.
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
         let now = now().timeIntervalSince1970
         var next = TimeInterval.infinity
-        var removed = removeAll { _, lifetime, stored in
+        var removed = removeAll { lifetime, stored in
             if lifetime.isExpired(at: now) || stored < limit { return true }
             next = min(next, lifetime.expires, lifetime.expires(accessedAt: now))
             return false
@@ -184,8 +186,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         tell(removed[..<expired], .flushed)
     }
 
-    @discardableResult
-    private func removeAll(where condition: (CacheKey, Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
+    private func removeAll(where condition: (Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         shards.flatMap { shard in
             let removed = shard.remove(where: condition)
             for entry in removed { account(removed: entry) }

@@ -8,10 +8,6 @@ package final class ObjectTier: Sendable {
         let digest: UInt64
         let isAdded: Bool
         package let info: EntryInfo
-
-        init(_ product: Product, digest: UInt64, isAdded: Bool, _ info: EntryInfo) {
-            (self.product, self.digest, self.isAdded, self.info) = (product, digest, isAdded, info)
-        }
     }
 
     private let memory: MemoryTier<Entry>

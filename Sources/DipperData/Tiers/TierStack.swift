@@ -60,7 +60,7 @@ final class TierStack: Sendable {
     }
 
     func record(of key: CacheKey) async -> EntryRecord? {
-        let name = KeyDigest.sha256(key)
+        let name = key.digest
         let begun = StoreHistory.now
         for tier in tiers {
             guard let data = await tier.data(named: name), data.count <= Self.recordLimit else { continue }
@@ -93,7 +93,7 @@ final class TierStack: Sendable {
     func remove(_ key: CacheKey) { change(.remove, of: key) }
 
     private func change(_ change: TierChanges.Change, of key: CacheKey, permit: Permit? = nil) {
-        let name = KeyDigest.sha256(key)
+        let name = key.digest
         let end = afterNow
         for tier in tiers { tier.add(change, to: name, before: end, permit) }
     }
