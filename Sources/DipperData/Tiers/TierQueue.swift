@@ -279,37 +279,23 @@ extension TimeSource {
     ) async -> Result<Value, any Error> {
         // Clocks trap if a sum does not fit.
         let due = now() + min(duration, .seconds(1_000_000_000))
-        var timer: Task<Void, any Error>?
-        let result = await withCheckedContinuation {
-            (continuation: CheckedContinuation<Result<Value, any Error>, Never>) in
-            let first = FirstResult(continuation)
-            let task = Task<Void, Never> {
-                do {
-                    first.give(.success(try await operation()))
-                } catch {
-                    first.give(.failure(error))
-                }
-            }
-            timer = Task {
-                try await sleep(due)
-                first.give(.failure(DipperError.timedOut))
-                task.cancel()
+        let (results, continuation) = AsyncStream.makeStream(of: Result<Value, any Error>.self)
+        let task = Task<Void, Never> {
+            do {
+                continuation.yield(.success(try await operation()))
+            } catch {
+                continuation.yield(.failure(error))
             }
         }
-        timer?.cancel()
-        return result
-    }
-}
-
-/// Resumes a continuation with the result that is given first.
-private final class FirstResult<Value: Sendable>: Sendable {
-    private let continuation: Mutex<CheckedContinuation<Value, Never>?>
-
-    init(_ continuation: CheckedContinuation<Value, Never>) {
-        self.continuation = Mutex(continuation)
-    }
-
-    func give(_ result: Value) {
-        continuation.withLock { exchange(&$0, with: nil) }?.resume(returning: result)
+        let timer = Task {
+            try await sleep(due)
+            continuation.yield(.failure(DipperError.timedOut))
+        }
+        defer {
+            timer.cancel()
+            task.cancel()
+        }
+        var iterator = results.makeAsyncIterator()
+        return await iterator.next() ?? .failure(CancellationError())
     }
 }
