@@ -221,9 +221,9 @@ extension TierStack {
     convenience init?(_ configuration: DataCache.Configuration, _ history: StoreHistory, _ time: TimeSource) {
         guard !configuration.tiers.isEmpty else { return nil }
         self.init(
-            configuration.tiers,
-            Options(timeLimit: configuration.tierTimeLimit, format: RecordFormat(codec: configuration.recordCodec)),
-            history: history, time: time, now: configuration.now, logger: configuration.logger.category("cache"))
+            configuration.tiers, timeLimit: configuration.tierTimeLimit,
+            format: RecordFormat(codec: configuration.recordCodec), history: history, time: time,
+            now: configuration.now, logger: configuration.logger.category("cache"))
     }
 }
 

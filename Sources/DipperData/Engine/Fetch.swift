@@ -49,8 +49,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 
     let key: CacheKey
     let identity = EventIdentity()
-    let lookUpSpan = EventSpan()
-    let attemptSpan = EventSpan()
+    var lookUpSpan = EventSpan()
+    var attemptSpan = EventSpan()
     // Each task owns itself while it waits: a chain of a million strong references would be released by recursion.
     unowned(unsafe) private var first: DataTask?
     unowned(unsafe) private var last: DataTask?

@@ -3,7 +3,6 @@
 /// The time to read a field is proportional to its length, and at most ``most`` members are read, because a server may
 /// send any amount. Code that decides by a list must check ``isCut`` and choose the cautious way.
 struct FieldList: Sendable {
-    /// The most members that are read from the lines of one field together.
     static let most = 1_000
 
     private(set) var members: [String] = []

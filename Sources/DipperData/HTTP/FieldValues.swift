@@ -6,99 +6,73 @@ import Foundation
 /// Case does not matter (RFC 9111, section 4.2). Text in any other form, or with a zone other than GMT, is no date: a
 /// cache must treat such an answer as stale (section 5.3), and a guess would keep the answer too long.
 enum HTTPDate {
-    /// Parses a date; `nil` if the text is not an HTTP date.
-    /// - Parameter now: the current time. A two-digit year is the latest one that is at most fifty years after it.
-    static func parse(_ text: String, now: Date = Date(timeIntervalSince1970: usualNow)) -> Date? {
-        seconds(text, now: now.timeIntervalSince1970).map { Date(timeIntervalSince1970: $0) }
-    }
-
-    static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
-        let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
-        // The text after the name of the day tells the form.
-        guard let end = bytes.firstIndex(where: { !$0.isLowercaseLetter }) else { return nil }
-        let day = String(decoding: bytes[..<end], as: UTF8.self)
-        let rest = Array(bytes[end...])
-        if rest.first == UInt8(ascii: " ") {
-            return shortDays.contains(day) ? plainForm(rest) : nil
-        } else if shortDays.contains(day) {
-            return fixedForm(rest)
-        } else {
-            return longDays.contains(day) ? dashedForm(rest, now: now) : nil
-        }
-    }
-
     /// The start of 2020: the current time for two-digit years if the caller gives none.
     static let usualNow: TimeInterval = 1_577_836_800
 
-    private static let shortDays: Set = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-    private static let longDays: Set = [
-        "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
-    ]
-    private static let months = [
+    private static let dayNames = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+    private static let monthNames = [
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    private static func fixedForm(_ bytes: [UInt8]) -> TimeInterval? {
-        guard matches(bytes, ", 00 aaa 0000 00:00:00 gmt"), let year = number(bytes[9..<13]) else { return nil }
-        return seconds(year: year, month: bytes[5..<8], day: bytes[2..<4], time: bytes[14..<22])
-    }
-
-    private static func dashedForm(_ bytes: [UInt8], now: TimeInterval) -> TimeInterval? {
-        guard matches(bytes, ", 00-aaa-00 00:00:00 gmt"), let digits = number(bytes[9..<11]) else { return nil }
-        let month = bytes[5..<8]
-        let day = bytes[2..<4]
-        let time = bytes[12..<20]
-        let year = 365.2425 * 86_400
-        let horizon = now + 50 * year
-        guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
-        // Two candidates: the latest year with these digits up to the year of the horizon, and the one a century
-        // before, because a date in the former may still lie beyond the horizon.
-        let candidate = latest - (latest - digits) % 100
-        for year in [candidate, candidate - 100] {
-            guard let seconds = seconds(year: year, month: month, day: day, time: time) else { continue }
-            if seconds <= horizon { return seconds }
+    /// Parses a date, as seconds since 1970; `nil` if the text is not an HTTP date.
+    /// - Parameter now: the current time. A two-digit year is the latest one that is at most fifty years after it.
+    static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
+        let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
+        let end = bytes.firstIndex { $0 < UInt8(ascii: "a") || $0 > UInt8(ascii: "z") } ?? bytes.endIndex
+        let name = String(decoding: bytes[..<end], as: UTF8.self)
+        guard dayNames.contains(where: { $0 == name || $0.prefix(3) == name }) else { return nil }
+        let rest = bytes[end...]
+        guard name.utf8.count == 3 else {
+            return Parts(rest, ", DD-bbb-YY HH:MM:SS gmt")?.secondsInTwoDigitYear(now)
         }
-        return nil
+        let parts = Parts(rest, ", DD bbb YYYY HH:MM:SS gmt") ?? Parts(rest, " bbb _D HH:MM:SS YYYY")
+        return parts.flatMap { $0.seconds(in: $0.number("Y")) }
     }
 
-    private static func plainForm(_ bytes: [UInt8]) -> TimeInterval? {
-        var bytes = bytes
-        if bytes.count > 5, bytes[5] == UInt8(ascii: " ") { bytes[5] = UInt8(ascii: "0") }
-        guard matches(bytes, " aaa 00 00:00:00 0000"), let year = number(bytes[17..<21]) else { return nil }
-        return seconds(year: year, month: bytes[1..<4], day: bytes[5..<7], time: bytes[8..<16])
-    }
+    private struct Parts {
+        private var numbers = [Int](repeating: 0, count: 128)
+        private var month = ""
 
-    /// In the pattern, `0` stands for a digit, `a` for a letter, and any other character for itself.
-    private static func matches(_ bytes: [UInt8], _ pattern: StaticString) -> Bool {
-        pattern.withUTF8Buffer { pattern in
-            bytes.count == pattern.count
-                && zip(bytes, pattern).allSatisfy { byte, wanted in
-                    switch wanted {
-                    case UInt8(ascii: "0"): byte.isDigit
-                    case UInt8(ascii: "a"): byte.isLowercaseLetter
-                    default: byte == wanted
-                    }
+        /// Reads text by a pattern, in which `b` stands for a letter of the month, a capital letter for a digit of the
+        /// number that it names, `_` for a space or a digit of the day, and any other character for itself.
+        init?(_ bytes: ArraySlice<UInt8>, _ pattern: StaticString) {
+            let marks = UnsafeBufferPointer(start: pattern.utf8Start, count: pattern.utf8CodeUnitCount)
+            guard bytes.count == marks.count else { return nil }
+            for (byte, mark) in zip(bytes, marks) {
+                switch mark {
+                case UInt8(ascii: "b"): month.unicodeScalars.append(Unicode.Scalar(byte))
+                case UInt8(ascii: "_") where byte == UInt8(ascii: " "): break
+                case UInt8(ascii: "_"), UInt8(ascii: "A")...UInt8(ascii: "Z"):
+                    guard byte.isDigit else { return nil }
+                    let place = Int(mark == UInt8(ascii: "_") ? UInt8(ascii: "D") : mark)
+                    numbers[place] = numbers[place] * 10 + Int(byte - UInt8(ascii: "0"))
+                default: guard byte == mark else { return nil }
                 }
+            }
         }
-    }
 
-    private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
-        Int(String(decoding: digits, as: UTF8.self))
-    }
+        func number(_ mark: Unicode.Scalar) -> Int { numbers[Int(mark.value)] }
 
-    private static func seconds(
-        year: Int, month: ArraySlice<UInt8>, day: ArraySlice<UInt8>, time: ArraySlice<UInt8>
-    ) -> TimeInterval? {
-        let start = time.startIndex
-        guard
-            let month = months.firstIndex(of: String(decoding: month, as: UTF8.self)).map({ $0 + 1 }),
-            let day = number(day), day >= 1, day <= length(ofMonth: month, year: year),
-            let hour = number(time[start..<start + 2]), hour < 24,
-            let minute = number(time[start + 3..<start + 5]), minute < 60,
+        func secondsInTwoDigitYear(_ now: TimeInterval) -> TimeInterval? {
+            let year = 365.2425 * 86_400
+            let horizon = now + 50 * year
+            guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
+            // Two candidates: the latest year with these digits up to the year of the horizon, and the one a century
+            // before, because a date in the former may still lie beyond the horizon.
+            let candidate = latest - (latest - number("Y")) % 100
+            return [candidate, candidate - 100].lazy.compactMap { seconds(in: $0) }.first { $0 <= horizon }
+        }
+
+        func seconds(in year: Int) -> TimeInterval? {
+            let day = number("D")
             // Second 60 is a leap second.
-            let second = number(time[start + 6..<start + 8]), second <= 60
-        else { return nil }
-        return Double(days(year: year, month: month, day: day) * 86_400 + hour * 3_600 + minute * 60 + second)
+            guard let month = HTTPDate.monthNames.firstIndex(of: self.month).map({ $0 + 1 }), day >= 1,
+                day <= HTTPDate.length(ofMonth: month, year: year), number("H") < 24, number("M") < 60,
+                number("S") <= 60
+            else { return nil }
+            let time = number("H") * 3_600 + number("M") * 60 + number("S")
+            return Double(HTTPDate.days(year: year, month: month, day: day) * 86_400 + time)
+        }
     }
 
     private static func length(ofMonth month: Int, year: Int) -> Int {
@@ -120,16 +94,11 @@ enum HTTPDate {
     }
 }
 
-extension UInt8 {
-    fileprivate var isLowercaseLetter: Bool { self >= 0x61 && self <= 0x7A }
-}
-
 /// A number of seconds in a field (RFC 9111, section 1.2.2).
 enum DeltaSeconds {
     /// The value that stands for every number too large to represent.
     static let most: TimeInterval = 2_147_483_648
 
-    /// Parses a number of seconds; `nil` for anything but digits.
     static func parse(_ text: String) -> TimeInterval? {
         guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else { return nil }
         return min(Double(text) ?? most, most)
@@ -140,13 +109,12 @@ enum DeltaSeconds {
 enum RetryAfter {
     /// Returns the wait that a server asks for, never negative; `nil` if the value is neither seconds nor a date.
     static func delay(from value: String, now: Date) -> Duration? {
-        let text = value.trimmingCharacters(in: .whitespaces)
-        if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
-            // A number too large for an Int means "very long".
-            return .seconds(min(Int(text) ?? .max, 1_000_000_000))
-        }
-        guard let date = HTTPDate.parse(text, now: now) else { return nil }
-        return .seconds(max(0, min(date.timeIntervalSince(now), 1_000_000_000)))
+        let now = now.timeIntervalSince1970
+        let wait =
+            DeltaSeconds.parse(value.trimmingCharacters(in: .whitespaces))
+            ?? HTTPDate.seconds(value, now: now).map { max(0, $0 - now) }
+        // A number too large to represent means "very long".
+        return wait.map { Duration.seconds(min($0, 1_000_000_000)) }
     }
 }
 
@@ -183,24 +151,20 @@ struct ContentRange: Sendable, Equatable {
 
     /// Parses a value; `nil` for another unit, a malformed value, or a range that contradicts itself.
     init?(_ value: String) {
-        guard let (range, size) = Self.parts(of: value), let dash = range.firstIndex(of: UInt8(ascii: "-")),
-            let first = Self.number(range[..<dash]), let last = Self.number(range[(dash + 1)...]), first <= last
+        let bytes = Array(value.trimmingOptionalSpace.utf8)
+        guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),
+            let slash = bytes.firstIndex(of: UInt8(ascii: "/")),
+            let dash = bytes[6..<slash].firstIndex(of: UInt8(ascii: "-")),
+            let first = Self.number(bytes[6..<dash].drop(while: \.isSpaceOrTab)),
+            let last = Self.number(bytes[(dash + 1)..<slash]), first <= last
         else { return nil }
         self.first = first
         self.last = last
+        let size = bytes[(slash + 1)...]
         if !size.elementsEqual("*".utf8) {
             guard let total = Self.number(size), last < total else { return nil }
             self.total = total
         }
-    }
-
-    /// The text between the unit and the slash, and the text after the slash.
-    private static func parts(of value: String) -> (ArraySlice<UInt8>, ArraySlice<UInt8>)? {
-        let bytes = Array(value.trimmingOptionalSpace.utf8)
-        guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),
-            let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
-        else { return nil }
-        return (bytes[6..<slash].drop(while: \.isSpaceOrTab), bytes[(slash + 1)...])
     }
 
     private static func number(_ digits: ArraySlice<UInt8>) -> Int? {

@@ -47,8 +47,6 @@ enum Refreshing {
         return Storing.fields(of: HTTPHeaders(stored.removing(replaced.contains).fields + news.fields))
     }
 
-    /// Returns whether a 304 concerns the stored answer.
-    ///
     /// A tag decides before a date. Tags are compared weakly, because servers drop the `W/` mark where nothing is
     /// compressed. A 304 without any validator answers the one condition that was sent.
     static func concerns(_ stored: HTTPHeaders, _ notModified: HTTPHeaders) -> Bool {
@@ -72,7 +70,6 @@ enum Refreshing {
 
 /// The rules for answers to range requests that continue a partial body (RFC 9110, sections 14.4 and 15.3.7).
 enum Continuation {
-    /// Returns whether an answer continues the bytes received before.
     /// - Parameters:
     ///   - offset: the number of bytes received before.
     ///   - total: the length of the whole body, if known.

@@ -12,7 +12,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     private struct Inbox {
         var messages: [Message] = []
-        var jobs: [UnownedJob] = []
         var isAsleep = false
         var isEnded = false
     }
@@ -83,11 +82,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        let wakes = inbox.withLock { inbox in
-            inbox.jobs.append(job)
-            return exchange(&inbox.isAsleep, with: false)
-        }
-        if wakes { eventfd_write(wakeup, 1) }
+        post { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
 
     func checkIsolated() { precondition(isCurrent, "not on the thread of the loop") }
@@ -97,7 +92,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         post { [self] in isEnding = true }
     }
 
-    /// Call this method once.
     func join() async { await thread.load()?.join() }
 
     // MARK: The loop's thread
@@ -130,15 +124,13 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         defer { events.deallocate() }
         number.store(UInt(pthread_self()), ordering: .relaxed)
         var messages: [Message] = []
-        var jobs: [UnownedJob] = []
         var due: ContinuousClock.Instant?
         var round = 0
         while true {
             let (isIdle, isEnded) = inbox.withLock { inbox in
                 // Two buffers in turn keep their memory.
                 swap(&inbox.messages, &messages)
-                swap(&inbox.jobs, &jobs)
-                inbox.isAsleep = messages.isEmpty && jobs.isEmpty
+                inbox.isAsleep = messages.isEmpty
                 inbox.isEnded = isEnding
                 return (inbox.isAsleep, inbox.isEnded)
             }
@@ -150,9 +142,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
                 count = epoll_wait(epoll, events.baseAddress, Int32(events.count), isIdle ? Self.patience(due) : 0)
             }
             if isIdle { inbox.withLock { $0.isAsleep = false } }
-            // Between two turns: a job of an actor must not begin within another.
-            for job in jobs { job.runSynchronously(on: asUnownedSerialExecutor()) }
-            jobs.removeAll(keepingCapacity: true)
             for message in messages { message() }
             messages.removeAll(keepingCapacity: true)
             for event in events.prefix(Int(max(0, count))) {

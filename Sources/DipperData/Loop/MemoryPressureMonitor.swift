@@ -4,6 +4,37 @@ import Foundation
 import Logging
 import Synchronization
 
+/// The degree to which memory is short.
+public enum MemoryPressure: String, Sendable, Hashable, CaseIterable, Comparable {
+    /// There is enough memory.
+    case normal
+    /// Memory is getting short: caches keep half of what they may keep otherwise.
+    case moderate
+    /// There is no memory to spare: caches keep nothing in memory.
+    case severe
+
+    private var rank: Int { self == .normal ? 0 : self == .moderate ? 1 : 2 }
+
+    public static func < (a: Self, b: Self) -> Bool { a.rank < b.rank }
+}
+
+/// The interface that tells how short memory is. ``KernelMemoryPressure`` asks the kernel; `DipperTesting` has a manual
+/// monitor for tests.
+///
+/// ```swift
+/// struct SmallDevice: MemoryPressureMonitor {
+///     let base = KernelMemoryPressure.shared
+///     var level: MemoryPressure { max(base.level, .moderate) }
+///     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { base.observe(onChange) }
+/// }
+/// ```
+public protocol MemoryPressureMonitor: Sendable {
+    /// The current level. Never blocks.
+    var level: MemoryPressure { get }
+    /// Calls `onChange` from any thread after each change of ``level``, until the observation is released.
+    func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
+}
+
 /// A memory pressure monitor that asks the Linux kernel how short memory is, for the machine and the control groups of
 /// this process.
 ///
@@ -13,11 +44,11 @@ import Synchronization
 /// of its memory are in use: otherwise the tasks wait because of limits of their own groups. The level falls by one
 /// step ten seconds after the last sign.
 ///
-/// The monitor uses pressure stall information (Linux, Documentation/accounting/psi.rst), `memory.events` of control
-/// groups of version 2, and `memory.pressure_level` of version 1. It reads the use of a group that has a limit every
-/// five seconds, and pressure files that this process may not wait for at the same interval. The thread of a cache waits
-/// for the kernel's signs; for other observers it is a thread that they share. No privilege is needed. Where the kernel
-/// reports nothing the level is `normal`, and the monitor logs this once.
+/// The monitor uses pressure stall information (Linux, Documentation/accounting/psi.rst) and `memory.events` of control
+/// groups of version 2. It reads the use of a group of either version that has a limit every five seconds, and pressure
+/// files that this process may not wait for at the same interval. The thread of a cache waits for the kernel's signs;
+/// for other observers it is a thread that they share. No privilege is needed. Where the kernel reports nothing the
+/// level is `normal`, and the monitor logs this once.
 ///
 /// ```swift
 /// let monitor = KernelMemoryPressure.shared
@@ -35,22 +66,20 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         var level: MemoryPressure { levels.values.max() ?? .normal }
     }
 
-    let root: String
     let timing: PressureTiming
     private let logger: Logger
     private let state = Mutex(State())
-    /// For slow work: observers free memory, and the kernel takes 15 ms to close one of its sources.
-    fileprivate let calls = DispatchQueue(label: "dipper.memory", qos: .utility)
+    /// For slow work: observers free memory, and files are opened, read and closed.
+    let calls = DispatchQueue(label: "dipper.memory", qos: .utility)
 
     /// Creates a monitor.
     /// - Parameter logger: receives one message if the kernel reports nothing, and a warning if the watch cannot start.
     public convenience init(logger: Logger? = nil) {
-        self.init(logger: logger ?? .silent, root: "", .standard)
+        self.init(logger: logger ?? .silent, .standard)
     }
 
-    package init(logger: Logger, root: String = "", _ timing: PressureTiming) {
+    package init(logger: Logger, _ timing: PressureTiming) {
         self.logger = logger.category("memory")
-        self.root = root
         self.timing = timing
     }
 
@@ -73,7 +102,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
             return number
         }
         let watch = PressureWatch(self, number, on: loop)
-        calls.async { watch.open() }
+        watch.open()
         return ChangeObservation {
             let observer = self.state.withLock { $0.observers.remove(number) }
             _ = consume observer
@@ -82,12 +111,10 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         }
     }
 
-    // MARK: Watches
-
-    fileprivate func learned(_ level: MemoryPressure?, by watch: Int) {
+    /// - Parameter level: `nil` for a watch that has ended.
+    func learned(_ level: MemoryPressure?, by watch: Int) {
         calls.async { [self] in
             let (observers, now) = state.withLock { state -> ([@Sendable () -> Void], MemoryPressure) in
-                // A watch that has ended finds nothing more.
                 guard let before = state.levels[watch], before != level else { return ([], state.level) }
                 state.levels[watch] = level
                 return (state.observers.all, state.level)
@@ -97,7 +124,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         }
     }
 
-    fileprivate func isDeaf() {
+    func isDeaf() {
         let isNew = state.withLock { !exchange(&$0.hasWarned, with: true) }
         if isNew { logger.info("the kernel tells nothing of memory pressure") }
     }
@@ -110,155 +137,25 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     }
 }
 
-/// Hears the kernel's signs of memory pressure on a loop.
-// Used on the thread of the loop only, and after the loop has ended by its last owner.
-private final class PressureWatch: LoopClient, @unchecked Sendable {
-    private let monitor: KernelMemoryPressure
-    private let number: Int
-    private let loop: EventLoop
-    private let start = ContinuousClock.now
-    private var sources: PressureSources?
-    private var isOver = false
-    private var state: PressureState
-    private var client: UInt32 = 0
-    private var signs: [PressureSign] = []
-    /// Triggers are waited for always: the kernel limits their signs, and forgets one that comes while nobody waits.
-    private var watched: [Int32: UInt32] = [:]
-    private var isLooking = false
-    /// Until then nothing is waited for: signs come in large numbers when memory is short.
-    private var rests: Duration?
-    private var nextLook: Duration?
-
-    init(_ monitor: KernelMemoryPressure, _ number: Int, on loop: EventLoop) {
-        (self.monitor, self.number, self.loop) = (monitor, number, loop)
-        state = PressureState(calm: monitor.timing.calm)
-    }
-
-    private var now: Duration { start.duration(to: .now) }
-
-    func open() {
-        let sources = PressureSources(root: monitor.root, monitor.timing, now: now)
-        if sources.isDeaf { return monitor.isDeaf() }
-        let opened = Opened(sources: sources)
-        loop.post { self.begin(opened.sources) }
-    }
-
-    private func begin(_ sources: PressureSources) {
-        guard !isOver else { return close(sources) }
-        self.sources = sources
-        client = loop.add(self)
-        watch(sources.watched)
-        look(sources, at: now)
-    }
-
-    func end() {
-        isOver = true
-        guard let sources else { return }
-        self.sources = nil
-        watch([])
-        loop.remove(client: client)
-        close(sources)
-    }
-
-    private func close(_ sources: PressureSources) {
-        let opened = Opened(sources: sources)
-        monitor.calls.async { withExtendedLifetime(opened) {} }
-    }
-
-    // One thread at a time has it.
-    private struct Opened: @unchecked Sendable {
-        let sources: PressureSources
-    }
-
-    func ready(_ descriptor: Int32, _ events: UInt32) {
-        guard let sources else { return }
-        if let sign = sources.sign(of: descriptor, events) {
-            signs.append(sign)
-        } else if let old = watched.removeValue(forKey: descriptor) {
-            loop.watch(descriptor, for: 0, insteadOf: old, client: client)
-        }
-    }
-
-    func turn() -> ContinuousClock.Instant? {
-        guard let sources, !isLooking else { return nil }
-        let now = now
-        if let rests, rests <= now {
-            self.rests = nil
-            watch(sources.watched)
-        }
-        if rests == nil, !signs.isEmpty || nextLook.map({ $0 <= now }) ?? false {
-            look(sources, at: now)
-            return nil
-        }
-        return (rests ?? nextLook).map { start + $0 }
-    }
-
-    /// Reading how much memory is in use may be slow when memory is short.
-    private func look(_ sources: PressureSources, at now: Duration) {
-        isLooking = true
-        watch(sources.watched.filter { !$0.rests })
-        let found = exchange(&signs, with: []) + sources.signsOfTimes(at: now)
-        monitor.calls.async { [groups = sources.groups, root = monitor.root, loop] in
-            let use = MemoryUse(groups, root: root)
-            loop.post { self.judge(found.isEmpty ? [.looked] : found, use) }
-        }
-    }
-
-    private func judge(_ signs: [PressureSign], _ use: MemoryUse) {
-        guard let sources else { return }
-        let (now, before) = (now, state.level)
-        for sign in signs { state.apply(sign, use, at: now) }
-        if state.level != before { monitor.learned(state.level, by: number) }
-        isLooking = false
-        rests = now + monitor.timing.spacing
-        nextLook = [state.due, sources.period.map { now + $0 }].compactMap { $0 }.min()
-    }
-
-    private func watch(_ wanted: [PressureSources.Watched]) {
-        for (descriptor, old) in watched where !wanted.contains(where: { $0.descriptor == descriptor }) {
-            loop.watch(descriptor, for: 0, insteadOf: old, client: client)
-            watched[descriptor] = nil
-        }
-        for next in wanted where watched[next.descriptor] == nil {
-            loop.watch(next.descriptor, for: next.events, insteadOf: 0, client: client)
-            watched[next.descriptor] = next.events
-        }
-    }
-}
-
-/// The interface that tells how short memory is. ``KernelMemoryPressure`` asks the kernel; `DipperTesting` has a manual
-/// monitor for tests.
-///
-/// ```swift
-/// struct SmallDevice: MemoryPressureMonitor {
-///     let base = KernelMemoryPressure.shared
-///     var level: MemoryPressure { max(base.level, .moderate) }
-///     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { base.observe(onChange) }
-/// }
-/// ```
-public protocol MemoryPressureMonitor: Sendable {
-    /// The current level. Never blocks.
-    var level: MemoryPressure { get }
-    /// Calls `onChange` from any thread after each change of ``level``, until the observation is released.
-    func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
-}
-
 /// Passes a monitor's level on to the memory tiers of a cache and to other followers.
 package final class PressureRelay: Sendable {
-    private typealias Follower = @Sendable (MemoryPressure) -> Void
+    private struct Follower {
+        let number: Int
+        let isLast: Bool
+        let call: @Sendable (MemoryPressure) -> Void
+    }
 
     private struct State {
-        var followers: [(number: Int, call: Follower)] = []
-        var last: [(number: Int, call: Follower)] = []
-        var next = 0
+        var followers: [Follower] = []
+        var count = 0
         var observation: ChangeObservation?
         var latest = MemoryPressure.normal
+        var told = MemoryPressure.normal
         var isEnded = false
     }
 
     private let monitor: (any MemoryPressureMonitor)?
     private let onChange: @Sendable (MemoryPressure) -> Void
-    private let told = Mutex(MemoryPressure.normal)
     private let state = Mutex(State())
 
     /// Observes the monitor until ``end()``.
@@ -287,16 +184,17 @@ package final class PressureRelay: Sendable {
     package func follow(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation {
-        let list: WritableKeyPath<State, [(number: Int, call: Follower)]> & Sendable = last ? \.last : \.followers
-        let number = state.withLock { state in
-            state.next += 1
-            state[keyPath: list].append((state.next, onChange))
-            return state.next
+        let follower = state.withLock { state in
+            state.count += 1
+            let follower = Follower(number: state.count, isLast: last, call: onChange)
+            let end = state.followers.endIndex
+            state.followers.insert(follower, at: last ? end : state.followers.firstIndex(where: \.isLast) ?? end)
+            return follower
         }
-        settle([onChange], startingWith: .normal)
-        return ChangeObservation { [weak self] in
-            let follower = self?.state.withLock { state -> Follower? in
-                state[keyPath: list].firstIndex { $0.number == number }.map { state[keyPath: list].remove(at: $0).call }
+        settle([follower], startingWith: .normal)
+        return ChangeObservation { [weak self, number = follower.number] in
+            let follower = self?.state.withLock { state in
+                state.followers.firstIndex { $0.number == number }.map { state.followers.remove(at: $0) }
             }
             _ = consume follower
         }
@@ -307,21 +205,16 @@ package final class PressureRelay: Sendable {
         let (observation, followers) = state.withLock { state in
             let isPressed = !state.isEnded && state.latest != .normal
             state.isEnded = true
-            return (
-                exchange(&state.observation, with: nil), isPressed ? (state.followers + state.last).map(\.call) : []
-            )
+            return (exchange(&state.observation, with: nil), isPressed ? state.followers : [])
         }
         _ = consume observation
         settle(followers, startingWith: nil)
     }
 
     private func pass() {
-        guard let followers = state.withLock({ $0.isEnded ? nil : ($0.followers + $0.last).map(\.call) }) else {
-            return
-        }
+        guard let followers = state.withLock({ $0.isEnded ? nil : $0.followers }) else { return }
         let level = settle(followers, startingWith: nil)
-        let isNew = told.withLock { exchange(&$0, with: level) != level }
-        if isNew { onChange(level) }
+        if state.withLock({ exchange(&$0.told, with: level) }) != level { onChange(level) }
     }
 
     /// Two threads may report changes at the same time, the older one last, so the current level is read again.
@@ -332,7 +225,7 @@ package final class PressureRelay: Sendable {
             let level = level
             if level == known { return level }
             state.withLock { $0.latest = level }
-            for follower in followers { follower(level) }
+            for follower in followers { follower.call(level) }
             known = level
         }
     }

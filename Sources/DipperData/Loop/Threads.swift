@@ -13,10 +13,43 @@ package final class JoinableThread: Sendable {
 
     /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
     package init(name: String, _ run: @escaping @Sendable () -> Void) {
-        switch SystemThread.start(name: name, run) {
-        case .success(let handle): self.handle = handle
-        case .failure(let refusal): preconditionFailure("the system gives no thread: error \(refusal.code)")
-        }
+        var handle = pthread_t()
+        let code = Self.start(&handle, name, run)
+        precondition(code == 0, "the system gives no thread: error \(code)")
+        self.handle = handle
+    }
+
+    /// Starts a thread that nobody waits for, for work that may never end.
+    /// - Returns: `false` if the system gives no thread; the body then does not run.
+    static func startDetached(name: String, _ run: @escaping @Sendable () -> Void) -> Bool {
+        var handle = pthread_t()
+        guard start(&handle, name, run) == 0 else { return false }
+        pthread_detach(handle)
+        return true
+    }
+
+    private final class Body {
+        let run: () -> Void
+
+        init(_ run: @escaping () -> Void) { self.run = run }
+    }
+
+    /// - Returns: the error of `pthread_create`; zero if the thread has started.
+    private static func start(_ handle: inout pthread_t, _ name: String, _ run: @escaping () -> Void) -> CInt {
+        let body = Unmanaged.passRetained(
+            Body {
+                Thread.current.name = name
+                run()
+            })
+        let code = pthread_create(
+            &handle, nil,
+            { context in
+                guard let context else { return nil }
+                Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+                return nil
+            }, body.toOpaque())
+        if code != 0 { body.release() }
+        return code
     }
 
     /// Returns a name that shows the thread's owner and its role, in the 15 bytes that the system keeps.
@@ -34,56 +67,11 @@ package final class JoinableThread: Sendable {
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             // Waiting blocks, and Swift's cooperative threads must not.
-            SeparateThread().run {
+            DispatchQueue(label: "dipper.join").async {
                 pthread_join(handle, nil)
                 continuation.resume()
             }
         }
-    }
-}
-
-/// Each of these threads is joined or detached once.
-enum SystemThread {
-    struct Refusal: Error {
-        let code: CInt
-    }
-
-    private final class Body {
-        let name: String
-        let run: () -> Void
-
-        init(_ name: String, _ run: @escaping () -> Void) {
-            self.name = name
-            self.run = run
-        }
-    }
-
-    /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
-    static func start(name: String, _ run: @escaping @Sendable () -> Void) -> Result<pthread_t, Refusal> {
-        let body = Unmanaged.passRetained(Body(name, run))
-        var handle = pthread_t()
-        let code = pthread_create(
-            &handle, nil,
-            { context in
-                guard let context else { return nil }
-                let body = Unmanaged<Body>.fromOpaque(context).takeRetainedValue()
-                Thread.current.name = body.name
-                body.run()
-                return nil
-            }, body.toOpaque())
-        guard code == 0 else {
-            body.release()
-            return .failure(Refusal(code: code))
-        }
-        return .success(handle)
-    }
-
-    /// Starts a thread that nobody waits for, for work that may never end.
-    /// - Returns: `false` if the system gives no thread; the body then does not run.
-    static func startDetached(name: String, _ run: @escaping @Sendable () -> Void) -> Bool {
-        guard case .success(let handle) = start(name: name, run) else { return false }
-        pthread_detach(handle)
-        return true
     }
 }
 
@@ -121,7 +109,6 @@ package final class OnceTask: Sendable {
 
     package init() {}
 
-    /// Begins the work, unless an earlier call has, and returns at its end.
     package func run(_ work: @escaping @Sendable () async -> Void) async {
         let task = task.withLock { present in
             let task = present ?? Task { await work() }
@@ -163,8 +150,6 @@ package final class Afterwards: @unchecked Sendable {
         }
     }
 
-    // MARK: This thread
-
     /// The list of each thread; `nil` on a thread that carries out no actions.
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
@@ -176,7 +161,6 @@ package final class Afterwards: @unchecked Sendable {
         pthread_getspecific(key).map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Begins to carry out actions. The caller keeps the list until ``end()``.
     static func begin(_ list: Afterwards) { pthread_setspecific(key, Unmanaged.passUnretained(list).toOpaque()) }
 
     static func end() { pthread_setspecific(key, nil) }
@@ -198,7 +182,6 @@ package final class Afterwards: @unchecked Sendable {
         }
     }
 
-    /// Runs a closure that carries out actions.
     /// - Returns: the steps that the caller runs next; none if this thread carries out other actions around these,
     ///   whose end they wait for.
     static func steps(after body: () -> Void) -> [Step] {

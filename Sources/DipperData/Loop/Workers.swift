@@ -5,22 +5,43 @@ import HeapModule
 /// A few threads for work that blocks or computes, the most urgent first. If there are several, one is always left to
 /// urgent work. The work under way takes no more memory than a budget, but one piece may always run.
 package final class Workers: Sendable {
-    package typealias Place = WorkOrder<Int>.Place
     package typealias Work = @Sendable () -> Void
+
+    package enum Rank: Sendable, Comparable {
+        case urgent
+        case slow
+        /// Work that no call waits for.
+        case background
+    }
+
+    package struct Place: Hashable, Sendable {
+        package var rank: Rank
+        package var priority: Priority
+        /// Whether newer work comes first (last in, first out).
+        package var isLIFO = false
+
+        package init(rank: Rank, priority: Priority) {
+            self.rank = rank
+            self.priority = priority
+        }
+
+        package init(_ queue: FetchQueue, _ priority: Priority, isLIFO: Bool = false) {
+            self.init(rank: queue == .fast ? .urgent : .slow, priority: priority)
+            self.isLIFO = isLIFO
+        }
+    }
 
     /// Accessed only while holding `condition`.
     private final class Desk: @unchecked Sendable {
         let condition = NSCondition()
         let mostLeisurely: Int
         let budget: Int
-        var order = WorkOrder<Int>()
-        var work: [Int: Waiting] = [:]
-        var lastID = 0
+        var order = WorkOrder()
         var leisurely = 0
         /// Work under way that takes memory, and the bytes that it takes.
         var costly = 0
         var used = 0
-        var allowed: WorkOrder<Int>.Rank? = .background
+        var allowed: Rank? = .background
         var isEnding = false
 
         init(threads: Int, budget: Int) {
@@ -34,69 +55,47 @@ package final class Workers: Sendable {
             return body()
         }
 
-        func next() -> Taken? {
+        func next() -> Work? {
+            condition.lock()
+            defer { condition.unlock() }
             while true {
-                switch locked(step) {
-                case .run(let taken): return taken
-                case .measure(let id, let measure):
-                    // Another thread may measure the same work meanwhile, with the same result.
-                    let cost = min(max(0, measure()), budget)
-                    locked { work[id]?.cost = cost }
-                case .end: return nil
-                }
-            }
-        }
-
-        private func step() -> Step {
-            while true {
-                let lowest = leisurely < mostLeisurely ? isEnding ? .background : allowed : .urgent
-                if isEnding || allowed != nil, let lowest, let (id, rank) = order.first(upTo: lowest),
-                    let found = work[id]
-                {
-                    if found.cost == nil, let measure = found.measure { return .measure(id, measure) }
-                    let cost = found.cost ?? 0
+                let lowest: Rank? = leisurely < mostLeisurely ? isEnding ? .background : allowed : .urgent
+                if isEnding || allowed != nil, let lowest, let (id, first) = order.first(upTo: lowest) {
+                    if first.cost == nil, let measure = first.measure { return { self.setCost(of: id, measure) } }
+                    let cost = first.cost ?? 0
                     if costly == 0 || cost <= budget - used {
                         order.remove(id)
-                        work[id] = nil
-                        if rank != .urgent { leisurely += 1 }
-                        if cost > 0 { costly += 1 }
-                        used += cost
-                        return .run(Taken(run: found.run, isLeisurely: rank != .urgent, cost: cost))
+                        return begin(first.run, isLeisurely: first.place.rank != .urgent, cost: cost)
                     }
-                } else if isEnding, order.count == 0 {
-                    return .end
+                } else if isEnding, order.isEmpty {
+                    return nil
                 }
                 condition.wait()
             }
         }
 
-        func isDone(_ taken: Taken) {
-            guard taken.isLeisurely || taken.cost > 0 else { return }
-            locked {
-                if taken.isLeisurely { leisurely -= 1 }
-                if taken.cost > 0 { costly -= 1 }
-                used -= taken.cost
-            }
-            condition.broadcast()
+        /// Another thread may measure the same work meanwhile, with the same result.
+        private func setCost(of id: Int, _ measure: () -> Int) {
+            let cost = min(max(0, measure()), budget)
+            locked { order.setCost(cost, of: id) }
         }
-    }
 
-    private struct Waiting {
-        let run: Work
-        let measure: (@Sendable () -> Int)?
-        var cost: Int?
-    }
+        private func begin(_ run: @escaping Work, isLeisurely: Bool, cost: Int) -> Work {
+            count(1, isLeisurely, cost)
+            return {
+                run()
+                guard isLeisurely || cost > 0 else { return }
+                self.locked { self.count(-1, isLeisurely, cost) }
+                self.condition.broadcast()
+            }
+        }
 
-    private struct Taken {
-        let run: Work
-        let isLeisurely: Bool
-        let cost: Int
-    }
-
-    private enum Step {
-        case run(Taken)
-        case measure(Int, @Sendable () -> Int)
-        case end
+        /// - Parameter change: 1 for work that begins, -1 for work that has ended.
+        private func count(_ change: Int, _ isLeisurely: Bool, _ cost: Int) {
+            if isLeisurely { leisurely += change }
+            if cost > 0 { costly += change }
+            used += change * cost
+        }
     }
 
     private let desk: Desk
@@ -109,10 +108,7 @@ package final class Workers: Sendable {
         self.desk = desk
         threads = (0..<max(1, count)).map { _ in
             JoinableThread(name: name) {
-                while let taken = desk.next() {
-                    taken.run()
-                    desk.isDone(taken)
-                }
+                while let work = desk.next() { work() }
             }
         }
     }
@@ -120,21 +116,12 @@ package final class Workers: Sendable {
     /// The threads do not keep the workers.
     deinit { end() }
 
-    /// The number of pieces of work that wait.
-    package var count: Int { desk.locked { desk.order.count } }
-
     /// Adds work in its place in the order.
     /// - Parameter cost: measures the memory that the work takes, in bytes, on a thread of the workers; `nil` for none.
     /// - Returns: a ticket that cancels or moves the work; `nil`, and the work is dropped, once the workers are ending.
     @discardableResult
     package func add(_ place: Place, cost: (@Sendable () -> Int)? = nil, _ work: @escaping Work) -> Ticket? {
-        let id = desk.locked { () -> Int? in
-            guard !desk.isEnding else { return nil }
-            desk.lastID += 1
-            desk.work[desk.lastID] = Waiting(run: work, measure: cost)
-            desk.order.insert(desk.lastID, place)
-            return desk.lastID
-        }
+        let id = desk.locked { () -> Int? in desk.isEnding ? nil : desk.order.add(work, measure: cost, place) }
         desk.condition.signal()
         return id.map { Ticket(workers: self, id: $0) }
     }
@@ -142,7 +129,7 @@ package final class Workers: Sendable {
     /// Adds urgent work.
     /// - Returns: `false`, and the work is dropped, once the workers are ending.
     @discardableResult
-    package func run(_ work: @escaping Work) -> Bool { add(.init(rank: .urgent, priority: .normal), work) != nil }
+    package func run(_ work: @escaping Work) -> Bool { add(.init(.fast, .normal), work) != nil }
 
     /// Adds work whose result must be taken: its thread begins nothing else until the work calls its closure.
     @discardableResult
@@ -158,7 +145,7 @@ package final class Workers: Sendable {
     }
 
     /// Lets only work of this rank, or more urgent work, begin; none with `nil`. What has begun continues.
-    package func allow(downTo lowest: WorkOrder<Int>.Rank?) {
+    package func allow(downTo lowest: Rank?) {
         desk.locked { desk.allowed = lowest }
         desk.condition.broadcast()
     }
@@ -174,7 +161,6 @@ package final class Workers: Sendable {
         await joining.run { [threads] in for thread in threads { await thread.join() } }
     }
 
-    /// A handle of work that waits.
     package struct Ticket: Sendable {
         fileprivate let workers: Workers
         fileprivate let id: Int
@@ -182,10 +168,7 @@ package final class Workers: Sendable {
         /// Cancels the work; without effect if it has begun.
         package func cancel() {
             let desk = workers.desk
-            let dropped = desk.locked {
-                desk.order.remove(id)
-                return desk.work.removeValue(forKey: id)
-            }
+            let dropped = desk.locked { desk.order.remove(id) }
             _ = consume dropped
             // Work that waited behind it may fit into the budget.
             desk.condition.broadcast()
@@ -201,34 +184,21 @@ package final class Workers: Sendable {
 }
 
 /// The order in which work is done. A value: no lock, no thread.
-package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
-    /// The urgency of work.
-    package enum Rank: Int, Sendable, Comparable {
-        case urgent
-        case slow
-        /// Work that no call waits for.
-        case background
-
-        package static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+private struct WorkOrder {
+    struct Waiting {
+        let run: Workers.Work
+        let measure: (@Sendable () -> Int)?
+        /// In bytes; `nil` if it has not been measured.
+        var cost: Int?
+        var place: Workers.Place
+        /// The entry of the heap; all others of this work are skipped.
+        var number = 0
     }
 
-    package struct Place: Hashable, Sendable {
-        package var rank: Rank
-        package var priority: Priority
-        /// Whether newer work comes first (last in, first out).
-        package var isLIFO: Bool
-
-        package init(rank: Rank, priority: Priority, isLIFO: Bool = false) {
-            self.rank = rank
-            self.priority = priority
-            self.isLIFO = isLIFO
-        }
-    }
-
-    private struct Entry: Comparable, Sendable {
-        let place: Place
+    private struct Entry: Comparable {
+        let place: Workers.Place
         let number: Int
-        let id: ID
+        let id: Int
 
         static func < (a: Self, b: Self) -> Bool {
             // mutant ImageQueue: `e.rank < b.plac` => `e.rank > b.plac`
@@ -241,60 +211,49 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         static func == (a: Self, b: Self) -> Bool { a.number == b.number }
     }
 
-    /// Entries of the heap with another number than the present one are skipped.
-    private var waiting: [ID: (number: Int, place: Place)] = [:]
+    private var waiting: [Int: Waiting] = [:]
     private var heap = Heap<Entry>()
-    private var next = 0
+    private var lastID = 0
+    private var lastNumber = 0
 
-    package init() {}
+    var isEmpty: Bool { waiting.isEmpty }
 
-    package var count: Int { waiting.count }
-
-    /// Adds work in a place, or moves it there if it waits already.
-    package mutating func insert(_ id: ID, _ place: Place) {
-        if let present = waiting[id], present.place == place { return }
-        next += 1
-        waiting[id] = (next, place)
-        heap.insert(Entry(place: place, number: next, id: id))
-        if heap.count > 2 * waiting.count + 64 { removeOutOfDate() }
+    mutating func add(_ run: @escaping Workers.Work, measure: (@Sendable () -> Int)?, _ place: Workers.Place) -> Int {
+        lastID += 1
+        enter(lastID, Waiting(run: run, measure: measure, place: place))
+        return lastID
     }
 
-    /// Moves work that waits; without effect on other work.
-    package mutating func move(_ id: ID, to place: Place) {
-        if waiting[id] != nil { insert(id, place) }
+    mutating func setCost(_ cost: Int, of id: Int) { waiting[id]?.cost = cost }
+
+    mutating func move(_ id: Int, to place: Workers.Place) {
+        guard var work = waiting[id], work.place != place else { return }
+        work.place = place
+        enter(id, work)
     }
 
-    /// Removes work, and returns whether it was waiting.
+    private mutating func enter(_ id: Int, _ work: Waiting) {
+        lastNumber += 1
+        var work = work
+        work.number = lastNumber
+        waiting[id] = work
+        heap.insert(Entry(place: work.place, number: lastNumber, id: id))
+        if heap.count > 2 * waiting.count + 64 {
+            heap = Heap(heap.unordered.filter { waiting[$0.id]?.number == $0.number })
+        }
+    }
+
     @discardableResult
-    package mutating func remove(_ id: ID) -> Bool { waiting.removeValue(forKey: id) != nil }
+    mutating func remove(_ id: Int) -> Waiting? { waiting.removeValue(forKey: id) }
 
-    /// Removes and returns the work to do next. Work below the given rank is not taken.
-    package mutating func take(upTo lowest: Rank = .background) -> (id: ID, rank: Rank)? {
-        let next = first(upTo: lowest)
-        if let next { remove(next.id) }
-        return next
-    }
-
-    /// Returns the work to do next, which continues to wait.
-    package mutating func first(upTo lowest: Rank) -> (id: ID, rank: Rank)? {
+    /// Returns the work to do next, which continues to wait, unless it is below the given rank.
+    mutating func first(upTo lowest: Workers.Rank) -> (id: Int, work: Waiting)? {
         while let first = heap.min {
-            guard waiting[first.id]?.number == first.number else {
-                heap.removeMin()
-                continue
+            if let work = waiting[first.id], work.number == first.number {
+                return work.place.rank <= lowest ? (first.id, work) : nil
             }
-            return first.place.rank <= lowest ? (first.id, first.place.rank) : nil
+            heap.removeMin()
         }
         return nil
-    }
-
-    private mutating func removeOutOfDate() {
-        heap = Heap(heap.unordered.filter { waiting[$0.id]?.number == $0.number })
-    }
-}
-
-extension WorkOrder.Place {
-    /// Creates the place of work that is done for a call.
-    package init(_ queue: FetchQueue, _ priority: Priority, isLIFO: Bool = false) {
-        self.init(rank: queue == .fast ? .urgent : .slow, priority: priority, isLIFO: isLIFO)
     }
 }

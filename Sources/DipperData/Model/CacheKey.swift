@@ -34,7 +34,6 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         self.init(verbatim: Self.escaping(string))
     }
 
-    /// Creates a key from text that is not escaped.
     package init(verbatim string: String) {
         self.string = string
         hashCode = Self.hash(string)
@@ -88,8 +87,6 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         self.init(verbatim: "\(Self.text(of: url))\n\(fields.count):\(names)=\(Self.digest(text))")
     }
 
-    /// Returns the key with a mark that names the identities of the request's hooks, unless it is empty or has that
-    /// mark.
     func marked(_ mark: String) -> CacheKey {
         isEmpty || string.utf8.contains(mark.utf8) ? self : CacheKey(verbatim: string + mark)
     }
@@ -104,10 +101,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         return user.map { "\(address)\n:user=\(digest(String($0)))" } ?? address
     }
 
-    /// Returns the text of the key of a request whose URL or text is itself the content.
     static func text(ofContent content: String) -> String { "sha256:" + MessageDigest.sha256.hex(content) }
 
-    /// Whether a field is a directive for caches, which does not select a resource.
     static func isDirective(_ name: String) -> Bool {
         name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
     }
@@ -183,7 +178,6 @@ extension URL {
     /// The URL's text without the fragment and without the user, which may be a secret.
     var withoutFragment: String { parts.address }
 
-    /// The URL's text without user and fragment, and the user, if the URL names one.
     fileprivate var parts: (address: String, user: Substring?) {
         let text = absoluteString
         let address = text.utf8.firstIndex(of: UInt8(ascii: "#")).map { text[..<$0] } ?? text[...]
@@ -200,7 +194,6 @@ extension URL {
 }
 
 extension URL {
-    /// Whether the URL contains the bytes themselves (RFC 2397).
     var isDataURL: Bool { scheme?.asciiLowercased == "data" }
 }
 

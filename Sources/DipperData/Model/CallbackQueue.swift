@@ -13,7 +13,6 @@ public struct CallbackQueue: Sendable {
     }
 
     package let kind: Kind
-    /// The closures that the cache waits for; see ``PendingWork``.
     package var pending: PendingWork?
 
     package var isInPlace: Bool { if case .inPlace = kind { true } else { false } }

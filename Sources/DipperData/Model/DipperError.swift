@@ -15,18 +15,6 @@ import Foundation
 /// }
 /// ```
 public struct DipperError: Error, Sendable, Hashable {
-    private enum Code: Hashable, Sendable {
-        case cancelled, shutDown
-        case invalidURL, unsupportedScheme, emptyKey, invalidHeader, notCached
-        case unreachable, hostNotFound, connectionFailed, connectionLost, truncated, timedOut
-        case tlsRejected, addressRefused, tooLarge, tooManyRedirects, insecureRedirect, malformedResponse, rejected,
-            transport
-        case unsupportedFormat, undecodable, imageTooLarge, unencodable, processingFailed
-        case unreadable, invalidData, notWritten
-        case replaced, noSource
-        case status(Int32)
-    }
-
     private struct Notes: Sendable {
         var detail: String?
         var key: CacheKey?
@@ -35,10 +23,15 @@ public struct DipperError: Error, Sendable, Hashable {
         var earlier: [DipperError] = []
     }
 
-    private let code: Code
+    /// A few words for ``shortDescription``. Errors of one kind are equal.
+    private let kind: String
+    private let statusCode: Int32?
     private var boxed: Boxed<Notes>?
 
-    private init(_ code: Code) { self.code = code }
+    private init(_ kind: String, status: Int32? = nil) {
+        self.kind = kind
+        statusCode = status
+    }
 
     private var notes: Notes {
         get { boxed?.value ?? Notes() }
@@ -69,71 +62,73 @@ public struct DipperError: Error, Sendable, Hashable {
     }
 
     /// The call was cancelled by its caller.
-    public static let cancelled = DipperError(.cancelled)
+    public static let cancelled = DipperError("cancelled")
     /// The cache has been shut down.
-    public static let shutDown = DipperError(.shutDown)
+    public static let shutDown = DipperError("shut down")
     /// The text is not an absolute URL with a host.
-    public static let invalidURL = DipperError(.invalidURL)
+    public static let invalidURL = DipperError("invalid URL")
     /// The scheme is neither http nor https.
-    public static let unsupportedScheme = DipperError(.unsupportedScheme)
+    public static let unsupportedScheme = DipperError("unsupported scheme")
     /// The key is empty.
-    public static let emptyKey = DipperError(.emptyKey)
+    public static let emptyKey = DipperError("empty key")
     /// A header's name or value holds a character that HTTP forbids.
-    public static let invalidHeader = DipperError(.invalidHeader)
+    public static let invalidHeader = DipperError("invalid header")
     /// The call may be answered from the cache only, and the cache has no answer.
-    public static let notCached = DipperError(.notCached)
+    public static let notCached = DipperError("not cached")
     /// There is no route to the host.
-    public static let unreachable = DipperError(.unreachable)
+    public static let unreachable = DipperError("network unreachable")
     /// The host's name has no address.
-    public static let hostNotFound = DipperError(.hostNotFound)
+    public static let hostNotFound = DipperError("host not found")
     /// The connection was refused or could not be made.
-    public static let connectionFailed = DipperError(.connectionFailed)
+    public static let connectionFailed = DipperError("connection failed")
     /// The connection broke before the answer was complete.
-    public static let connectionLost = DipperError(.connectionLost)
+    public static let connectionLost = DipperError("connection lost")
     /// The body ended before its announced length.
-    public static let truncated = DipperError(.truncated)
+    public static let truncated = DipperError("truncated body")
     /// A time limit passed.
-    public static let timedOut = DipperError(.timedOut)
+    public static let timedOut = DipperError("timed out")
     /// The server's certificate, or the TLS handshake, was rejected.
-    public static let tlsRejected = DipperError(.tlsRejected)
+    public static let tlsRejected = DipperError("TLS rejected")
     /// The address policy forbids every address of the host.
-    public static let addressRefused = DipperError(.addressRefused)
+    public static let addressRefused = DipperError("address refused")
     /// The body, or the header section, is larger than allowed.
-    public static let tooLarge = DipperError(.tooLarge)
+    public static let tooLarge = DipperError("too large")
     /// The server sent more redirects than the cache follows.
-    public static let tooManyRedirects = DipperError(.tooManyRedirects)
+    public static let tooManyRedirects = DipperError("too many redirects")
     /// A redirect leads from https to http, and the request has no ``RedirectHandler`` that allows it.
-    public static let insecureRedirect = DipperError(.insecureRedirect)
+    public static let insecureRedirect = DipperError("insecure redirect")
     /// The server's answer is not HTTP, or its content coding is broken.
-    public static let malformedResponse = DipperError(.malformedResponse)
+    public static let malformedResponse = DipperError("malformed response")
     /// The request's own validation refused the answer.
-    public static let rejected = DipperError(.rejected)
+    public static let rejected = DipperError("rejected")
     /// The bytes have no picture format that a codec is registered for.
-    public static let unsupportedFormat = DipperError(.unsupportedFormat)
+    public static let unsupportedFormat = DipperError("unsupported format")
     /// The bytes are broken: they cannot be decoded.
-    public static let undecodable = DipperError(.undecodable)
+    public static let undecodable = DipperError("undecodable")
     /// The picture's header announces more pixels, frames or memory than the limits allow.
-    public static let imageTooLarge = DipperError(.imageTooLarge)
+    public static let imageTooLarge = DipperError("image too large")
     /// The picture cannot be written in the requested format.
-    public static let unencodable = DipperError(.unencodable)
+    public static let unencodable = DipperError("unencodable")
     /// A processor could not do its work.
-    public static let processingFailed = DipperError(.processingFailed)
+    public static let processingFailed = DipperError("processing failed")
     /// A local file cannot be read.
-    public static let unreadable = DipperError(.unreadable)
+    public static let unreadable = DipperError("unreadable file")
     /// The durable entry could not be stored: the cache has no disk tier, the disk is full, read-only or too slow, or
     /// the entry was removed before it was written.
-    public static let notWritten = DipperError(.notWritten)
+    public static let notWritten = DipperError("not written")
     /// The text that should hold the bytes, such as a data URL or Base64, is malformed.
-    public static let invalidData = DipperError(.invalidData)
+    public static let invalidData = DipperError("invalid data")
     /// The display was given another picture before this one was loaded.
-    public static let replaced = DipperError(.replaced)
+    public static let replaced = DipperError("replaced")
     /// The display was given nothing to show.
-    public static let noSource = DipperError(.noSource)
+    public static let noSource = DipperError("no source")
     /// The transport reported any other failure.
-    public static let transport = DipperError(.transport)
+    public static let transport = DipperError("transport error")
 
     /// The server answered with a status other than success.
-    public static func status(_ status: Int) -> DipperError { DipperError(.status(Int32(clamping: status))) }
+    public static func status(_ status: Int) -> DipperError {
+        DipperError("status", status: Int32(clamping: status))
+    }
 
     /// Returns the error with a text that describes this occurrence. Secrets in URLs are removed by
     /// ``Redaction/standard``.
@@ -149,7 +144,6 @@ public struct DipperError: Error, Sendable, Hashable {
         return copy
     }
 
-    /// Returns the error with a key as its detail.
     func about(_ key: CacheKey) -> DipperError {
         var copy = self
         copy.notes.key = key
@@ -166,69 +160,41 @@ public struct DipperError: Error, Sendable, Hashable {
         }
     }
 
-    public static func == (a: Self, b: Self) -> Bool { a.code == b.code }
-    public func hash(into hasher: inout Hasher) { hasher.combine(code) }
+    public static func == (a: Self, b: Self) -> Bool {
+        a.kind == b.kind && a.statusCode == b.statusCode
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(kind)
+        hasher.combine(statusCode)
+    }
 }
 
 extension DipperError {
     /// Whether another attempt may succeed, because the network failed or the server was busy. The cache retries only
     /// such failures.
     public var mayPass: Bool {
-        switch code {
-        case .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut: true
-        case .status(408), .status(425), .status(429), .status(500...599): true
-        default: false
-        }
+        if let status { return [408, 425, 429].contains(status) || (500...599).contains(status) }
+        let passing: [DipperError] = [
+            .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
+        ]
+        return passing.contains(self)
     }
 
     /// Whether the call was cancelled.
-    public var isCancelled: Bool { code == .cancelled }
+    public var isCancelled: Bool { self == .cancelled }
     /// Whether the call could be answered from the cache only, and the cache has no answer.
-    public var isNotCached: Bool { code == .notCached }
+    public var isNotCached: Bool { self == .notCached }
     /// Whether the display was given another picture before this one was loaded.
-    public var isReplaced: Bool { code == .replaced }
+    public var isReplaced: Bool { self == .replaced }
 
     /// The HTTP status, if the error is a ``status(_:)``; otherwise `nil`.
-    public var status: Int? {
-        if case .status(let status) = code { Int(status) } else { nil }
-    }
+    public var status: Int? { statusCode.map { Int($0) } }
 
     /// A few words out of a small fixed set, suitable as a metric's label.
     public var shortDescription: String {
-        switch code {
-        case .cancelled: "cancelled"
-        case .shutDown: "shut down"
-        case .invalidURL: "invalid URL"
-        case .unsupportedScheme: "unsupported scheme"
-        case .emptyKey: "empty key"
-        case .invalidHeader: "invalid header"
-        case .notCached: "not cached"
-        case .unreachable: "network unreachable"
-        case .hostNotFound: "host not found"
-        case .connectionFailed: "connection failed"
-        case .connectionLost: "connection lost"
-        case .truncated: "truncated body"
-        case .timedOut: "timed out"
-        case .tlsRejected: "TLS rejected"
-        case .addressRefused: "address refused"
-        case .tooLarge: "too large"
-        case .tooManyRedirects: "too many redirects"
-        case .insecureRedirect: "insecure redirect"
-        case .malformedResponse: "malformed response"
-        case .rejected: "rejected"
-        case .transport: "transport error"
-        case .unsupportedFormat: "unsupported format"
-        case .undecodable: "undecodable"
-        case .imageTooLarge: "image too large"
-        case .unencodable: "unencodable"
-        case .processingFailed: "processing failed"
-        case .unreadable: "unreadable file"
-        case .invalidData: "invalid data"
-        case .notWritten: "not written"
-        case .replaced: "replaced"
-        case .noSource: "no source"
-        case .status(let status): (100...599).contains(status) ? "status \(status)" : "status out of range"
-        }
+        guard let statusCode else { return kind }
+        return (100...599).contains(statusCode) ? "status \(statusCode)" : "status out of range"
     }
 }
 

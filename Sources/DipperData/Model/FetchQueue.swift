@@ -108,3 +108,23 @@ public struct QueueCounts: Sendable, Hashable {
         self.parked = parked
     }
 }
+
+/// The progress of a transfer.
+public struct TaskProgress: Sendable, Hashable {
+    /// Bytes of the body received so far.
+    public let received: Int
+    /// The length of the body in bytes; `nil` if the server has not announced it.
+    public let expected: Int?
+
+    /// Creates the progress of a transfer from the bytes received and the bytes expected.
+    public init(received: Int, expected: Int?) {
+        self.received = received
+        self.expected = expected
+    }
+
+    /// The received part of the body, from 0 to 1; zero as long as the length is not known.
+    public var fraction: Double {
+        guard let expected, expected > 0 else { return 0 }
+        return min(1, Double(received) / Double(expected))
+    }
+}

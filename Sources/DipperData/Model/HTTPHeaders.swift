@@ -60,7 +60,6 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 
     /// Adds a field behind the present ones, even if one with that name is there.
     public mutating func append(_ name: String, _ value: String) {
-        // Most answers have about ten fields.
         if fields.isEmpty { fields.reserveCapacity(12) }
         fields.append(Field(name, value))
     }
@@ -92,7 +91,6 @@ extension String {
     /// Whether the string is a token (RFC 9110, section 5.6.2).
     var isHeaderName: Bool { !utf8.isEmpty && utf8.allSatisfy(\.isTokenCharacter) }
 
-    /// Whether the string contains no line break and no NUL (RFC 9110, section 5.5).
     var isHeaderValue: Bool { utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D } }
 
     func isSameHeaderName(as other: String) -> Bool {
@@ -115,7 +113,6 @@ extension String {
 extension UInt8 {
     var asciiLowercased: UInt8 { self >= 0x41 && self <= 0x5A ? self | 0x20 : self }
 
-    /// Whether the byte may be part of a token (RFC 9110, section 5.6.2).
     var isTokenCharacter: Bool {
         switch self {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true

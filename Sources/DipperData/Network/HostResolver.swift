@@ -71,7 +71,7 @@ final class HostResolver: @unchecked Sendable {
             let finish: @Sendable (Answer) -> Void = { [loop] answer in
                 loop.post { self.finished(lookup, answer) }
             }
-            let isStarted = SystemThread.startDetached(name: "dipper-dns") { finish(Self.ask(lookup.host)) }
+            let isStarted = JoinableThread.startDetached(name: "dipper-dns") { finish(Self.ask(lookup.host)) }
             if !isStarted { finish(.failure(.hostNotFound.with(detail: "the system gives no thread"))) }
         }
     }

@@ -239,7 +239,10 @@ package final class ObjectCache: Sendable {
 
     func insert(_ object: MadeObject, _ key: CacheKey, for origin: Origin, _ claim: Claim?) {
         memory.insert(
-            .init(object.product, digest: object.basis.digest, isAdded: object.isAdded, object.basis.info), for: key,
+            .init(
+                product: object.product, digest: object.basis.digest, isAdded: object.isAdded,
+                info: object.basis.info),
+            for: key,
             lifetime: origin.source.memoryLifetime(of: origin.request, madeOf: object.basis.info)
         ) {
             claim?.allows(.memory) ?? true

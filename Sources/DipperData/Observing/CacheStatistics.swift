@@ -77,7 +77,6 @@ struct CacheMetrics: Sendable {
     private let duration: Metrics.Timer
     private let firstByte: Metrics.Timer
 
-    /// - Parameter cache: the cache's name, a dimension of each metric.
     init(cache: String) {
         label = cache
         answers = Dictionary(

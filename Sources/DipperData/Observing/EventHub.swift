@@ -49,15 +49,12 @@ package final class EventHub: Sendable {
     private let wanted = Atomic<UInt16>(0)
     private let listeners = Mutex(Listeners())
 
-    /// - Parameter name: the cache's name, a dimension of each metric.
     init(name: String, time: TimeSource, sinks: [any EventSink] = []) {
         metrics = CacheMetrics(cache: name)
         self.time = time
         start = time.now()
         for sink in sinks { add(sink) }
     }
-
-    // MARK: Sinks
 
     /// - Returns: the number by which the sink is removed; `nil`, and the sink is told the end, if no event follows.
     @discardableResult
@@ -102,9 +99,6 @@ package final class EventHub: Sendable {
         wanted.store(topics.rawValue, ordering: .releasing)
     }
 
-    // MARK: Events
-
-    /// Returns whether a sink wants at least one of these topics.
     @inline(__always)
     package func wants(_ topics: CacheEvent.Topics) -> Bool {
         wanted.load(ordering: .relaxed) & topics.rawValue != 0
@@ -128,9 +122,7 @@ package final class EventHub: Sendable {
     }
 }
 
-/// Work below the engine and beside it: decodes, steps, writes, removals, conditions.
 extension EventHub {
-    /// Decodes bytes, and tells the begin and the end.
     /// - Parameter call: the call that has brought the bytes; `nil` if none has.
     package func decode<Object>(
         _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
@@ -148,7 +140,6 @@ extension EventHub {
         }
     }
 
-    /// Tells the begin of a processing step.
     /// - Parameters:
     ///   - key: the key of the bytes that the object is made from.
     ///   - call: the call that has brought the bytes; `nil` if none has.
@@ -164,7 +155,6 @@ extension EventHub {
         }
     }
 
-    /// Tells the begin of a write.
     /// - Parameter work: the fetch that the entry comes from; `nil` if the program has added it.
     /// - Returns: the closure to call at the end, which tells the end as well.
     func beginWrite(
@@ -232,25 +222,21 @@ struct EventIdentity: ~Copyable, Sendable {
 }
 
 /// Work of one kind that a fetch does now and then, such as an attempt. Each begin has one end.
-struct EventSpan: ~Copyable, Sendable {
-    private let number = Atomic<UInt64>(0)
+struct EventSpan {
+    private var number: UInt64 = 0
 
-    var id: CacheEvent.ID? {
-        let present = number.load(ordering: .relaxed)
-        return present == 0 ? nil : CacheEvent.ID(present)
-    }
+    /// `nil` while no work is under way, or if its begin was not told.
+    var id: CacheEvent.ID? { number == 0 ? nil : CacheEvent.ID(number) }
 
     /// - Returns: the new identifier; `nil` if the work is under way already.
-    func begin() -> CacheEvent.ID? {
-        let new = CacheEvent.ID.next()
-        let (isNew, _) = number.compareExchange(expected: 0, desired: new.number, ordering: .relaxed)
-        return isNew ? new : nil
+    mutating func begin() -> CacheEvent.ID? {
+        guard number == 0 else { return nil }
+        number = CacheEvent.ID.next().number
+        return id
     }
 
-    /// - Returns: the identifier; `nil` if the begin was not told, or if the end has been told already.
-    func end() -> CacheEvent.ID? {
-        guard number.load(ordering: .relaxed) != 0 else { return nil }
-        let last = number.exchange(0, ordering: .relaxed)
-        return last == 0 ? nil : CacheEvent.ID(last)
+    mutating func end() -> CacheEvent.ID? {
+        defer { number = 0 }
+        return id
     }
 }

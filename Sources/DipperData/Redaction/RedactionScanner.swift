@@ -6,12 +6,7 @@
 /// to the previous delimiter; its value ends with its part of the path or query. Percent-encoded parts are decoded, and
 /// left out as a whole if they contain a secret.
 struct RedactionScanner {
-    static func isSuspicious(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "@"), UInt8(ascii: "="), UInt8(ascii: "%"), UInt8(ascii: ":"): true
-        default: false
-        }
-    }
+    static func isSuspicious(_ byte: UInt8) -> Bool { "@=%:".utf8.contains(byte) }
 
     static func redact(_ line: [UInt8], _ names: SecretNames, depth: Int) -> [UInt8] {
         var scanner = RedactionScanner(line: line, names: names, depth: depth)
@@ -76,8 +71,6 @@ struct RedactionScanner {
         endPart()
     }
 
-    // MARK: Parts
-
     private mutating func endPart() {
         output += isSecretWhenDecoded(line[partStart..<position]) ? Self.mark[...] : line[partStart..<position]
         partStart = position
@@ -90,7 +83,7 @@ struct RedactionScanner {
     }
 
     private mutating func delimiter(_ byte: UInt8) {
-        if [UInt8(ascii: "?"), UInt8(ascii: "&"), UInt8(ascii: "#")].contains(byte) { isInQuery = true }
+        if "?&#".utf8.contains(byte) { isInQuery = true }
         position += 1
         output.append(byte)
         if position >= 3, line[..<position].suffix(3).elementsEqual("://".utf8) { authority(hasSlashes: true) }
@@ -105,9 +98,7 @@ struct RedactionScanner {
         partStart = position
         guard names.contains(name) else { return }
         // In a sentence, a space or a quotation mark may stand before the value.
-        while !isURL, position < line.count, line[position] == UInt8(ascii: " ") || Self.isQuote(line[position]) {
-            position += 1
-        }
+        while !isURL, position < line.count, Self.isSpaceOrQuote(line[position]) { position += 1 }
         endPart()
         let end = isURL ? line[position...].firstIndex(where: endsValue) ?? line.count : line.count
         if end > position { output += Self.mark }
@@ -117,21 +108,12 @@ struct RedactionScanner {
 
     private func name(before end: Int) -> ArraySlice<UInt8> {
         var end = end
-        while end > 0, line[end - 1] == UInt8(ascii: " ") || Self.isQuote(line[end - 1]) { end -= 1 }
+        while end > 0, Self.isSpaceOrQuote(line[end - 1]) { end -= 1 }
         let start = line[..<end].lastIndex(where: Self.endsName).map { $0 + 1 } ?? 0
         return line[start..<end]
     }
 
-    private func endsValue(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "#"): true
-        case UInt8(ascii: "&"): isInQuery
-        case UInt8(ascii: "/"), UInt8(ascii: "?"): !isInQuery
-        default: false
-        }
-    }
-
-    // MARK: User information
+    private func endsValue(_ byte: UInt8) -> Bool { (isInQuery ? "#&" : "#/?").utf8.contains(byte) }
 
     /// - Parameter hasSlashes: whether slashes stand before the authority, as in URLs of the web.
     private mutating func authority(hasSlashes: Bool) {
@@ -146,7 +128,6 @@ struct RedactionScanner {
         position = sign
     }
 
-    /// Returns `false` if the text behind the host's colon is not a port.
     private func hasPlausiblePort(_ authority: ArraySlice<UInt8>) -> Bool {
         let host = authority.lastIndex(of: UInt8(ascii: "]")) ?? authority.startIndex
         guard let colon = authority[host...].firstIndex(of: UInt8(ascii: ":")) else { return true }
@@ -155,9 +136,6 @@ struct RedactionScanner {
 
     private func startsSlashes(_ index: Int) -> Bool { line[min(index, line.count)...].starts(with: "//".utf8) }
 
-    // MARK: Characters
-
-    /// Returns the position behind the scheme's colon; `nil` for text without a scheme (RFC 3986, section 3.1).
     private static func endOfScheme(_ line: [UInt8]) -> Int? {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), let first = line.first, isLetter(first) else {
             return nil
@@ -169,18 +147,12 @@ struct RedactionScanner {
     }
 
     private static func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte | 0x20) }
-    private static func isSlash(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "/") || byte == UInt8(ascii: "\\") }
-    private static func isQuote(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") }
-
-    private static func endsAuthority(_ byte: UInt8) -> Bool {
-        isSlash(byte) || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#")
-    }
-
-    private static func endsPart(_ byte: UInt8) -> Bool {
-        endsAuthority(byte) || byte == UInt8(ascii: "&") || byte == UInt8(ascii: ";") || byte == UInt8(ascii: " ")
-    }
+    private static func isSlash(_ byte: UInt8) -> Bool { "/\\".utf8.contains(byte) }
+    private static func isSpaceOrQuote(_ byte: UInt8) -> Bool { " \"'".utf8.contains(byte) }
+    private static func endsAuthority(_ byte: UInt8) -> Bool { "/\\?#".utf8.contains(byte) }
+    private static func endsPart(_ byte: UInt8) -> Bool { endsAuthority(byte) || "&; ".utf8.contains(byte) }
 
     private static func endsName(_ byte: UInt8) -> Bool {
-        endsPart(byte) || isQuote(byte) || "=:@,|<>{}()~^`\t".utf8.contains(byte)
+        endsPart(byte) || "\"'=:@,|<>{}()~^`\t".utf8.contains(byte)
     }
 }

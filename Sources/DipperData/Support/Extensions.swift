@@ -3,26 +3,6 @@ import Foundation
 import Logging
 import Synchronization
 
-extension Duration {
-    /// Rounded up.
-    var milliseconds: Int {
-        let (seconds, attoseconds) = components
-        let whole = seconds.multipliedReportingOverflow(by: 1_000)
-        guard !whole.overflow else { return seconds > 0 ? Int.max / 2 : 0 }
-        return Int(whole.partialValue) + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
-    }
-
-    /// Rounded towards zero; at most three hundred years.
-    var nanoseconds: Int64 {
-        let (seconds, attoseconds) = components
-        return min(max(seconds, -9_000_000_000), 9_000_000_000) * 1_000_000_000 + attoseconds / 1_000_000_000
-    }
-
-    var timeInterval: Double {
-        Double(components.seconds) + Double(components.attoseconds) * 1e-18
-    }
-}
-
 extension Data {
     /// Distinguishes bytes. It is the same in every process.
     var digest: UInt64 { withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) } }
@@ -63,7 +43,6 @@ struct Boxed<Value: Sendable>: Sendable {
     }
 }
 
-/// Puts a new value in the place of an old one and returns the old one.
 package func exchange<Value>(_ place: inout Value, with value: Value) -> Value {
     let old = place
     place = value

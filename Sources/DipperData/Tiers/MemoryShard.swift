@@ -1,13 +1,8 @@
 import Foundation
 import Synchronization
 
-private struct NodeIndex: SlotIndex {
-    let raw: UInt32
-}
-
 /// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry. An entry that
-/// the eviction order spares counts as used in that moment. A hit touches little memory and copies no entry, because
-/// the fields that it reads and changes are stored apart.
+/// the eviction order spares counts as used in that moment. A hit copies no entry.
 final class MemoryShard<Value: Sendable>: Sendable {
     private struct Node: Sendable {
         var key: CacheKey
@@ -20,18 +15,15 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var newer: Int32 = -1
         /// The next less recently used node, or the next free one; -1 for none.
         var older: Int32 = -1
-    }
-
-    private struct Details: Sendable {
-        var cost = 0
-        var stored: TimeInterval = 0
-        var entered: TimeInterval = 0
+        // A hit does not read these.
+        var cost: Int
+        var stored: TimeInterval
+        var entered: TimeInterval
     }
 
     private struct State: ~Copyable {
-        var table = KeyTable<NodeIndex>()
+        var table = KeyTable()
         var nodes = SlotStorage<Node>()
-        var details: [Details] = []
         var newest: Int32 = -1
         var oldest: Int32 = -1
         var free: Int32 = -1
@@ -40,7 +32,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         @inline(__always)
         func find(_ key: CacheKey) -> Int32 {
             let nodes = nodes.start
-            return table.find(key.hashCode) { nodes[Int($0.raw)].key == key }.map { Int32($0.raw) } ?? -1
+            return table.find(key.hashCode) { nodes[Int($0)].key == key }
         }
     }
 
@@ -90,10 +82,10 @@ final class MemoryShard<Value: Sendable>: Sendable {
         state.withLock { state in
             let index = state.find(key)
             guard index >= 0 else { return nil }
-            let present = state.nodes.start[Int(index)].lifetime
-            if present.isExpired(at: now) { return nil }
-            let changed = lifetime(present, state.details[Int(index)].entered)
-            state.nodes.start[Int(index)].lifetime = changed
+            let node = state.nodes.start + Int(index)
+            if node.pointee.lifetime.isExpired(at: now) { return nil }
+            let changed = lifetime(node.pointee.lifetime, node.pointee.entered)
+            node.pointee.lifetime = changed
             return changed.isExpired(at: now) ? take(index, &state) : nil
         }
     }
@@ -126,19 +118,18 @@ final class MemoryShard<Value: Sendable>: Sendable {
             let present = state.find(entry.key)
             let replaced = present >= 0 ? take(present, &state) : nil
             let index: Int32
-            let node = Node(key: entry.key, value: entry.value, stamp: stamp, lifetime: entry.lifetime)
-            let details = Details(cost: entry.cost, stored: entry.stored, entered: now)
+            let node = Node(
+                key: entry.key, value: entry.value, stamp: stamp, lifetime: entry.lifetime, cost: entry.cost,
+                stored: entry.stored, entered: now)
             if state.free >= 0 {
                 index = state.free
                 state.free = state.nodes.start[Int(index)].older
                 state.nodes.start[Int(index)] = node
-                state.details[Int(index)] = details
             } else {
                 index = Int32(state.nodes.count)
                 state.nodes.append(node)
-                state.details.append(details)
             }
-            state.table.insert(entry.key.hashCode, NodeIndex(raw: UInt32(index)))
+            state.table.insert(entry.key.hashCode, index)
             linkNewest(index, &state)
             publishOldest(state)
             return (replaced, true)
@@ -161,9 +152,10 @@ final class MemoryShard<Value: Sendable>: Sendable {
             // mutant MemoryTier|Eviction: `let index = state.oldest` => `let index = state.newest`
             let index = state.oldest
             guard index >= 0 else { return nil }
-            guard let uses = order.spared(state.nodes.start[Int(index)].uses) else { return take(index, &state) }
-            state.nodes.start[Int(index)].uses = uses
-            state.nodes.start[Int(index)].stamp = stamp
+            let node = state.nodes.start + Int(index)
+            guard let uses = order.spared(node.pointee.uses) else { return take(index, &state) }
+            node.pointee.uses = uses
+            node.pointee.stamp = stamp
             unlink(index, &state)
             linkNewest(index, &state)
             publishOldest(state)
@@ -171,13 +163,13 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    func remove(where condition: (CacheKey, Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
+    func remove(where condition: (Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             state.changes += 1
             var removed: [MemoryEntry<Value>] = []
             for index in 0..<state.nodes.count where state.nodes.start[index].value != nil {
                 let node = state.nodes.start + index
-                if condition(node.pointee.key, node.pointee.lifetime, state.details[index].stored),
+                if condition(node.pointee.lifetime, node.pointee.stored),
                     let taken = take(Int32(index), &state)
                 {
                     removed.append(taken)
@@ -187,18 +179,16 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    // MARK: Locked operations
-
     /// The caller releases the entry outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
-        guard let value = exchange(&state.nodes.start[Int(index)].value, with: nil) else { return nil }
-        state.table.remove(state.nodes.start[Int(index)].key.hashCode, NodeIndex(raw: UInt32(index)))
-        let key = exchange(&state.nodes.start[Int(index)].key, with: noKey)
-        unlink(index, &state)
+        let node = state.nodes.start + Int(index)
+        guard let value = exchange(&node.pointee.value, with: nil) else { return nil }
         let entry = MemoryEntry(
-            key: key, value: value, cost: state.details[Int(index)].cost,
-            lifetime: state.nodes.start[Int(index)].lifetime, stored: state.details[Int(index)].stored)
-        state.nodes.start[Int(index)].older = state.free
+            key: exchange(&node.pointee.key, with: noKey), value: value, cost: node.pointee.cost,
+            lifetime: node.pointee.lifetime, stored: node.pointee.stored)
+        state.table.remove(entry.key.hashCode, index)
+        unlink(index, &state)
+        node.pointee.older = state.free
         state.free = index
         publishOldest(state)
         return entry

@@ -8,26 +8,25 @@ import Synchronization
 /// of all shards, so that the order is that of one list.
 final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
-        /// The largest total cost of all entries, in bytes.
         var cost: Int
         var count: Int?
         /// The divisor of `cost` that gives the largest cost of a single entry.
         var largestShare = 10
 
-        /// Derived from the configured limits each time, so that changes of the pressure do not add up.
-        func during(_ pressure: MemoryPressure) -> Limits {
-            switch pressure {
-            case .normal: self
-            case .moderate: Limits(cost: cost / 2, count: count.map { $0 / 2 + $0 % 2 })
-            case .severe: Limits(cost: 0, count: 0)
-            }
-        }
     }
 
     private struct Bounds {
         var given: Limits
         var pressure = MemoryPressure.normal
-        var present: Limits { given.during(pressure) }
+
+        /// Derived from the configured limits each time, so that changes of the pressure do not add up.
+        var present: Limits {
+            switch pressure {
+            case .normal: given
+            case .moderate: Limits(cost: given.cost / 2, count: given.count.map { $0 / 2 + $0 % 2 })
+            case .severe: Limits(cost: 0, count: 0)
+            }
+        }
     }
 
     private static var shardCount: Int { 16 }
@@ -86,9 +85,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
             expiries.note(expires)
             return value(for: key)
         }
-        account(removed: expired)
-        tell([expired], .expired)
-        return expired.value
+        return remove(expired: expired).value
     }
 
     /// Copies only the wanted part of a value, which becomes the most recently used; `nil` if it has expired.
@@ -96,11 +93,15 @@ final class MemoryTier<Value: Sendable>: Sendable {
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         let found = shard(of: key).access(
             key, stamp: stamp(), now: now().timeIntervalSince1970, part: part)
-        if let expired = found.expired {
-            account(removed: expired)
-            tell([expired], .expired)
-        }
+        if let expired = found.expired { remove(expired: expired) }
         return found.part
+    }
+
+    @discardableResult
+    private func remove(expired entry: MemoryEntry<Value>) -> MemoryEntry<Value> {
+        account(removed: entry)
+        tell([entry], .expired)
+        return entry
     }
 
     /// Counts no use; `nil` if there is no value or it has expired.
@@ -158,7 +159,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     }
 
     func removeAll() {
-        tell(removeAll { _, _, _ in true }, .cleared)
+        tell(removeAll { _, _ in true }, .cleared)
     }
 
     /// Takes time by the number of derived entries, not of all entries.
@@ -168,13 +169,13 @@ final class MemoryTier<Value: Sendable>: Sendable {
         for key in derived.keys(of: key) { remove(key) }
     }
 
-    func derivedKeys(of key: CacheKey) -> [CacheKey] { Array(derived.keys(of: key)) }
+    func derivedKeys(of key: CacheKey) -> [CacheKey] { derived.keys(of: key) }
 
     /// - Parameter limit: in seconds since 1970.
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
         let now = now().timeIntervalSince1970
         var next = TimeInterval.infinity
-        var removed = removeAll { _, lifetime, stored in
+        var removed = removeAll { lifetime, stored in
             if lifetime.isExpired(at: now) || stored < limit { return true }
             next = min(next, lifetime.expires, lifetime.expires(accessedAt: now))
             return false
@@ -185,8 +186,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         tell(removed[..<expired], .flushed)
     }
 
-    @discardableResult
-    private func removeAll(where condition: (CacheKey, Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
+    private func removeAll(where condition: (Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         shards.flatMap { shard in
             let removed = shard.remove(where: condition)
             for entry in removed { account(removed: entry) }
@@ -202,7 +202,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         enforceLimits(.overLimit)
     }
 
-    /// Half of the limits apply while pressure is moderate, and nothing is kept while it is severe.
     func setPressure(_ pressure: MemoryPressure) {
         bounds.withLock { $0.pressure = pressure }
         enforceLimits(.memoryPressure)
@@ -289,8 +288,6 @@ final class DerivedKeys: Sendable {
             if groups.values[index].isEmpty { groups.remove(at: index) }
         }
     }
-
-    var isEmpty: Bool { groups.withLock { $0.isEmpty } }
 
     /// Some of the entries may be gone already.
     func keys(of origin: CacheKey) -> [CacheKey] {

@@ -8,10 +8,6 @@ package final class ObjectTier: Sendable {
         let digest: UInt64
         let isAdded: Bool
         package let info: EntryInfo
-
-        init(_ product: Product, digest: UInt64, isAdded: Bool, _ info: EntryInfo) {
-            (self.product, self.digest, self.isAdded, self.info) = (product, digest, isAdded, info)
-        }
     }
 
     private let memory: MemoryTier<Entry>
@@ -70,7 +66,6 @@ package class Product: @unchecked Sendable {
     fileprivate init(cost: Int) { self.cost = cost }
 }
 
-/// A product of a type.
 package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
     package let value: Value
 

@@ -1,0 +1,289 @@
+import Foundation
+import ProcessShims
+
+/// Watches the kernel's files on memory pressure on a loop, and tells the monitor each new level.
+// Used on the thread of the loop only, and after the loop has ended by its last owner.
+final class PressureWatch: LoopClient, @unchecked Sendable {
+    private let monitor: KernelMemoryPressure
+    private let number: Int
+    private let loop: EventLoop
+    private let start = ContinuousClock.now
+    private var state: PressureState
+    /// `nil` before the files are open, and after the end.
+    private var sources: PressureSources?
+    private var isOver = false
+    private var client: UInt32 = 0
+    private var signs: [PressureSign] = []
+    private var isLooking = false
+    private var restsUntil = Duration.zero
+    private var nextLook: Duration? = .zero
+
+    /// Edge-triggered, because a file that has changed stays ready until it is read.
+    private static let events = EPOLLPRI.rawValue | EPOLLET.rawValue
+
+    init(_ monitor: KernelMemoryPressure, _ number: Int, on loop: EventLoop) {
+        (self.monitor, self.number, self.loop) = (monitor, number, loop)
+        state = PressureState(monitor.timing)
+    }
+
+    private var now: Duration { start.duration(to: .now) }
+
+    /// Opens and closes files on the monitor's queue: the kernel takes 15 ms to close one.
+    func open() {
+        monitor.calls.async { [self] in
+            let sources = PressureSources()
+            if sources.isDeaf { return monitor.isDeaf() }
+            if !loop.post({ self.begin(sources) }) { sources.closeFiles() }
+        }
+    }
+
+    private func begin(_ sources: PressureSources) {
+        guard !isOver else { return close(sources) }
+        self.sources = sources
+        client = loop.add(self)
+        for descriptor in sources.descriptors {
+            loop.watch(descriptor, for: Self.events, insteadOf: 0, client: client)
+        }
+    }
+
+    func end() {
+        isOver = true
+        guard let sources = exchange(&self.sources, with: nil) else { return }
+        for descriptor in sources.descriptors {
+            loop.watch(descriptor, for: 0, insteadOf: Self.events, client: client)
+        }
+        loop.remove(client: client)
+        close(sources)
+    }
+
+    private func close(_ sources: PressureSources) { monitor.calls.async { sources.closeFiles() } }
+
+    func ready(_ descriptor: Int32, _ events: UInt32) {
+        guard let sources else { return }
+        guard let sign = sources.triggers[descriptor] else { return signs.append(.change) }
+        // An error means that the group has been removed.
+        if events & EPOLLERR.rawValue == 0 { signs.append(sign) }
+    }
+
+    func turn() -> ContinuousClock.Instant? {
+        guard let sources, !isLooking, let due = signs.isEmpty ? nextLook : Duration.zero else { return nil }
+        let now = now
+        guard max(due, restsUntil) <= now else { return start + max(due, restsUntil) }
+        look(sources, at: now)
+        return nil
+    }
+
+    /// Reading how much memory is in use may be slow when memory is short.
+    private func look(_ sources: PressureSources, at now: Duration) {
+        isLooking = true
+        let found = exchange(&signs, with: [])
+        monitor.calls.async { [loop] in
+            let reading = sources.read(at: now)
+            loop.post { self.judge(found, reading) }
+        }
+    }
+
+    private func judge(_ signs: [PressureSign], _ reading: PressureReading) {
+        guard let sources else { return }
+        let before = state.level
+        state.apply(signs, reading)
+        if state.level != before { monitor.learned(state.level, by: number) }
+        isLooking = false
+        restsUntil = now + monitor.timing.spacing
+        // The kernel reports only that a limit is reached, which is late.
+        let isRegular = reading.groupUse != nil || !sources.polled.isEmpty
+        nextLook = [state.due, isRegular ? now + monitor.timing.period : nil].compactMap { $0 }.min()
+    }
+}
+
+package struct PressureTiming: Sendable {
+    /// How long a level lasts after its last sign.
+    package var calm: Duration
+    /// The interval at which files are read that do not wake the thread.
+    package var period: Duration
+    package var spacing: Duration
+
+    package init(calm: Duration, period: Duration, spacing: Duration) {
+        self.calm = calm
+        self.period = period
+        self.spacing = spacing
+    }
+
+    package static let standard = PressureTiming(
+        calm: .seconds(10), period: .seconds(5), spacing: .milliseconds(500))
+}
+
+/// The kernel's files on memory pressure: descriptors to wait for, and files to read regularly where there is no
+/// descriptor.
+///
+/// - Pressure files of the process's group and of the machine (Documentation/accounting/psi.rst). They wake a thread
+///   that has written a trigger into them. Where a trigger is not allowed, their times are read every few seconds.
+/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst), of the process's group and the groups
+///   around it. It changes when a limit is reached.
+struct PressureSources: Sendable {
+    private static let machineFile = "/proc/pressure/memory"
+
+    private let groups = ControlGroups()
+    private(set) var triggers: [Int32: PressureSign] = [:]
+    private let events: [Int32]
+    /// The pressure files that wake nobody.
+    private(set) var polled: [String] = []
+
+    init() {
+        events = groups.two.map { open($0.folder + "/memory.events", O_RDONLY | O_CLOEXEC) }.filter { $0 >= 0 }
+        for path in [groups.pressureFile, Self.machineFile].compactMap({ $0 }) {
+            for trigger in StallTrigger.all {
+                guard let descriptor = Self.set(trigger, in: path) else {
+                    if KernelText.read(path) != nil { polled.append(path) }
+                    break
+                }
+                triggers[descriptor] = Self.sign(trigger, path)
+            }
+        }
+    }
+
+    private static func set(_ trigger: StallTrigger, in path: String) -> Int32? {
+        let descriptor = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        // The text is written with its terminating zero.
+        let text = Array(trigger.text.utf8CString)
+        if write(descriptor, text, text.count) == text.count { return descriptor }
+        close(descriptor)
+        return nil
+    }
+
+    private static func sign(_ trigger: StallTrigger, _ path: String) -> PressureSign {
+        PressureSign(level: trigger.level, ofMachine: path == machineFile)
+    }
+
+    func closeFiles() {
+        for descriptor in descriptors { close(descriptor) }
+    }
+
+    var descriptors: [Int32] { triggers.keys + events }
+
+    var isDeaf: Bool { descriptors.isEmpty && polled.isEmpty && groups.limit == nil }
+
+    func read(at moment: Duration) -> PressureReading {
+        var reading = PressureReading(moment: moment)
+        let memory = KernelText.read("/proc/meminfo") ?? ""
+        // In kilobytes.
+        let total = KernelText.number("MemTotal", in: memory).flatMap { (1..<(1 << 50)).contains($0) ? $0 : nil }
+        reading.groupUse = groups.use(limitsBelow: total.map { $0 << 10 } ?? .max)
+        if let total, let available = KernelText.number("MemAvailable", in: memory) {
+            reading.machineUse = 1 - Double(min(available, total)) / Double(total)
+        }
+        // The events of an outer group include those of all groups within it, so only those of the own group count.
+        if let own = groups.two.first, let text = KernelText.read(own.folder + "/memory.events") {
+            reading.kills = ["oom", "oom_kill"].reduce(0) { $0 &+ (KernelText.number($1, in: text) ?? 0) }
+        }
+        for path in polled {
+            for line in (KernelText.read(path) ?? "").split(separator: "\n") {
+                let parts = line.split(separator: " ")
+                guard let trigger = StallTrigger.all.first(where: { $0.kind == parts.first ?? "" }),
+                    let total = parts.first(where: { $0.hasPrefix("total=") }), let time = Int64(total.dropFirst(6))
+                else { continue }
+                reading.stalls[Self.sign(trigger, path)] = .microseconds(time)
+            }
+        }
+        return reading
+    }
+}
+
+struct StallTrigger: Sendable {
+    let kind: String
+    let share: Double
+    let level: MemoryPressure
+
+    /// In microseconds. Without privileges only multiples of two seconds are allowed.
+    private static let window = 2_000_000
+
+    static let all = [
+        // Some task waits a tenth of the time. systemd uses this share for its services as well.
+        StallTrigger(kind: "some", share: 0.1, level: .moderate),
+        // No task makes progress in a fifth of the time.
+        StallTrigger(kind: "full", share: 0.2, level: .severe),
+    ]
+
+    var text: String { "\(kind) \(Int(share * Double(Self.window))) \(Self.window)" }
+}
+
+/// A level of memory pressure that the kernel reports.
+struct PressureSign: Sendable, Hashable {
+    let level: MemoryPressure
+    /// Whether the tasks of the whole machine are concerned, which may stall because their groups have limits.
+    var ofMachine = false
+
+    /// The memory in use may have changed.
+    static let change = PressureSign(level: .normal)
+}
+
+struct PressureReading: Sendable {
+    let moment: Duration
+    /// The largest share of a control group's limit that is in use; `nil` if there is no limit.
+    var groupUse: Double?
+    /// The share of the machine's memory that is in use; `nil` if unknown.
+    var machineUse: Double?
+    /// How often the process's group has run out of memory.
+    var kills = 0
+    /// The time that tasks have waited for memory, from the files without a trigger, by the sign that it may make.
+    var stalls: [PressureSign: Duration] = [:]
+
+    /// - Parameter least: the shortest time for which a share is computed.
+    func signs(since earlier: PressureReading, least: Duration) -> [PressureSign] {
+        let span = max(moment - earlier.moment, least)
+        var signs = stalls.keys.filter { sign in
+            guard let now = stalls[sign], let before = earlier.stalls[sign] else { return false }
+            return StallTrigger.all.contains { $0.level == sign.level && (now - before) / span >= $0.share }
+        }
+        if kills > earlier.kills { signs.append(PressureSign(level: .severe)) }
+        return signs
+    }
+}
+
+/// The level of memory pressure, made from signs and from the memory in use: a value without a clock.
+///
+/// A sign raises the level at once. A level lasts for some seconds after its last sign, then falls by one step, so that
+/// it takes two steps from `severe` to `normal`. While much of a limit is in use the level stays: the shares at which
+/// it falls are a little below those that raise it, so that it does not change with every picture.
+struct PressureState: Sendable {
+    /// Shares of a group's limit that raise the level to `moderate`, and below which it falls again.
+    private static let moderateUse = (rise: 0.85, fall: 0.75)
+    private static let severeUse = (rise: 0.95, fall: 0.90)
+    /// With a smaller share of the machine's memory in use, its tasks stall because of the limits of their groups.
+    private static let shortMachine = 0.8
+
+    private let timing: PressureTiming
+    private(set) var level = MemoryPressure.normal
+    private(set) var due: Duration?
+    /// The reading with which later ones are compared.
+    private var base: PressureReading?
+
+    init(_ timing: PressureTiming) {
+        self.timing = timing
+    }
+
+    /// - Parameter found: the signs that have come since the last reading.
+    mutating func apply(_ found: [PressureSign], _ reading: PressureReading) {
+        let (base, least) = (base ?? reading, timing.period / 2)
+        if self.base == nil || reading.moment - base.moment >= least { self.base = reading }
+        let isMachineShort = (reading.machineUse ?? 1) >= Self.shortMachine
+        let signs = (found + reading.signs(since: base, least: least)).filter { !$0.ofMachine || isMachineShort }
+        let seen = max(signs.map(\.level).max() ?? .normal, Self.level(of: reading.groupUse, during: level))
+        if seen >= level {
+            level = seen
+        } else if let due, reading.moment >= due {
+            // By one step only: the memory that was just freed may be needed again at once.
+            level = max(seen, level == .severe ? .moderate : .normal)
+        } else {
+            return
+        }
+        due = level == .normal ? nil : reading.moment + timing.calm
+    }
+
+    private static func level(of use: Double?, during level: MemoryPressure) -> MemoryPressure {
+        guard let use else { return .normal }
+        if use >= (level == .severe ? severeUse.fall : severeUse.rise) { return .severe }
+        return use >= (level == .normal ? moderateUse.rise : moderateUse.fall) ? .moderate : .normal
+    }
+}

@@ -1,0 +1,82 @@
+import Foundation
+
+/// An observation of changes, which ends when nobody holds it any more.
+///
+/// ```swift
+/// let monitor = NetlinkMonitor.shared
+/// // Keep the observation while you want the closure to be called.
+/// let observation = monitor.observe { print(monitor.canReach("example.org") ? "online" : "offline") }
+/// ```
+public final class ChangeObservation: Sendable {
+    private let onEnd: @Sendable () -> Void
+
+    /// Creates an observation.
+    /// - Parameter onEnd: called once, when nobody holds the observation any more.
+    public init(onEnd: @escaping @Sendable () -> Void) {
+        self.onEnd = onEnd
+    }
+
+    deinit { onEnd() }
+}
+
+/// The closures to call at a change. A value: its owner locks it, and calls and frees the closures outside the lock.
+package struct Observers {
+    package typealias Callback = @Sendable () -> Void
+
+    private var callbacks: [Int: Callback] = [:]
+    private var next = 0
+
+    package init() {}
+
+    package var count: Int { callbacks.count }
+    package var all: [Callback] { Array(callbacks.values) }
+
+    package mutating func add(_ call: @escaping Callback) -> Int {
+        next += 1
+        callbacks[next] = call
+        return next
+    }
+
+    package mutating func remove(_ number: Int) -> Callback? { callbacks.removeValue(forKey: number) }
+}
+
+// A closure that is written in a class of the main actor, or in a method of an actor, belongs to that actor and may use
+// what the actor protects. Public parameters for closures are marked `@_inheritActorContext @isolated(any)`, so that
+// such closures compile as they stand. These functions make of them closures that may be called on any thread: a closure
+// that belongs to no actor runs in place, another one on its actor; one of the main actor in the order of the calls, and
+// in place on the main thread, which may serve another loop than the main queue's.
+
+package func onItsActor<Value: Sendable>(
+    _ body: @escaping @Sendable @isolated(any) (Value) -> Void
+) -> @Sendable (Value) -> Void {
+    let plain = unsafeBitCast(body, to: (@Sendable (Value) -> Void).self)
+    guard let home = body.isolation else { return plain }
+    return { value in run(on: home, { plain(value) }, from: { await body(value) }) }
+}
+
+package func onItsActor(_ body: @escaping @Sendable @isolated(any) () -> Void) -> @Sendable () -> Void {
+    let plain = unsafeBitCast(body, to: (@Sendable () -> Void).self)
+    guard let home = body.isolation else { return plain }
+    return { run(on: home, plain, from: { await body() }) }
+}
+
+package func onItsActor<First: Sendable, Second: Sendable>(
+    _ body: @escaping @Sendable @isolated(any) (First, Second) -> Void
+) -> @Sendable (First, Second) -> Void {
+    let plain = unsafeBitCast(body, to: (@Sendable (First, Second) -> Void).self)
+    guard let home = body.isolation else { return plain }
+    return { first, second in run(on: home, { plain(first, second) }, from: { await body(first, second) }) }
+}
+
+/// - Parameters:
+///   - plain: calls the closure, on the thread of its actor.
+///   - elsewhere: calls the closure from any thread.
+private func run(
+    on actor: any Actor, _ plain: @escaping @Sendable () -> Void, from elsewhere: @escaping @Sendable () async -> Void
+) {
+    guard actor === MainActor.shared else {
+        Task { await elsewhere() }
+        return
+    }
+    if Thread.isMainThread { plain() } else { Task { @MainActor in plain() } }
+}

@@ -1,0 +1,45 @@
+import Foundation
+
+/// A clock reduced to the cache's needs: the time since some fixed moment, sleeping, and waking.
+package struct TimeSource: Sendable {
+    package let now: @Sendable () -> Duration
+    /// Sleeps until a time: a length of time would be too long if the clock were moved on before the sleep begins.
+    package let sleep: @Sendable (_ due: Duration) async throws -> Void
+    /// Whether this is a clock of the system, not one that a test moves on.
+    package let isReal: Bool
+
+    package init(_ clock: some Clock<Duration>) {
+        let origin = clock.now
+        isReal = clock is ContinuousClock || clock is SuspendingClock
+        now = { origin.duration(to: clock.now) }
+        sleep = { try await clock.sleep(until: origin.advanced(by: $0), tolerance: nil) }
+    }
+}
+
+enum WallClock {
+    /// The system's time, as exact as the kernel's tick (a few milliseconds): cheap enough to read at every hit.
+    static let coarse: @Sendable () -> Date = {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME_COARSE, &time)
+        return Date(timeIntervalSince1970: Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9)
+    }
+}
+
+extension Duration {
+    /// Rounded up.
+    var milliseconds: Int {
+        let (seconds, attoseconds) = components
+        let whole = seconds.multipliedReportingOverflow(by: 1_000)
+        guard !whole.overflow else { return seconds > 0 ? Int.max / 2 : 0 }
+        return Int(whole.partialValue) + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+    }
+
+    /// Rounded towards zero; at most three hundred years.
+    var nanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return min(max(seconds, -9_000_000_000), 9_000_000_000) * 1_000_000_000 + attoseconds / 1_000_000_000
+    }
+
+    /// In seconds.
+    var timeInterval: Double { self / .seconds(1) }
+}

@@ -1,0 +1,100 @@
+/// A hash table that finds the slot of an entry by the hash of its key, with open addressing. The keys stay in the
+/// slots.
+///
+/// An element takes eight bytes, and a search or a removal looks at one element in the common case, which matters with
+/// a million entries. The table shrinks when less than a quarter of it is in use.
+struct KeyTable {
+    private struct Element {
+        /// The lower half of the key's hash. Its lowest bits say where the search begins.
+        var hash: UInt32 = 0
+        /// -1 where the element is empty.
+        var slot: Int32 = -1
+    }
+
+    private static let leastCapacity = 16
+
+    private var elements = [Element](repeating: Element(), count: Self.leastCapacity)
+    private var count = 0
+
+    private var mask: Int { elements.count - 1 }
+
+    @inline(__always)
+    func find(_ hash: UInt64, isSame: (Int32) -> Bool) -> Int32 {
+        let hash = UInt32(truncatingIfNeeded: hash)
+        var place = Int(hash) & mask
+        while true {
+            let element = elements[place]
+            if element.slot < 0 || (element.hash == hash && isSame(element.slot)) { return element.slot }
+            place = (place + 1) & mask
+        }
+    }
+
+    mutating func insert(_ hash: UInt64, _ slot: Int32) {
+        if (count + 1) * 4 > elements.count * 3 { resize(to: elements.count * 2) }
+        place(Element(hash: UInt32(truncatingIfNeeded: hash), slot: slot))
+        count += 1
+    }
+
+    private mutating func place(_ element: Element) {
+        var place = Int(element.hash) & mask
+        while elements[place].slot >= 0 { place = (place + 1) & mask }
+        elements[place] = element
+    }
+
+    private mutating func resize(to size: Int) {
+        let old = elements
+        elements = [Element](repeating: Element(), count: size)
+        for element in old where element.slot >= 0 { place(element) }
+    }
+
+    /// Removes a slot that is in the table. The elements behind it move up, so that no search ends too early.
+    mutating func remove(_ hash: UInt64, _ slot: Int32) {
+        var hole = Int(UInt32(truncatingIfNeeded: hash)) & mask
+        while elements[hole].slot != slot {
+            precondition(elements[hole].slot >= 0, "the slot is not in the table")
+            hole = (hole + 1) & mask
+        }
+        var next = (hole + 1) & mask
+        while elements[next].slot >= 0 {
+            // The element may move only if its search passes the hole.
+            let home = Int(elements[next].hash) & mask
+            if (next - home) & mask >= (next - hole) & mask {
+                elements[hole] = elements[next]
+                hole = next
+            }
+            next = (next + 1) & mask
+        }
+        elements[hole].slot = -1
+        count -= 1
+        if elements.count > Self.leastCapacity, count * 4 < elements.count { resize(to: elements.count / 2) }
+    }
+}
+
+/// Storage for slots that grows at the end and is read in place. An array would copy what it hands out, which at a hit
+/// costs more than all the rest.
+struct SlotStorage<Slot>: ~Copyable {
+    private(set) var start: UnsafeMutablePointer<Slot>
+    private(set) var count = 0
+    private var capacity = 16
+
+    init() {
+        start = .allocate(capacity: capacity)
+    }
+
+    deinit {
+        start.deinitialize(count: count)
+        start.deallocate()
+    }
+
+    mutating func append(_ slot: consuming Slot) {
+        if count == capacity {
+            let grown = UnsafeMutablePointer<Slot>.allocate(capacity: capacity * 2)
+            grown.moveInitialize(from: start, count: count)
+            start.deallocate()
+            start = grown
+            capacity *= 2
+        }
+        (start + count).initialize(to: slot)
+        count += 1
+    }
+}
