@@ -19,13 +19,7 @@ extension DiskTier {
                 self.carryOnClearing()
             }
         }
-        if new.isIndexHeld, !old.isIndexHeld { openIndexLater() }
-    }
-
-    private func openIndexLater() {
-        start(IndexOpening(), .opening) { _ in
-            if self.opened.isIndexHeld, !self.isClosed { self.openIndexLater() }
-        }
+        if new.isIndexHeld, !old.isIndexHeld { start(IndexOpening(), .opening) }
     }
 
     /// Returns when the index is open, or when another process has held it for very long.
@@ -62,20 +56,16 @@ extension DiskTier {
         new.index = try? EntryIndex(readingOnly: path)
     }
 
-    private func openIndex(
-        in folder: Folder, _ isWaiting: Bool, _ new: inout Opened
-    ) throws {
+    private func openIndex(in folder: Folder, _ isWaiting: Bool, _ new: inout Opened) throws {
         let file = try IndexFile.current(in: folder)
         do {
             (new.index, new.indexFile) = (try index(file, isWaiting), file)
-            return
-        } catch {
-            guard [.damage, .suspicion].contains(IndexFailure(error)) else { throw error }
+        } catch let error where IndexFailure(error).meansDamage {
             logger.warning("the index cannot be read and is set aside", metadata: ["error": "\(error)"])
+            let next = try file.next()
+            new.isIndexNew = true
+            (new.index, new.indexFile) = (try index(next, isWaiting), next)
         }
-        let next = try file.next()
-        new.isIndexNew = true
-        (new.index, new.indexFile) = (try index(next, isWaiting), next)
     }
 
     private func index(_ file: IndexFile, _ isWaiting: Bool) throws -> EntryIndex {
@@ -91,7 +81,7 @@ extension DiskTier {
     /// The writer thread replaces a damaged index by a new one.
     func indexFailed(_ error: any Error) {
         let failure = IndexFailure(error)
-        guard [.damage, .suspicion].contains(failure), let failed = (error as? IndexError)?.index else {
+        guard failure.meansDamage, let failed = (error as? IndexError)?.index else {
             complain("the index fails", error)
             return
         }
@@ -115,14 +105,14 @@ extension DiskTier {
         do {
             return try index.isSound()
         } catch {
-            return ![.damage, .suspicion].contains(IndexFailure(error))
+            return !IndexFailure(error).meansDamage
         }
     }
 
     /// The store is lost if its folder has been removed, or if another process has set the index aside.
     func reopenIfLost() {
         let opened = opened
-        if opened.isPresent, opened.files?.isReadOnly == false { return }
+        if opened.isPresent, opened.isWritable { return }
         if opened.indexFile?.isCurrent == false {
             logger.notice("the folder has changed behind the cache's back and is opened again")
         }
@@ -147,7 +137,11 @@ extension DiskTier {
 
 /// Waits for another process to release the index: any job opens the index before each step.
 private struct IndexOpening: DiskJob {
-    mutating func step(_ tier: DiskTier) -> Bool { false }
+    func step(_ tier: DiskTier) -> Bool { false }
+
+    func end(_ tier: DiskTier) {
+        if tier.opened.isIndexHeld, !tier.isClosed { tier.start(IndexOpening(), .opening) }
+    }
 }
 
 /// The reason why nothing can be kept on disk.

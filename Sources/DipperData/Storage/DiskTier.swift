@@ -100,6 +100,9 @@ final class DiskTier: Sendable {
         var isPresent: Bool {
             index != nil && files?.isThere == true && indexFile?.isCurrent ?? (files?.isReadOnly == true)
         }
+
+        var isWritable: Bool { files?.isReadOnly == false }
+        var writableIndex: EntryIndex? { isWritable ? index : nil }
     }
 
     private struct State {
@@ -140,64 +143,60 @@ final class DiskTier: Sendable {
     /// its checksum is wrong. An entry with a wrong checksum is removed.
     /// - Parameter reader: the options whose access extension holds for this access; `nil` for that of the entry.
     func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
-        let time = now().timeIntervalSince1970
-        let goneBefore: TimeInterval
         let id = EntryIndex.id(of: key)
-        switch verdict(.init(key: key)) {
-        case .decided(let record):
-            guard var record, !record.lifetime.isExpired(at: time) else { return nil }
-            guard reader == nil else {
-                return accessed(id, record, expires: record.lifetime.expires, at: time, extendedBy: reader)
-            }
-            record.lifetime.expires = record.lifetime.expires(accessedAt: time)
-            return record
-        case .undecided(let time): goneBefore = time
-        }
-        guard let (record, expires) = stored(id, key), record.value.info.stored >= goneBefore else { return nil }
-        return accessed(id, record, expires: expires, at: time, extendedBy: reader)
+        guard let (record, expires) = find(.init(key: key), id) else { return nil }
+        return accessed(id, record, expires: expires, extendedBy: reader)
     }
 
     /// Does not read a body in a file, unless a codec has encoded it, and does not count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
-        let time = now().timeIntervalSince1970
-        let goneBefore: TimeInterval
-        switch verdict(.init(key: key)) {
-        case .decided(let record): return record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0.value.info }
-        case .undecided(let time): goneBefore = time
-        }
         let id = EntryIndex.id(of: key)
+        let (change, goneBefore) = staging(of: .init(key: key))
+        let found: (info: EntryInfo, lifetime: Lifetime, expires: TimeInterval)
+        switch change {
+        case .write(let record): found = (record.value.info, record.lifetime, record.lifetime.expires)
+        case .remove: return nil
+        case nil:
+            guard let stored = storedInfo(id, key), stored.info.stored >= goneBefore else { return nil }
+            found = stored
+        }
+        let known = accesses.withLock { $0[id] }
+        let expires = known?.expires(found.lifetime, found.info, found.expires) ?? found.expires
+        return expires > now().timeIntervalSince1970 ? found.info : nil
+    }
+
+    private func storedInfo(
+        _ id: Int, _ key: CacheKey
+    ) -> (info: EntryInfo, lifetime: Lifetime, expires: TimeInterval)? {
         let opened = opened
         let row = lookUp(id, .entry, opened) { content in
             try content.blob.map { try opened.files?.size(of: $0) != nil } ?? true ? content : nil
         }
         guard let content = row?.found else { return nil }
-        var found: (key: CacheKey, info: EntryInfo, lifetime: Lifetime)?
         if content.layout?.isEncoded == true {
-            found = stored(id, key).map { ($0.record.key, $0.record.value.info, $0.record.lifetime) }
-        } else {
-            found = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
+            return stored(id, key).map { ($0.record.value.info, $0.record.lifetime, $0.expires) }
         }
-        guard let found, found.key == key, found.info.stored >= goneBefore else { return nil }
-        let known = accesses.withLock { $0[id] }
-        let expires = known?.expires(found.lifetime, found.info, content.expires) ?? content.expires
-        return expires > time ? found.info : nil
+        let metadata = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
+        guard let metadata, metadata.key == key else { return nil }
+        return (metadata.info, metadata.lifetime, content.expires)
     }
 
-    private enum Verdict {
-        /// The record that is being written; `nil` if the entry is being removed.
-        case decided(EntryRecord?)
-        /// The index decides. Entries stored before a time are gone.
-        case undecided(TimeInterval)
+    /// Returns the change that is not on disk yet, and the time from before which versions on disk no longer count.
+    private func staging(of slot: StagingArea.Slot) -> (change: StagingArea.Change?, goneBefore: TimeInterval) {
+        let (change, goneBefore) = staged.withLock { ($0.area[slot]?.change, $0.area.goneBefore(slot)) }
+        return (change, max(goneBefore, history.storedBefore))
     }
 
-    private func verdict(_ slot: StagingArea.Slot) -> Verdict {
-        let (item, isHidden, goneBefore) = staged.withLock { staged in
-            (staged.area[slot], staged.area.isHidden(slot), staged.area.goneBefore(slot))
-        }
-        switch item?.change {
-        case .write(let record): return .decided(record)
-        case .remove: return .decided(nil)
-        case nil: return isHidden ? .decided(nil) : .undecided(max(goneBefore, history.storedBefore))
+    /// - Returns: the record, and its expiration as far as the staging area or the index knows.
+    private func find(
+        _ slot: StagingArea.Slot, _ id: Int
+    ) -> (record: EntryRecord, expires: TimeInterval)? {
+        let (change, goneBefore) = staging(of: slot)
+        switch change {
+        case .write(let record): return (record, record.lifetime.expires)
+        case .remove: return nil
+        case nil:
+            return stored(id, slot.key, slot.table).flatMap { $0.record.value.info.stored < goneBefore ? nil : $0 }
         }
     }
 
@@ -212,7 +211,7 @@ final class DiskTier: Sendable {
                 case .remove: return false
                 case .write: return true
                 case nil:
-                    return row.stored >= max(flushed, staged.area.goneBefore(slot)) && !staged.area.isHidden(slot)
+                    return row.stored >= max(flushed, staged.area.goneBefore(slot))
                         && !removals.contains { $0.covers(slot) }
                 }
             }
@@ -282,9 +281,9 @@ final class DiskTier: Sendable {
     /// Notes an access. Returns the entry with the expiration that it has now; `nil` if it has expired before.
     /// - Parameter expires: as far as the index knows.
     private func accessed(
-        _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval,
-        extendedBy reader: Lifetime.Reader?
+        _ id: Int, _ record: EntryRecord, expires: TimeInterval, extendedBy reader: Lifetime.Reader?
     ) -> EntryRecord? {
+        let time = now().timeIntervalSince1970
         let lifetime = record.lifetime
         let rule = reader.map { lifetime.read(by: $0, entered: record.value.info.stored, at: time) } ?? lifetime
         let noted = accesses.withLock { accesses -> (expires: TimeInterval, count: Int)? in
@@ -322,14 +321,9 @@ final class DiskTier: Sendable {
     func dropPartial(of key: CacheKey) { stage(.remove, for: .init(key: key, table: .partial)) }
 
     func partial(of key: CacheKey) -> PartialBody? {
-        let record: EntryRecord?
-        switch verdict(.init(key: key, table: .partial)) {
-        case .decided(let staged): record = staged
-        case .undecided(let goneBefore):
-            record = stored(EntryIndex.id(of: key), key, .partial)?.record
-            if let record, record.value.info.stored < goneBefore { return nil }
-        }
-        guard let record, !record.lifetime.isExpired(at: now().timeIntervalSince1970) else { return nil }
+        guard let (record, _) = find(.init(key: key, table: .partial), EntryIndex.id(of: key)),
+            !record.lifetime.isExpired(at: now().timeIntervalSince1970)
+        else { return nil }
         return PartialBody(record.value)
     }
 
@@ -340,7 +334,7 @@ final class DiskTier: Sendable {
         staged.withLock { $0.isClosed = true }
         await synchronize()
         writer.run {
-            if self.opened.files?.isReadOnly == false { _ = self.removeLeft() }
+            if self.opened.isWritable { _ = self.removeLeft() }
             self.writeAccesses()
             self.opened.index?.close()
             // Releases the lock of the store.

@@ -133,7 +133,7 @@ final class EntryIndex: Sendable {
         if try db.first("PRAGMA application_id", body: { $0.integer(0) }) == applicationID {
             return try db.first("PRAGMA user_version") { $0.integer(0) }
         }
-        if try db.first("SELECT 1 FROM sqlite_master", body: { _ in true }) == true { throw ForeignDatabase() }
+        if try db.hasRow("SELECT 1 FROM sqlite_master") { throw ForeignDatabase() }
         return nil
     }
 
@@ -147,7 +147,7 @@ final class EntryIndex: Sendable {
 
     private static func create(_ db: SQLiteConnection, _ boot: String) throws {
         // Another process may have created the tables first.
-        if try db.first("SELECT 1 FROM sqlite_master WHERE name = 'entry'", body: { _ in true }) == true { return }
+        if try db.hasRow("SELECT 1 FROM sqlite_master WHERE name = 'entry'") { return }
         // Rows are in the order in which they are written, so that a batch fills pages one after the other: four times
         // as fast as in the order of their ids. The body comes last, so that reading the other columns does not touch
         // its pages.
@@ -277,22 +277,15 @@ final class EntryIndex: Sendable {
         }
     }
 
-    func row(_ id: Int) throws -> Row? {
-        try read { db in
-            try db.first("SELECT \(Self.columns) FROM entry WHERE id = ? AND \(Self.isPresent)", id, body: Self.row)
-        }
-    }
-
     private static let columns = "id, key, url, size, stored, accessed, expires, extension, blob, trailer"
 
     private static func row(_ row: SQLiteConnection.Row) throws -> Row {
-        guard let id = row.integer(0), let key = row.textOrBytes(1), let stored = moment(row, 4),
-            let accessed = moment(row, 5), let trailer = row.blob(9)
-        else { throw Damage() }
+        guard let id = row.integer(0), let key = row.text(1), let trailer = row.blob(9) else { throw Damage() }
         return Row(
-            id: id, key: key, url: row.textOrBytes(2) ?? key, size: try number(row, 3), stored: stored,
-            accessed: accessed, lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)),
-            blob: row.text(8), trailer: trailer)
+            id: id, key: key, url: row.text(2) ?? key, size: try number(row, 3), stored: moment(row, 4),
+            accessed: moment(row, 5),
+            lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)), blob: row.text(8),
+            trailer: trailer)
     }
 
     private static func number(_ row: SQLiteConnection.Row, _ column: Int32) throws -> Int {
@@ -307,9 +300,9 @@ final class EntryIndex: Sendable {
         return min(time, 1e15)
     }
 
-    /// A time in the past; `nil` for NULL. A time that would count as never becomes 0.
-    private static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
-        time(row, column).map { $0 < Lifetime.longest ? $0 : 0 }
+    /// A time in the past. A missing one, and one that would count as never, becomes 0.
+    private static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval {
+        time(row, column).flatMap { $0 < Lifetime.longest ? $0 : nil } ?? 0
     }
 
     /// Returns up to `limit` rows that follow a number, in the order of their numbers.
@@ -326,12 +319,11 @@ final class EntryIndex: Sendable {
 
     func names(_ blob: String, _ id: Int) throws -> Bool {
         try read { db in
-            try db.first(
+            try db.hasRow(
                 """
                 SELECT 1 FROM entry WHERE id = ?1 AND blob = ?2 UNION ALL
                 SELECT 1 FROM partial WHERE id = ?1 AND blob = ?2
-                """, id, blob
-            ) { _ in true } == true
+                """, id, blob)
         }
     }
 
@@ -340,54 +332,88 @@ final class EntryIndex: Sendable {
     /// In one transaction.
     /// - Returns: the files that no row names any more.
     func write(_ durability: Durability = .relaxed, _ changes: [Change]) throws -> [String] {
-        try transaction(durability) { db in
-            var account = Account()
+        try accounted(durability) { db, account in
             for change in changes {
                 switch change {
                 case .put(let row, let body, let table):
-                    try account.forget(row.id, table, db)
-                    try Self.put(row, body, table, max(Self.turn(row.accessed), Self.nextTurn(table, db)), db)
+                    if let old = try Summary.of(row.id, table, db) { account.remove(old, table) }
+                    try Self.put(row, body, table, db)
                     if table == .entry { account.change.add(.init(bytes: row.size, entries: 1)) }
                 case .remove(let id, let table):
-                    if try account.forget(id, table, db) { try Self.delete(id, table, db) }
+                    if let old = try Summary.of(id, table, db) { try account.delete(old, table, db) }
                 }
             }
-            try account.settle(db)
-            return account.blobs
+        }.blobs
+    }
+
+    /// The columns of a row that its removal needs.
+    private struct Summary {
+        let id: Int
+        let size: Int
+        let blob: String?
+        let isPresent: Bool
+        let stored: TimeInterval
+        let expires: TimeInterval
+        let uses: UInt8
+
+        static func query(_ table: Table) -> String {
+            "SELECT id, size, blob, \(table.isPresent), stored, expires, uses FROM \(table.rawValue)"
+        }
+
+        static func of(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Summary? {
+            try db.first("\(query(table)) WHERE id = ?", id) { try Summary($0) }
+        }
+
+        init(_ row: SQLiteConnection.Row) throws {
+            guard let id = row.integer(0) else { throw Damage() }
+            self.id = id
+            size = try EntryIndex.number(row, 1)
+            blob = row.text(2)
+            isPresent = row.integer(3) == 1
+            stored = EntryIndex.moment(row, 4)
+            expires = EntryIndex.time(row, 5) ?? .infinity
+            uses = UInt8(clamping: row.integer(6) ?? 0)
         }
     }
 
-    /// The rest of a transaction: the files that no row names any more, and the change of the totals.
+    /// The effect of a transaction: the files that no row names any more, and the change of the totals.
     private struct Account {
         var blobs: [String] = []
         var change = Totals()
 
-        @discardableResult
-        mutating func forget(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Bool {
-            let old = try db.first(
-                "SELECT id, size, blob, \(table.isPresent) FROM \(table.rawValue) WHERE id = ?", id,
-                body: EntryIndex.leaving)
-            guard let old else { return false }
-            forget(old, table)
-            return true
-        }
-
-        mutating func forget(_ row: Leaving, _ table: Table) {
+        mutating func remove(_ row: Summary, _ table: Table) {
             if let blob = row.blob { blobs.append(blob) }
-            if table == .entry, row.counts { change.add(.init(bytes: -row.size, entries: -1)) }
+            if table == .entry, row.isPresent { change.add(.init(bytes: -row.size, entries: -1)) }
         }
 
-        func settle(_ db: SQLiteConnection) throws {
-            if change == Totals() { return }
-            try db.run(
-                "UPDATE total SET bytes = max(0, bytes + ?), entries = max(0, entries + ?)", change.bytes,
-                change.entries)
-            guard db.changes == 1 else { throw Damage() }
+        mutating func delete(_ row: Summary, _ table: Table, _ db: SQLiteConnection) throws {
+            remove(row, table)
+            // A row that was just found but cannot be removed is damage. Without this check, callers that repeat the
+            // removal until nothing is left would never end.
+            guard try db.run("DELETE FROM \(table.rawValue) WHERE id = ?", row.id) == 1 else { throw Damage() }
+        }
+    }
+
+    /// Runs a transaction and changes the totals by its effect.
+    private func accounted(
+        _ durability: Durability = .relaxed, _ body: (SQLiteConnection, inout Account) throws -> Void
+    ) throws -> Account {
+        try transaction(durability) { db in
+            var account = Account()
+            try body(db, &account)
+            if account.change != Totals() {
+                let changed = try db.run(
+                    "UPDATE total SET bytes = max(0, bytes + ?), entries = max(0, entries + ?)", account.change.bytes,
+                    account.change.entries)
+                guard changed == 1 else { throw Damage() }
+            }
+            return account
         }
     }
 
     /// A URL that equals the key is not stored twice.
-    private static func put(_ row: Row, _ body: Data?, _ table: Table, _ turn: Int, _ db: SQLiteConnection) throws {
+    private static func put(_ row: Row, _ body: Data?, _ table: Table, _ db: SQLiteConnection) throws {
+        let turn = max(Self.turn(row.accessed), try Self.nextTurn(table, db))
         try db.run(
             """
             INSERT OR REPLACE INTO \(table.rawValue)
@@ -401,28 +427,17 @@ final class EntryIndex: Sendable {
             row.lifetime.accessExtension.map { min($0, Lifetime.longest) }, turn, row.blob, row.trailer, body)
     }
 
-    private static func delete(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws {
-        try db.run("DELETE FROM \(table.rawValue) WHERE id = ?", id)
-        // A row that was just found but cannot be removed is damage. Without this check, callers that repeat the
-        // removal until nothing is left would never end.
-        guard db.changes == 1 else { throw Damage() }
-    }
-
     /// Removes a row that still is as it was read.
     /// - Returns: the files that no row names any more; `nil` if there is no such row.
     func remove(_ id: Int, from table: Table = .entry, ifStill content: Content) throws -> [String]? {
-        try transaction { db in
-            let isStill = try db.first(
+        var isStill = false
+        let account = try accounted { db, account in
+            isStill = try db.hasRow(
                 "SELECT 1 FROM \(table.rawValue) WHERE id = ? AND trailer = ? AND blob IS ? AND body IS ?", id,
-                content.trailer, content.blob, content.body
-            ) { _ in true }
-            guard isStill == true else { return nil }
-            var account = Account()
-            try account.forget(id, table, db)
-            try Self.delete(id, table, db)
-            try account.settle(db)
-            return account.blobs
+                content.trailer, content.blob, content.body)
+            if isStill, let row = try Summary.of(id, table, db) { try account.delete(row, table, db) }
         }
+        return isStill ? account.blobs : nil
     }
 
     /// Flushes a row to the device, with everything that was written before it.
@@ -434,8 +449,7 @@ final class EntryIndex: Sendable {
                 """
                 UPDATE entry SET accessed = accessed + 0.001
                 WHERE id = ? AND trailer = ? AND blob IS ? AND \(Self.isPresent)
-                """, id, content.trailer, content.blob)
-            return db.changes == 1
+                """, id, content.trailer, content.blob) == 1
         }
     }
 
@@ -504,22 +518,22 @@ final class EntryIndex: Sendable {
     func clear() throws -> (Totals, blobs: [String]) {
         try transaction { db in
             let totals = try Self.totals(db)
-            try db.run(
+            let changed = try db.run(
                 """
                 UPDATE total SET bytes = 0, entries = 0,
                     cleared = max(cleared, ifnull((SELECT max(place) FROM entry), 0))
                 """)
-            guard db.changes == 1 else { throw Damage() }
+            guard changed == 1 else { throw Damage() }
             let blobs = try db.all("SELECT blob FROM partial") { $0.text(0) }.compactMap { $0 }
             try db.run("DELETE FROM partial")
             return (totals, blobs)
         }
     }
 
+    private static let isCleared = "place <= (SELECT cleared FROM total)"
+
     func hasCleared() throws -> Bool {
-        try read { db in
-            try db.first("SELECT 1 FROM entry WHERE place <= (SELECT cleared FROM total) LIMIT 1") { _ in true } == true
-        }
+        try read { try $0.hasRow("SELECT 1 FROM entry WHERE \(Self.isCleared) LIMIT 1") }
     }
 
     enum Selection: Sendable {
@@ -530,123 +544,101 @@ final class EntryIndex: Sendable {
         case derived(of: CacheKey)
         /// The entries stored before a time, among those after a number.
         case stored(before: TimeInterval, after: Int?)
+        /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
+        case partials(
+            expiredAt: TimeInterval = -.infinity, storedBefore: TimeInterval = -.infinity, bytes: Int = .max,
+            count: Int = .max)
+
+        fileprivate var table: Table { if case .partials = self { .partial } else { .entry } }
     }
 
     struct Removed: Sendable {
-        var totals = Totals()
-        var blobs: [String] = []
-        var rest: Selection?
+        /// Without partial bodies.
+        let totals: Totals
+        let blobs: [String]
+        /// `nil` if nothing is left to remove.
+        let rest: Selection?
     }
 
-    fileprivate typealias Leaving = (id: Int, size: Int, blob: String?, counts: Bool)
+    /// The largest number of rows that one transaction removes, apart from partial bodies.
+    private static let mostRemoved = 64
 
     /// In one transaction, so that two processes never remove the same entry twice.
-    func removeSome(of selection: Selection, limit: Int = 64) throws -> Removed {
-        try transaction { db in
-            var removed = Removed()
-            let leaving = try self.select(selection, limit, &removed.rest, db)
-            var account = Account()
-            for entry in leaving {
-                account.forget(entry, .entry)
-                try Self.delete(entry.id, .entry, db)
-            }
-            try account.settle(db)
-            removed.totals = Totals(bytes: -account.change.bytes, entries: -account.change.entries)
-            removed.blobs = account.blobs
-            return removed
+    func removeSome(of selection: Selection) throws -> Removed {
+        var rest: Selection?
+        let account = try accounted { db, account in
+            let selected = try select(selection, db)
+            for row in selected.rows { try account.delete(row, selection.table, db) }
+            rest = selected.rest
         }
+        let totals = Totals(bytes: -account.change.bytes, entries: -account.change.entries)
+        return Removed(totals: totals, blobs: account.blobs, rest: rest)
     }
 
     private func select(
-        _ selection: Selection, _ limit: Int, _ rest: inout Selection?, _ db: SQLiteConnection
-    ) throws -> [Leaving] {
-        let leaving: [Leaving]
+        _ selection: Selection, _ db: SQLiteConnection
+    ) throws -> (rows: [Summary], rest: Selection?) {
+        let query = Summary.query(selection.table)
+        let rows: [Summary]
         switch selection {
-        case .oldest(let size):
-            let (leaving, isOver) = try leastUsed(Self.totals(db).bytes - size, limit, db)
-            rest = isOver ? nil : selection
-            return leaving
         case .cleared:
-            leaving = try db.all(
-                "\(Self.leavingRows) WHERE place <= (SELECT cleared FROM total) LIMIT ?", limit, body: Self.leaving)
+            rows = try db.all("\(query) WHERE \(Self.isCleared) LIMIT ?", Self.mostRemoved, body: Summary.init)
         case .expired(let time):
-            leaving = try db.all("\(Self.leavingRows) WHERE expires <= ? LIMIT ?", time, limit, body: Self.leaving)
+            rows = try db.all("\(query) WHERE expires <= ? LIMIT ?", time, Self.mostRemoved, body: Summary.init)
         case .derived(let key):
             let first = key.derivedPrefix
             // `$` follows `#`, so this key comes right after all keys with the prefix.
             let end = String(first.dropLast()) + "$"
-            leaving = try db.all(
-                "\(Self.leavingRows) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
-                Data(first.utf8), Data(end.utf8), limit, body: Self.leaving)
+            rows = try db.all(
+                "\(query) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?", Data(first.utf8), Data(end.utf8),
+                Self.mostRemoved, body: Summary.init)
         case .stored(let time, let last):
             // A step looks at a limited number of rows, whichever of them it removes.
-            let rows = try db.all(
-                "SELECT id, size, blob, \(Self.isPresent), stored FROM entry WHERE id >= ? ORDER BY id LIMIT ?",
-                last.map { $0 &+ 1 } ?? .min, last == .max ? 0 : 4 * limit
-            ) { (try Self.leaving($0), stored: Self.moment($0, 4) ?? 0) }
-            rest = rows.last.map { .stored(before: time, after: $0.0.id) }
-            return rows.filter { $0.stored < time }.map(\.0)
+            let following = try db.all(
+                "\(query) WHERE id >= ? ORDER BY id LIMIT ?", last.map { $0 &+ 1 } ?? .min,
+                last == .max ? 0 : 4 * Self.mostRemoved, body: Summary.init)
+            return (
+                following.filter { $0.stored < time },
+                following.last.map { Selection.stored(before: time, after: $0.id) }
+            )
+        case .oldest(let size):
+            return try selectOldest(untilSize: size, db)
+        case .partials(let time, let limit, let bytes, let count):
+            let all = try db.all("\(query) ORDER BY turn", body: Summary.init)
+            var (size, left) = (all.reduce(0) { $0 + $1.size }, all.count)
+            var leaving: [Summary] = []
+            for row in all where row.stored < limit || row.expires <= time || size > bytes || left > count {
+                leaving.append(row)
+                (size, left) = (size - row.size, left - 1)
+            }
+            return (leaving, nil)
         }
-        rest = leaving.isEmpty ? nil : selection
-        return leaving
+        return (rows, rows.isEmpty ? nil : selection)
     }
 
-    private static let leavingRows = "SELECT id, size, blob, \(isPresent) FROM entry"
-
-    fileprivate static func leaving(_ row: SQLiteConnection.Row) throws -> Leaving {
-        guard let id = row.integer(0) else { throw Damage() }
-        return (id, try number(row, 1), row.text(2), row.integer(3) == 1)
-    }
-
-    /// Returns those of the first `limit` entries in the line that leave so that `excess` bytes are free, and spares
-    /// the others. Says whether no more must leave.
-    private func leastUsed(
-        _ excess: Int, _ limit: Int, _ db: SQLiteConnection
-    ) throws -> (leaving: [Leaving], isOver: Bool) {
-        var excess = excess
-        var leaving: [Leaving] = []
+    /// Selects among the first entries in the line, and spares some of them.
+    private func selectOldest(
+        untilSize size: Int, _ db: SQLiteConnection
+    ) throws -> (rows: [Summary], rest: Selection?) {
+        var excess = try Self.totals(db).bytes - size
+        var leaving: [Summary] = []
         var turn = try Self.nextTurn(.entry, db)
         let rows = try db.all(
             // The plus sign keeps SQLite from going through the entries by place instead of by turn.
-            "SELECT id, size, blob, 1, uses FROM entry WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", limit
-        ) { (entry: try Self.leaving($0), uses: try Self.number($0, 4)) }
+            "\(Summary.query(.entry)) WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", Self.mostRemoved,
+            body: Summary.init)
         // Too many bytes without any entry: the totals have been damaged.
         if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }
         for row in rows where excess > 0 {
-            if let uses = order.spared(UInt8(clamping: row.uses)) {
-                try db.run("UPDATE entry SET turn = ?, uses = ? WHERE id = ?", turn, Int(uses), row.entry.id)
+            if let uses = order.spared(row.uses) {
+                try db.run("UPDATE entry SET turn = ?, uses = ? WHERE id = ?", turn, Int(uses), row.id)
                 turn &+= 1
             } else {
-                leaving.append(row.entry)
-                excess -= row.entry.size
+                leaving.append(row)
+                excess -= row.size
             }
         }
-        return (leaving, isOver: excess <= 0 || rows.isEmpty)
-    }
-
-    // MARK: Partial bodies
-
-    /// Removes partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
-    /// - Returns: the files that no row names any more.
-    func removePartials(
-        expiredAt now: TimeInterval, storedBefore limit: TimeInterval = -.infinity, bytes: Int = .max, count: Int = .max
-    ) throws -> [String] {
-        try transaction { db in
-            let rows = try db.all("SELECT id, size, blob, 1, stored, expires FROM partial ORDER BY turn") { row in
-                (
-                    try Self.leaving(row),
-                    isGone: Self.moment(row, 4) ?? 0 < limit || Self.time(row, 5) ?? .infinity <= now
-                )
-            }
-            var (size, left) = (rows.reduce(0) { $0 + $1.0.size }, rows.count)
-            var blobs: [String] = []
-            for (row, isGone) in rows where isGone || size > bytes || left > count {
-                try Self.delete(row.id, .partial, db)
-                if let blob = row.blob { blobs.append(blob) }
-                (size, left) = (size - row.size, left - 1)
-            }
-            return blobs
-        }
+        return (leaving, excess <= 0 || rows.isEmpty ? nil : .oldest(untilSize: size))
     }
 
     // MARK: Checks

@@ -90,31 +90,31 @@ enum IndexFailure {
     /// An integrity check decides; an index that cannot even be opened counts as damaged.
     case suspicion
 
+    var meansDamage: Bool { self == .damage || self == .suspicion }
+
     // SQLITE_IOERR_SHORT_READ, which Swift does not see.
     private static let shortRead = SQLITE_IOERR | 2 << 8
 
     init(_ error: any Error) {
         let error = (error as? IndexError)?.cause ?? error
-        if error is EntryIndex.Damage {
-            self = .damage
-            return
-        }
-        if error is EntryIndex.ForeignDatabase || error is FolderRefusal {
-            self = .foreign
-            return
-        }
-        guard let error = error as? SQLiteError else {
-            self = .machine
-            return
-        }
+        self =
+            switch error {
+            case is EntryIndex.Damage: .damage
+            case is EntryIndex.ForeignDatabase, is FolderRefusal: .foreign
+            case let error as SQLiteError: Self.of(error)
+            default: .machine
+            }
+    }
+
+    private static func of(_ error: SQLiteError) -> IndexFailure {
         switch error.primaryCode {
-        case SQLITE_NOTADB, SQLITE_CORRUPT: self = .damage
-        case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: self = .busy
+        case SQLITE_NOTADB, SQLITE_CORRUPT: .damage
+        case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: .busy
         // A flipped byte or another program can cause a missing table, a broken constraint or a value of another type.
-        case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: self = .suspicion
+        case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: .suspicion
         // A short read may mean that the file is damaged. The machine is the cause of all other I/O errors.
-        case SQLITE_IOERR: self = error.code == Self.shortRead ? .suspicion : .machine
-        default: self = .machine
+        case SQLITE_IOERR: error.code == shortRead ? .suspicion : .machine
+        default: .machine
         }
     }
 }

@@ -71,15 +71,13 @@ final class SQLiteConnection: @unchecked Sendable {
                 ? sqlite3_column_double(statement, column) : nil
         }
 
+        /// The UTF-8 of text or of a blob.
         func text(_ column: Int32) -> String? {
-            holds(SQLITE_TEXT, column) ? String(decoding: bytes(column), as: UTF8.self) : nil
+            holds(SQLITE_TEXT, column) || holds(SQLITE_BLOB, column)
+                ? String(decoding: bytes(column), as: UTF8.self) : nil
         }
 
         func blob(_ column: Int32) -> Data? { holds(SQLITE_BLOB, column) ? Data(bytes(column)) : nil }
-
-        func textOrBytes(_ column: Int32) -> String? {
-            holds(SQLITE_BLOB, column) ? String(decoding: bytes(column), as: UTF8.self) : text(column)
-        }
 
         /// The bytes of text or of a blob, valid until the next row.
         private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
@@ -132,18 +130,24 @@ final class SQLiteConnection: @unchecked Sendable {
 
     func setPatience(_ milliseconds: Int32) { sqlite3_busy_timeout(database, milliseconds) }
 
-    /// By the last statement.
-    var changes: Int { Int(sqlite3_changes(database)) }
-
     func run(script: String) throws(SQLiteError) {
         try check(sqlite3_exec(database, script, nil, nil, nil))
     }
 
     /// The statement is prepared once for each connection, so it must be one of a few.
-    func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) {
+    /// - Returns: the number of rows that a statement other than a query has changed.
+    @discardableResult
+    func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) -> Int {
         let statement = try bound(sql, values)
         defer { reset(statement) }
         while try step(statement) {}
+        return Int(sqlite3_changes(database))
+    }
+
+    func hasRow(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) -> Bool {
+        let statement = try bound(sql, values)
+        defer { reset(statement) }
+        return try step(statement)
     }
 
     func first<Result>(
