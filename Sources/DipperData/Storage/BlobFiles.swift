@@ -70,7 +70,7 @@ final class BlobFiles: Sendable {
     func read(_ name: String, size: Int) throws(FileError) -> FileBytes? {
         try faults?.check(.read, name)
         guard let path = Self.path(name) else { return nil }
-        return try FileWriting.read(path, in: blobs, atMost: size + 1)
+        return try blobs.readFile(path, atMost: size + 1)
     }
 
     func size(of name: String) throws(FileError) -> Int? {
@@ -91,13 +91,10 @@ final class BlobFiles: Sendable {
         let number = written.add(1, ordering: .relaxed).newValue
         let blob = BlobName(id: id, store: lock.id, number: number, name)
         let shard = try blobs.makeFolder(blob.shard)
-        let file = try shard.createFile(blob.text)
-        var failure = FileWriting.write(body, to: file, blob.text)
-        if failure == nil, durability == .durable, fdatasync(file) != 0 { failure = FileError("fdatasync", name) }
-        if close(file) != 0, failure == nil { failure = FileError("close", name) }
+        try shard.writeFile(blob.text, body, isFlushed: durability == .durable)
+        guard durability == .durable else { return blob.text }
         do throws(FileError) {
-            if let failure { throw failure }
-            if durability == .durable { try flushFolders(shard) }
+            try flushFolders(shard)
         } catch {
             shard.remove(blob.text)
             throw error

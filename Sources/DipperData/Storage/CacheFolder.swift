@@ -34,7 +34,7 @@ enum CacheFolder {
         throw FileError("mark", path, EAGAIN)
     }
 
-    private static let markerText = [UInt8]("\(markerName) \(format)\n".utf8)
+    private static let markerText = Data("\(markerName) \(format)\n".utf8)
 
     /// Returns whether another process writes the marker now, or was killed or lost power while it did: the bytes are
     /// the beginning of the marker's, or zeros. Also `true` for a file that has just disappeared.

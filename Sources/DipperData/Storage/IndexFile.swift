@@ -9,7 +9,7 @@ import Foundation
 struct IndexFile: Sendable {
     let folder: Folder
     let number: Int
-    let identity: FileIdentity
+    private let identity: FileIdentity
     private let lookUp: FileIdentity?
 
     static func name(_ number: Int) -> String { number == 1 ? "index.sqlite" : "index-\(number).sqlite" }
@@ -28,7 +28,8 @@ struct IndexFile: Sendable {
 
     /// `nil` if there is no index, or if it has a log, without which it is not complete.
     static func pathReadingOnly(in folder: Folder) -> String? {
-        guard let name = folder.names().compactMap(number(of:)).max().map(name), folder.file(name) != nil,
+        guard let names = try? folder.listing(), let name = names.compactMap(number(of:)).max().map(name),
+            folder.file(name) != nil,
             folder.entry(name + "-wal").map({ $0.st_size == 0 }) ?? true
         else { return nil }
         return folder.path + "/" + name
@@ -77,6 +78,22 @@ struct IndexFile: Sendable {
             let number = Int(name.dropFirst(6).dropLast(7)), (2..<1_000_000).contains(number), Self.name(number) == name
         else { return nil }
         return number
+    }
+}
+
+private struct FileIdentity: Equatable {
+    let device: UInt64
+    let inode: UInt64
+
+    init(_ status: stat) {
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+    }
+
+    init?(_ path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        self.init(status)
     }
 }
 

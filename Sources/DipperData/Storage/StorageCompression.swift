@@ -139,29 +139,39 @@ enum Gzip {
         stream.initialize(to: z_stream())
         guard begin(stream) == Z_OK else { return nil }
         defer { _ = end(stream) }
-        guard let output = malloc(max(room, 1)) else { return nil }
-        var (taken, made) = (0, 0)
-        while true {
-            let given = min(input.count - taken, largestStep)
-            let offered = min(room - made, largestStep)
-            stream.pointee.next_in = input.baseAddress.map {
-                UnsafeMutablePointer(mutating: ($0 + taken).assumingMemoryBound(to: Bytef.self))
-            }
-            stream.pointee.avail_in = uInt(given)
-            stream.pointee.next_out = (output + made).assumingMemoryBound(to: Bytef.self)
-            stream.pointee.avail_out = uInt(offered)
-            let result = step(stream, taken + given == input.count)
-            let (read, written) = (given - Int(stream.pointee.avail_in), offered - Int(stream.pointee.avail_out))
-            taken += read
-            made += written
-            if result == Z_STREAM_END, taken == input.count { break }
-            guard result == Z_OK, read + written > 0 else {
-                free(output)
-                return nil
+        return Data(room: room) { output in
+            var (taken, made) = (0, 0)
+            while true {
+                let given = min(input.count - taken, largestStep)
+                let offered = min(room - made, largestStep)
+                stream.pointee.next_in = input.baseAddress.map {
+                    UnsafeMutablePointer(mutating: ($0 + taken).assumingMemoryBound(to: Bytef.self))
+                }
+                stream.pointee.avail_in = uInt(given)
+                stream.pointee.next_out = (output + made).assumingMemoryBound(to: Bytef.self)
+                stream.pointee.avail_out = uInt(offered)
+                let result = step(stream, taken + given == input.count)
+                let (read, written) = (given - Int(stream.pointee.avail_in), offered - Int(stream.pointee.avail_out))
+                taken += read
+                made += written
+                if result == Z_STREAM_END, taken == input.count { return made }
+                guard result == Z_OK, read + written > 0 else { return nil }
             }
         }
-        // The output may be shorter than `room`; the rest of the memory is given back.
-        return Data(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
+    }
+}
+
+extension Data {
+    /// Makes data of up to `room` bytes; `nil` if there is no memory.
+    /// - Parameter make: writes the bytes and returns their number; `nil` for failure.
+    fileprivate init?(room: Int, make: (UnsafeMutableRawPointer) -> Int?) {
+        guard let output = malloc(max(room, 1)) else { return nil }
+        guard let made = make(output) else {
+            free(output)
+            return nil
+        }
+        // The rest of the memory is given back.
+        self.init(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
     }
 }
 
@@ -186,13 +196,9 @@ enum Zstd {
     }
 
     private static func output(_ room: Int, _ make: (UnsafeMutableRawPointer) -> Int) -> Data? {
-        guard let output = malloc(max(room, 1)) else { return nil }
-        let made = make(output)
-        guard ZSTD_isError(made) == 0 else {
-            free(output)
-            return nil
+        Data(room: room) { output in
+            let made = make(output)
+            return ZSTD_isError(made) == 0 ? made : nil
         }
-        // The output may be shorter than the room; the rest of the memory is given back.
-        return Data(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
     }
 }

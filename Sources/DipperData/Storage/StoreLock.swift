@@ -47,7 +47,7 @@ final class StoreLock: Sendable {
 
     /// The stores whose processes were killed, or whose power failed.
     func abandoned() -> [String] {
-        all.names().compactMap { name in
+        ((try? all.listing()) ?? []).compactMap { name in
             guard name.hasSuffix(Self.end), case let other = name.dropLast(Self.end.count),
                 Folder.isRandomName(other), other != id, !isOpen(other)
             else { return nil }
