@@ -14,15 +14,13 @@ enum CacheFolder {
     static func open(_ path: String) throws -> Folder {
         try make(path)
         let folder = try Folder(path: path)
-        guard folder.isUsers else { throw FolderRefusal(path, .otherOwner) }
+        guard folder.isUsers else { throw FolderRefusal(description: "'\(path)' belongs to another user") }
         for _ in 0..<10 {
             if try isMarked(folder) { return folder }
             let names = try folder.listing()
             // Another process may have marked the folder meanwhile.
             if names.contains(markerName) { continue }
-            guard names.allSatisfy({ isUnfinishedMarker($0, in: folder) }) else {
-                throw FolderRefusal(path, .notEmpty)
-            }
+            guard names.allSatisfy({ isUnfinishedMarker($0, in: folder) }) else { throw foreign(folder) }
             do throws(FileError) {
                 try folder.makeFile(markerName, markerText)
                 // Left by killed processes, or by processes that are about to find the folder marked.
@@ -32,6 +30,12 @@ enum CacheFolder {
             }
         }
         throw FileError("mark", path, EAGAIN)
+    }
+
+    private static func foreign(_ folder: Folder) -> FolderRefusal {
+        FolderRefusal(
+            description:
+                "'\(folder.path)' is not a folder of Dipper's: it is not empty, and has no file '\(markerName)'")
     }
 
     private static let markerText = Data("\(markerName) \(format)\n".utf8)
@@ -53,16 +57,17 @@ enum CacheFolder {
     private static func isMarked(_ folder: Folder) throws -> Bool {
         // mutant FolderSafety: `return false }` => `return true }`
         guard folder.entry(markerName) != nil else { return false }
-        guard let (file, size) = try folder.openFile(markerName) else { throw FolderRefusal(folder.path, .notEmpty) }
+        guard let (file, size) = try folder.openFile(markerName) else { throw foreign(folder) }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: min(size, 64))
         let count = pread(file, &bytes, bytes.count, 0)
         if count < 0 { throw FileError("read", folder.path + "/" + markerName) }
         let words = String(decoding: bytes.prefix(count), as: UTF8.self).split(whereSeparator: \.isWhitespace)
-        guard words.count == 2, words[0] == markerName, let number = Int(words[1]) else {
-            throw FolderRefusal(folder.path, .notEmpty)
+        guard words.count == 2, words[0] == markerName, let number = Int(words[1]) else { throw foreign(folder) }
+        guard number == format else {
+            throw FolderRefusal(
+                description: "'\(folder.path)' has format \(number), and this version of Dipper reads format \(format)")
         }
-        guard number == format else { throw FolderRefusal(folder.path, .otherFormat(number)) }
         return true
     }
 
@@ -81,32 +86,7 @@ enum CacheFolder {
     }
 }
 
-struct FolderRefusal: Error, Hashable, CustomStringConvertible {
-    enum Reason: Hashable {
-        case notEmpty
-        case otherFormat(Int)
-        case otherOwner
-        case notOwnFile(String)
-        case otherIndex
-    }
-
-    let path: String
-    let reason: Reason
-
-    init(_ path: String, _ reason: Reason) {
-        self.path = path
-        self.reason = reason
-    }
-
-    var description: String {
-        switch reason {
-        case .notEmpty:
-            "'\(path)' is not a folder of Dipper's: it is not empty, and has no file '\(CacheFolder.markerName)'"
-        case .otherFormat(let number):
-            "'\(path)' has format \(number), and this version of Dipper reads format \(CacheFolder.format)"
-        case .otherOwner: "'\(path)' belongs to another user"
-        case .notOwnFile(let name): "'\(path)/\(name)' is a link, no file, or belongs to another user"
-        case .otherIndex: "the index in '\(path)' was made by another program or another version of Dipper"
-        }
-    }
+/// An error for a folder that is not the cache's, or not as the cache has left it. The cache changes nothing there.
+struct FolderRefusal: Error {
+    let description: String
 }

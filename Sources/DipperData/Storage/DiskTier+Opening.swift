@@ -40,7 +40,7 @@ extension DiskTier {
             new.abandoned = lock.abandoned()
             try openIndex(in: folder, isWaiting, &new)
         } catch let refusal as FolderRefusal {
-            return Opened(problem: StoreProblem("\(refusal)", isRefusal: true))
+            return Opened(problem: StoreProblem(refusal.description, isRefusal: true))
         } catch let error where IndexFailure(error) == .busy {
             new.isIndexHeld = true
         } catch {
@@ -69,13 +69,9 @@ extension DiskTier {
     }
 
     private func index(_ file: IndexFile, _ isWaiting: Bool) throws -> EntryIndex {
-        do {
-            return try EntryIndex(
-                path: file.path, boot: options.boot, order: options.evictionOrder, isWaiting: isWaiting,
-                faults: options.faults)
-        } catch is EntryIndex.ForeignDatabase {
-            throw FolderRefusal(options.folder, .otherIndex)
-        }
+        try EntryIndex(
+            path: file.path, boot: options.boot, order: options.evictionOrder, isWaiting: isWaiting,
+            faults: options.faults)
     }
 
     /// The writer thread replaces a damaged index by a new one.

@@ -61,8 +61,6 @@ final class EntryIndex: Sendable {
         case remove(Int, from: Table)
     }
 
-    struct ForeignDatabase: Error {}
-
     struct Damage: Error {}
 
     private static let applicationID = 0x4449_5052
@@ -93,7 +91,7 @@ final class EntryIndex: Sendable {
         // Before the journal mode is changed, which would change another program's database. SQLite alone may open the
         // file: closing it elsewhere would drop the locks of the other connections of this process.
         let version = try Self.version(db)
-        guard version ?? Self.version == Self.version else { throw ForeignDatabase() }
+        guard version ?? Self.version == Self.version else { throw Self.foreign(path) }
         guard try db.first("PRAGMA journal_mode = WAL", body: { $0.text(0) }) == "wal" else {
             throw SQLiteError(code: SQLiteError.cannotOpen, "the index cannot have a log")
         }
@@ -120,21 +118,23 @@ final class EntryIndex: Sendable {
     init(readingOnly path: String) throws {
         (order, faults, isNew) = (.leastRecentlyUsed, nil, false)
         let open = { @Sendable in try SQLiteConnection(readingOnly: path) }
-        guard try Self.version(open()) == Self.version else { throw ForeignDatabase() }
+        guard try Self.version(open()) == Self.version else { throw Self.foreign(path) }
         pool = SQLitePool(writer: nil, reader: open)
     }
 
-    /// `nil` if the database is empty.
-    /// - Throws: ``ForeignDatabase`` if it has tables of another program.
+    private static func foreign(_ path: String) -> FolderRefusal {
+        FolderRefusal(description: "the index '\(path)' was made by another program or another version of Dipper")
+    }
+
+    /// Returns `nil` if the database is empty, and zero if it has tables of another program.
     private static func version(_ db: SQLiteConnection) throws -> Int? {
         // One transaction, because another process may create the tables between two reads.
         try db.run("BEGIN")
-        defer { try? db.run("COMMIT") }
+        defer { _ = try? db.run("COMMIT") }
         if try db.first("PRAGMA application_id", body: { $0.integer(0) }) == applicationID {
             return try db.first("PRAGMA user_version") { $0.integer(0) }
         }
-        if try db.hasRow("SELECT 1 FROM sqlite_master") { throw ForeignDatabase() }
-        return nil
+        return try db.hasRow("SELECT 1 FROM sqlite_master") ? 0 : nil
     }
 
     /// The SQL condition for entries that were written after the store was cleared last.
@@ -693,13 +693,15 @@ final class EntryIndex: Sendable {
 
     /// By this process or the next one to open the store.
     func requestSweep() throws {
-        try transaction { try $0.run("UPDATE swept SET boot = 'due', due = due + 1") }
+        try transaction { db in
+            _ = try db.run("UPDATE swept SET boot = 'due', due = due + 1")
+        }
     }
 
     /// Does nothing if somebody has asked for another comparison since.
     func answer(_ request: SweepRequest) throws {
-        try transaction {
-            try $0.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)
+        try transaction { db in
+            _ = try db.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)
         }
     }
 

@@ -41,7 +41,10 @@ struct IndexFile: Sendable {
         let name = Self.name(number)
         if folder.entry(name) == nil { try folder.makeEmptyFile(name) }
         for name in [name] + Self.companions.map({ name + $0 }) where folder.entry(name) != nil {
-            guard folder.file(name) != nil else { throw FolderRefusal(folder.path, .notOwnFile(name)) }
+            guard folder.file(name) != nil else {
+                throw FolderRefusal(
+                    description: "'\(folder.path)/\(name)' is a link, no file, or belongs to another user")
+            }
         }
         guard let status = folder.file(name) else { throw FileError("stat", folder.path + "/" + name, ENOENT) }
         identity = FileIdentity(status)
@@ -99,10 +102,9 @@ private struct FileIdentity: Equatable {
 
 enum IndexFailure {
     case busy
-    /// The disk is full, memory is short, or permission is missing.
-    case machine
-    /// The index belongs to another program or another version.
-    case foreign
+    /// The disk is full, memory is short, or permission is missing; or the index belongs to another program or another
+    /// version.
+    case other
     case damage
     /// An integrity check decides; an index that cannot even be opened counts as damaged.
     case suspicion
@@ -117,9 +119,8 @@ enum IndexFailure {
         self =
             switch error {
             case is EntryIndex.Damage: .damage
-            case is EntryIndex.ForeignDatabase, is FolderRefusal: .foreign
             case let error as SQLiteError: Self.of(error)
-            default: .machine
+            default: .other
             }
     }
 
@@ -130,8 +131,8 @@ enum IndexFailure {
         // A flipped byte or another program can cause a missing table, a broken constraint or a value of another type.
         case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: .suspicion
         // A short read may mean that the file is damaged. The machine is the cause of all other I/O errors.
-        case SQLITE_IOERR: error.code == shortRead ? .suspicion : .machine
-        default: .machine
+        case SQLITE_IOERR where error.code == shortRead: .suspicion
+        default: .other
         }
     }
 }

@@ -175,7 +175,7 @@ final class SQLiteConnection: @unchecked Sendable {
             return result
         } catch {
             // SQLite may have undone it already.
-            if sqlite3_get_autocommit(database) == 0 { try? run("ROLLBACK") }
+            if sqlite3_get_autocommit(database) == 0 { _ = try? run("ROLLBACK") }
             throw error
         }
     }
