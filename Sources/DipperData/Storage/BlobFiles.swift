@@ -29,8 +29,7 @@ struct BlobName {
     static func shard(_ text: String) -> String { String(text.prefix(2)) }
 }
 
-/// The files of bodies: `blobs/ab/NAME`. A file holds the body of one row as it was stored, and nothing else. A name is
-/// used once, and a file is not changed once its row is there.
+/// The files of bodies: `blobs/ab/NAME`. A file is not changed once its row is there.
 final class BlobFiles: Sendable {
     private let root: Folder
     private let blobs: Folder
@@ -40,7 +39,6 @@ final class BlobFiles: Sendable {
     /// Once is enough, because `blobs` is created when the store is opened.
     private let isRootFlushed = Atomic(false)
 
-    /// Creates missing folders.
     /// - Throws: `FileError` if the folder cannot be written; then nothing is open.
     init(root: Folder, faults: (any DiskFaults)? = nil) throws(FileError) {
         try faults?.check(.write, root.path)
@@ -50,7 +48,6 @@ final class BlobFiles: Sendable {
         lock = try StoreLock(in: root.makeFolder("stores"))
     }
 
-    /// Opens a store that cannot be written. Every write fails.
     init(readingOnly root: Folder, faults: (any DiskFaults)? = nil) throws(FileError) {
         self.root = root
         self.faults = faults
@@ -83,7 +80,6 @@ final class BlobFiles: Sendable {
     /// - Parameters:
     ///   - id: the number of the row that will name the file.
     ///   - name: the name that ``FileNaming`` gives the entry.
-    /// - Returns: the name of the file.
     func write(_ body: Data, _ id: Int, _ name: String, _ durability: Durability) throws(FileError) -> String {
         try faults?.check(.write, name)
         if durability == .durable { try faults?.check(.flush, name) }
@@ -120,7 +116,7 @@ final class BlobFiles: Sendable {
         isRootFlushed.store(true, ordering: .relaxed)
     }
 
-    /// Returns `false` if one of the files is still there.
+    /// Returns whether all files are gone.
     @discardableResult
     func remove(_ names: [String]) -> Bool {
         var areGone = true
@@ -154,7 +150,6 @@ final class BlobFiles: Sendable {
     }
 
     private func folder(of name: String) throws(FileError) -> Folder? {
-        // A name from a damaged index might lead elsewhere.
         guard let name = BlobName(name) else { return nil }
         return try blobs.folder(name.shard)
     }

@@ -23,7 +23,6 @@ enum CacheFolder {
             guard names.allSatisfy({ isUnfinishedMarker($0, in: folder) }) else { throw foreign(folder) }
             do throws(FileError) {
                 try folder.makeFile(markerName, markerText)
-                // Left by killed processes, or by processes that are about to find the folder marked.
                 for name in names { folder.remove(name) }
             } catch {
                 if error.code != ENOENT { throw error }
@@ -53,7 +52,6 @@ enum CacheFolder {
         return markerText.starts(with: bytes[..<size]) || bytes.allSatisfy { $0 == 0 }
     }
 
-    /// - Throws: `FolderRefusal` if the marker is not Dipper's or names another format, or `FileError`.
     private static func isMarked(_ folder: Folder) throws -> Bool {
         // mutant FolderSafety: `return false }` => `return true }`
         guard folder.entry(markerName) != nil else { return false }

@@ -35,7 +35,7 @@ struct DiskJobs {
 }
 
 extension DiskTier {
-    /// Attempts of two seconds each to wait for another process that holds the index.
+    /// Attempts of two seconds each, while another process holds the index.
     private static let mostAttempts = 30
 
     func start(_ job: some DiskJob, _ kind: DiskJobs.Kind = .asked) {
@@ -70,7 +70,6 @@ extension DiskTier {
             return try job.step(self) ? 0 : nil
         } catch {
             if IndexFailure(error) == .busy, attempts < Self.mostAttempts {
-                // Reads wait for less.
                 Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
                 return attempts + 1
             }
@@ -79,7 +78,6 @@ extension DiskTier {
         }
     }
 
-    /// Returns when all changes asked for so far have been carried out.
     func synchronize() async { await jobsEnd(.asked) }
 
     /// Also compares files and index if that is due, as after a power cut.

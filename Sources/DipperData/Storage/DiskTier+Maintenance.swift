@@ -25,12 +25,10 @@ public struct StoreReport: Sendable, Hashable {
     public var isSound: Bool { damaged == 0 && indexProblems.isEmpty }
 }
 
-/// Listing and verification. All methods are safe on any thread; the writer thread makes the changes.
 extension DiskTier {
     var totals: EntryIndex.Totals { (try? presentIndex?.totals()) ?? .init() }
 
     /// `nil` if the index is not open, if the folder has been removed, or if another process has set the index aside.
-    /// In the latter two cases the writer thread opens the store again.
     private var presentIndex: EntryIndex? {
         let opened = opened
         guard let index = opened.index else { return nil }
@@ -114,9 +112,7 @@ private struct Verification: DiskJob {
     private var sweep: Sweep?
     private var last: Int?
 
-    /// - Parameters:
-    ///   - problems: those that SQLite finds in the index.
-    ///   - isCounted: whether the totals of the index match its rows.
+    /// - Parameter isCounted: whether the totals of the index match its rows.
     init(_ problems: [String], isCounted: Bool, whenDone: @escaping @Sendable (StoreReport) -> Void) {
         self.isCounted = isCounted
         self.whenDone = whenDone

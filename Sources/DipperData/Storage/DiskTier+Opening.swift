@@ -22,7 +22,7 @@ extension DiskTier {
         if new.isIndexHeld, !old.isIndexHeld { start(IndexOpening(), .opening) }
     }
 
-    /// Returns when the index is open, or when another process has held it for very long.
+    /// Returns when the index is open, or when another process has held it for a minute.
     func indexOpened() async { if opened.isIndexHeld { await jobsEnd(.opening) } }
 
     private func open(_ isWaiting: Bool) -> Opened {
@@ -74,7 +74,6 @@ extension DiskTier {
             faults: options.faults)
     }
 
-    /// The writer thread replaces a damaged index by a new one.
     func indexFailed(_ error: any Error) {
         let failure = IndexFailure(error)
         guard failure.meansDamage, let failed = (error as? IndexError)?.index else {
@@ -82,9 +81,7 @@ extension DiskTier {
             return
         }
         writer.run {
-            // After an earlier error the index may have been replaced already.
             guard self.opened.index === failed, let file = self.opened.indexFile else { return }
-            // Another process may have made the next index already.
             if file.isCurrent {
                 guard failure == .damage || !self.isSound(failed) else {
                     return self.complain("the index fails", error)
@@ -105,7 +102,7 @@ extension DiskTier {
         }
     }
 
-    /// The store is lost if its folder has been removed, or if another process has set the index aside.
+    /// The folder may have been removed, or another process may have set the index aside.
     func reopenIfLost() {
         let opened = opened
         if opened.isPresent, opened.isWritable { return }
@@ -142,7 +139,6 @@ private struct IndexOpening: DiskJob {
 
 /// The reason why nothing can be kept on disk.
 package struct StoreProblem: Sendable, Hashable {
-    /// A sentence for a log or a terminal, without its full stop.
     package let description: String
     /// Whether the cache refuses to use the folder, whatever it could do there.
     package let isRefusal: Bool

@@ -25,9 +25,8 @@ extension DiskTier {
         }
     }
 
-    /// Changes what is staged. Then, without the lock, tells of a new backlog, and tells the callers of dropped changes
-    /// that their entries will not be on disk.
-    /// - Parameter change: returns its result and the dropped changes.
+    /// Tells of a new backlog, and tells the callers of the dropped changes that their entries will not be on disk,
+    /// after the change and without the lock.
     func updateStaged<Result: Sendable>(
         _ change: (inout Staged) -> (Result, [StagingArea.Item])
     ) -> Result {
@@ -44,13 +43,9 @@ extension DiskTier {
         if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
     }
 
-    // MARK: Changes
-
     /// Stages a record that replaces the one of its key, and removes the partial body of the key.
     /// - Parameters:
-    ///   - claim: the right of work that began earlier to keep its result.
     ///   - isLatest: whether the record must not replace one that was written after the claim was made.
-    ///   - job: the fetch, for the events of the cache.
     ///   - whenDone: called once, with whether the record is on disk. If another record for the key is staged before
     ///     this one has been carried out, the outcome of that one counts for both.
     func write(
@@ -130,7 +125,6 @@ extension DiskTier {
 
     func clear() { remove(.all) }
 
-    /// At once for readers, on disk in the background. See ``CacheKey/isDerived(of:)``.
     func removeDerived(of key: CacheKey) { remove(.derived(of: key)) }
 
     private func remove(_ scope: StagingArea.Scope) {

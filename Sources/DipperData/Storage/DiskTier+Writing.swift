@@ -111,7 +111,7 @@ extension DiskTier {
         }
     }
 
-    /// Nothing of the batch could be carried out. Readers must not find earlier versions any more.
+    /// Readers must not find earlier versions any more.
     private func gaveUp(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
         StagingArea.Outcome(failed: Set(batch.map(\.number)), stuck: Set(batch.map(\.slot).filter(isFound)))
     }
@@ -126,7 +126,6 @@ extension DiskTier {
         }
     }
 
-    /// - Returns: `false` if there is no such entry, or if flushing fails.
     func flush(_ key: CacheKey) -> Bool {
         let (opened, id) = (opened, EntryIndex.id(of: key))
         guard info(of: key) != nil, let files = opened.files, let index = opened.writableIndex else { return false }
@@ -182,7 +181,6 @@ extension DiskTier {
         updateStaged { _ in ((), []) }
     }
 
-    /// The number of bytes that may wait before there is a backlog.
     var backlogLimit: Int { isStalled.load(ordering: .relaxed) ? 1 << 50 : options.stagingLimit }
 
     func writeAccesses() {

@@ -60,7 +60,7 @@ final class DiskTier: Sendable {
         var compression = StorageCompression.off
         var recordCodec: (any RecordCodec)?
         var evictionOrder = EvictionOrder.leastRecentlyUsed
-        /// Writes from before the current boot that were not flushed may be lost.
+        /// Writes of an earlier boot that were not flushed may be lost.
         var boot = Boot.current
         var faults: (any DiskFaults)?
         var name = "dipper"
@@ -84,7 +84,7 @@ final class DiskTier: Sendable {
     let onBacklog: @Sendable (BacklogNotice) -> Void
     let events: EventHub?
 
-    /// Replaced as a whole when the folder or the index is opened anew.
+    /// Replaced as a whole.
     struct Opened: Sendable {
         var files: BlobFiles?
         var index: EntryIndex?
@@ -139,8 +139,7 @@ final class DiskTier: Sendable {
 
     // MARK: Reads
 
-    /// Returns an entry with the expiration that this access gives it; `nil` if there is none, if it has expired, or if
-    /// its checksum is wrong. An entry with a wrong checksum is removed.
+    /// Returns an entry with the expiration that this access gives it; `nil` if there is none, or if it has expired.
     /// - Parameter reader: the options whose access extension holds for this access; `nil` for that of the entry.
     func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
         let id = EntryIndex.id(of: key)
@@ -187,7 +186,7 @@ final class DiskTier: Sendable {
         return (change, max(goneBefore, history.storedBefore))
     }
 
-    /// - Returns: the record, and its expiration as far as the staging area or the index knows.
+    /// Returns the record with its expiration, without the accesses that have not been recorded.
     private func find(
         _ slot: StagingArea.Slot, _ id: Int
     ) -> (record: EntryRecord, expires: TimeInterval)? {
@@ -201,7 +200,7 @@ final class DiskTier: Sendable {
     }
 
     /// Returns the rows whose entries have not been removed or flushed.
-    /// - Parameter removals: those that were in progress before the rows were read. They may have ended since.
+    /// - Parameter removals: those in progress before the rows were read, which may have ended since.
     func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
         let flushed = history.storedBefore
         return staged.withLock { staged in
@@ -278,7 +277,7 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Notes an access. Returns the entry with the expiration that it has now; `nil` if it has expired before.
+    /// Notes an access.
     /// - Parameter expires: as far as the index knows.
     private func accessed(
         _ id: Int, _ record: EntryRecord, expires: TimeInterval, extendedBy reader: Lifetime.Reader?
@@ -329,7 +328,6 @@ final class DiskTier: Sendable {
 
     // MARK: Shutdown
 
-    /// Writes the staged changes and ends the writer thread.
     func shutdown() async {
         staged.withLock { $0.isClosed = true }
         await synchronize()
@@ -337,7 +335,6 @@ final class DiskTier: Sendable {
             if self.opened.isWritable { _ = self.removeLeft() }
             self.writeAccesses()
             self.opened.index?.close()
-            // Releases the lock of the store.
             self.replaceOpened(Opened(isClosed: true))
         }
         await writer.shutdown()

@@ -20,9 +20,6 @@ import Foundation
 // covers every byte, the lengths and the key. A record with a wrong
 // footer, length or checksum counts as absent.
 //
-// Records of versions 2 and 3 may exist in one folder. `DataCache.Configuration.compression` decides which one is
-// written; both are always read.
-//
 // Version 4 contains a whole record of version 2 or 3 that a `RecordCodec` has encoded, in place of the body. Its
 // metadata is the label: the number of the codec that is needed (UInt64), and the key. Without the codec the checksum
 // and the label can be read, and nothing else.
@@ -51,7 +48,6 @@ struct EntryRecord {
         return (compressed, encodeTrailer(compressed: compressed, compression.coding))
     }
 
-    /// - Parameter compressed: the compressed body; `nil` if the body is stored as it is.
     func encodeTrailer(
         compressed: Data? = nil, _ coding: StorageCompression.Coding = .identity
     ) -> [UInt8] {
@@ -87,9 +83,6 @@ struct EntryRecord {
         return bytes
     }
 
-    /// - Parameters:
-    ///   - encoded: takes the place of the body.
-    ///   - codec: the number of the codec that has encoded the record.
     func encodeTrailer(encoded: Data, by codec: UInt64) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.append(value: codec)
@@ -213,7 +206,6 @@ extension PartialBody {
     }
 }
 
-/// Checks every read against the end.
 private struct RecordReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
@@ -256,7 +248,6 @@ private struct RecordReader {
         )
     }
 
-    /// The length of a body before it was compressed.
     mutating func readCount() -> Int? { read(UInt64.self).flatMap { Int(exactly: $0) } }
 
     mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {

@@ -6,7 +6,7 @@ import ProcessShims
 /// symbolic link is followed. Files of other users count as absent; opening another user's folder throws.
 final class Folder: Sendable {
     let descriptor: Int32
-    /// For messages and for SQLite, which opens files by their paths.
+    /// SQLite opens files by their paths.
     let path: String
 
     /// The path may lead through symbolic links.
@@ -25,7 +25,6 @@ final class Folder: Sendable {
 
     var status: stat {
         var status = stat()
-        // `fstat` cannot fail for an open descriptor.
         fstat(descriptor, &status)
         return status
     }
@@ -57,7 +56,7 @@ final class Folder: Sendable {
 
     // MARK: Files
 
-    /// Opens a regular file of the user in this folder or a subfolder. The caller closes the descriptor.
+    /// A regular file of the user in this folder or a subfolder. The caller closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
         // Opening or reading a file that is not a regular one could block forever.
         var file = dipper_open_below(descriptor, name)
@@ -79,7 +78,7 @@ final class Folder: Sendable {
         return (file, Int(status.st_size))
     }
 
-    /// For its owner alone. The caller closes the descriptor.
+    /// The caller closes the descriptor.
     func createFile(_ name: String) throws(FileError) -> Int32 {
         // mutant FolderSafety: `EC, 0o600)` => `EC, 0o666)`
         let file = openat(descriptor, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
@@ -120,7 +119,6 @@ final class Folder: Sendable {
         try writeFile(temporary, contents, isFlushed: true, tolerating: EINVAL)
         defer { remove(temporary) }
         if linkat(descriptor, temporary, descriptor, name, 0) != 0, errno != EEXIST {
-            // Some file systems have no hard links.
             guard errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK else {
                 throw FileError("link", path + "/" + name)
             }
@@ -132,7 +130,6 @@ final class Folder: Sendable {
         try flush()
     }
 
-    /// Creates a file, for its owner alone.
     /// - Parameters:
     ///   - isFlushed: whether the bytes must be on the device when this method returns.
     ///   - code: the `errno` of a file system that cannot flush files, if that is no failure.
@@ -212,7 +209,6 @@ final class Folder: Sendable {
         }
     }
 
-    /// Created and removed names survive a power cut then.
     func flush() throws(FileError) {
         // Some file systems cannot flush folders.
         guard fsync(descriptor) == 0 || errno == EINVAL else { throw FileError("fsync", path) }
@@ -255,10 +251,8 @@ struct FileError: Error, CustomStringConvertible {
     var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
 }
 
-/// In memory from `malloc`.
 typealias FileBytes = (bytes: UnsafeMutableRawPointer, count: Int)
 
-/// An operation that the disk tier asks of a disk.
 package enum DiskOperation: Sendable {
     case read, write, flush, remove
 }
@@ -271,12 +265,10 @@ package protocol DiskFaults: Sendable {
 }
 
 extension DiskFaults {
-    /// - Throws: the error with which the operation on a file fails, if it does.
     func check(_ operation: DiskOperation, _ name: String) throws(FileError) {
         if let code = error(for: operation) { throw FileError("\(operation)", name, code) }
     }
 
-    /// - Throws: the error that SQLite reports for such a failure, if there is one.
     func checkIndex(_ operation: DiskOperation) throws {
         switch error(for: operation) {
         case nil: return

@@ -17,7 +17,6 @@ struct IndexFile: Sendable {
 
     var path: String { folder.path + "/" + Self.name(number) }
 
-    /// Creates a file, for its owner alone, if there is none.
     /// - Throws: `FolderRefusal` for a link and for a file of another user, or `FileError`.
     static func current(in folder: Folder) throws -> IndexFile {
         let names = try folder.listing()

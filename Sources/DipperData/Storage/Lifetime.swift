@@ -81,7 +81,6 @@ final class ExpiryWatch: Sendable {
     private let cleaners = Mutex<[@Sendable () -> Void]>([])
     private let onChange: @Sendable (TimeInterval) -> Void
 
-    /// - Parameter onChange: called when an entry expires before all others, with the time, on any thread.
     init(onChange: @escaping @Sendable (TimeInterval) -> Void) {
         self.onChange = onChange
     }
@@ -97,7 +96,7 @@ final class ExpiryWatch: Sendable {
         }
     }
 
-    /// Tells the listener again, which may not have been there.
+    /// The listener may not have been there before.
     func tell() {
         let expires = TimeInterval(bitPattern: earliest.load(ordering: .acquiring))
         if expires < .infinity { onChange(expires) }

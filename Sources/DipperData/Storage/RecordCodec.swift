@@ -71,7 +71,6 @@ struct RecordFormat: Sendable {
     }
 
     /// Returns two parts, which are stored one after the other.
-    /// - Throws: the error of the codec.
     func encode(_ record: EntryRecord) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
         let (body, trailer) = record.encoded(compression)
         guard let codec else { return (body, trailer) }
@@ -83,7 +82,6 @@ struct RecordFormat: Sendable {
         return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
     }
 
-    /// - Parameter limit: the most bytes that a compressed body may become.
     func decode(_ whole: Data, begun: UInt64 = StoreHistory.now, limit: Int = .max) -> Reading {
         whole.withUnsafeBytes { bytes in
             guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }

@@ -3,7 +3,6 @@ import Foundation
 import Synchronization
 
 struct SQLiteError: Error, CustomStringConvertible {
-    /// With SQLite's extension of the code.
     let code: Int32
     let message: String
 
@@ -90,14 +89,12 @@ final class SQLiteConnection: @unchecked Sendable {
     private let database: OpaquePointer
     private var statements: [String: OpaquePointer] = [:]
 
-    /// The database exists or is in memory.
     /// - Parameter patience: how long to wait for another process that holds the database, in milliseconds.
     convenience init(_ path: String, patience: Int32) throws(SQLiteError) {
         try self.init(name: path, SQLITE_OPEN_READWRITE)
         setPatience(patience)
     }
 
-    /// Neither file nor folder can be written.
     convenience init(readingOnly path: String) throws {
         do {
             // With the log of a process that writes it elsewhere.
@@ -180,7 +177,6 @@ final class SQLiteConnection: @unchecked Sendable {
         }
     }
 
-    /// As far as nobody reads the log.
     func checkpoint() throws(SQLiteError) {
         try check(sqlite3_wal_checkpoint_v2(database, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil))
     }
@@ -239,7 +235,6 @@ final class SQLitePool: @unchecked Sendable {
     private let readers = Mutex(Connections())
     private let permits = DispatchSemaphore(value: mostReaders)
 
-    /// - Parameter writer: `nil` if nothing can be written.
     init(writer: SQLiteConnection?, reader open: @escaping @Sendable () throws -> SQLiteConnection) {
         self.writer = writer
         self.open = open

@@ -13,7 +13,7 @@ struct StagingArea: Sendable {
         case write(EntryRecord)
         case remove
 
-        /// An estimate of the memory that the change takes while it waits.
+        /// An estimate of the memory that the change takes.
         fileprivate func bytes(_ key: CacheKey) -> Int {
             switch self {
             case .write(let record): record.value.cost(for: key)
@@ -57,7 +57,6 @@ struct StagingArea: Sendable {
     private var items: [Slot: Item] = [:]
     /// A change that has left its place is skipped.
     private var queue = Deque<(slot: Slot, place: UInt64)>()
-    /// The number of the latest change.
     private(set) var latest: UInt64 = 0
     /// The estimated memory of all changes that wait or are being carried out.
     private(set) var bytes = 0
@@ -123,7 +122,6 @@ struct StagingArea: Sendable {
         return true
     }
 
-    /// Removes and returns what is staged for a slot.
     mutating func drop(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
@@ -194,6 +192,5 @@ struct StagingArea: Sendable {
         }
     }
 
-    /// The versions of these slots on disk have been removed.
     mutating func unhide(_ slots: Set<Slot>) { hidden.subtract(slots) }
 }

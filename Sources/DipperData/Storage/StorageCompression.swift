@@ -30,7 +30,6 @@ public struct StorageCompression: Sendable, Hashable {
     /// A version of the library that does not know Zstandard takes such entries for damaged and removes them.
     public static let zstd = StorageCompression(coding: .zstd)
 
-    /// In bytes.
     private static let smallestBody = 1_024
 
     func compressed(_ value: StoredData) -> Data? {
@@ -49,7 +48,6 @@ private enum CompressedFormats {
         if let type, contain(type: type) { return true }
         return body.prefix(12).withUnsafeBytes { start in
             beginnings.contains { start.starts(with: $0) }
-                // WebP is one kind of RIFF.
                 || (start.starts(with: "RIFF".utf8) && start.dropFirst(8).starts(with: "WEBP".utf8))
                 // ISO base media: MP4, AVIF, HEIC.
                 || start.dropFirst(4).starts(with: "ftyp".utf8)
@@ -95,7 +93,7 @@ private enum CompressedFormats {
 enum Gzip {
     /// zlib counts the bytes that one call takes or makes in 32 bits.
     private static let largestStep = 1 << 30
-    /// A window of 32 KiB with the header and trailer of gzip.
+    /// 32 KiB, with the header and trailer of gzip.
     private static let windowBits: Int32 = 15 + 16
 
     /// `nil` if the compressed body does not fit into `limit` bytes. Never makes more bytes than that.
@@ -162,8 +160,7 @@ enum Gzip {
 }
 
 extension Data {
-    /// Makes data of up to `room` bytes; `nil` if there is no memory.
-    /// - Parameter make: writes the bytes and returns their number; `nil` for failure.
+    /// - Parameter make: writes up to `room` bytes and returns their number; `nil` for failure.
     fileprivate init?(room: Int, make: (UnsafeMutableRawPointer) -> Int?) {
         guard let output = malloc(max(room, 1)) else { return nil }
         guard let made = make(output) else {

@@ -69,7 +69,6 @@ package final class StoreHistory: Sendable {
         }
     }
 
-    /// - Parameter limit: entries stored earlier are being removed; in seconds since 1970.
     func flush(storedBefore limit: TimeInterval) {
         changeFlushed { max($0, limit) }
     }
@@ -133,13 +132,10 @@ package final class Claim: Sendable {
     /// Whether the entry has not been removed from disk, and no complete one been kept, since the claim was made.
     var allowsPartial: Bool { standing.lost & ~CacheTiers.memory.rawValue == 0 }
 
-    /// Whether no complete entry has been kept since the claim was made.
     var isLatest: Bool { standing.lost & Standing.superseded == 0 }
 
-    /// Whether the entry was removed from any tier since the claim was made.
     var isRevoked: Bool { !revoked.isEmpty }
 
-    /// Whether the entry was removed from memory and disk since the claim was made.
     var isOutdated: Bool { revoked.isSuperset(of: [.memory, .disk]) }
 }
 

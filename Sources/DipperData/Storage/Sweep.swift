@@ -6,7 +6,7 @@ struct Sweep: DiskJob {
     private let request: EntryIndex.SweepRequest?
     private var shards: [String]?
     private var names: [String] = []
-    /// The stores whose files have been met, and whether they are open.
+    /// Whether the stores are open whose files have been met.
     private var stores: [Substring: Bool] = [:]
     /// The table whose rows are looked at next; `nil` after the last one.
     private var table: EntryIndex.Table?
