@@ -10,11 +10,11 @@ enum CacheFolder {
     static let markerName = "dipper-cache"
 
     /// Creates the folder if it is missing, and marks it if it is empty.
-    /// - Throws: `FolderRefusal` or `FileError`.
+    /// - Throws: `StoreProblem` or `FileError`.
     static func open(_ path: String) throws -> Folder {
         try make(path)
         let folder = try Folder(path: path)
-        guard folder.isUsers else { throw FolderRefusal(description: "'\(path)' belongs to another user") }
+        guard folder.isUsers else { throw StoreProblem("'\(path)' belongs to another user", isRefusal: true) }
         for _ in 0..<10 {
             if try isMarked(folder) { return folder }
             let names = try folder.listing()
@@ -31,10 +31,10 @@ enum CacheFolder {
         throw FileError("mark", path, EAGAIN)
     }
 
-    private static func foreign(_ folder: Folder) -> FolderRefusal {
-        FolderRefusal(
-            description:
-                "'\(folder.path)' is not a folder of Dipper's: it is not empty, and has no file '\(markerName)'")
+    private static func foreign(_ folder: Folder) -> StoreProblem {
+        StoreProblem(
+            "'\(folder.path)' is not a folder of Dipper's: it is not empty, and has no file '\(markerName)'",
+            isRefusal: true)
     }
 
     private static let markerText = Data("\(markerName) \(format)\n".utf8)
@@ -63,8 +63,9 @@ enum CacheFolder {
         let words = String(decoding: bytes.prefix(count), as: UTF8.self).split(whereSeparator: \.isWhitespace)
         guard words.count == 2, words[0] == markerName, let number = Int(words[1]) else { throw foreign(folder) }
         guard number == format else {
-            throw FolderRefusal(
-                description: "'\(folder.path)' has format \(number), and this version of Dipper reads format \(format)")
+            throw StoreProblem(
+                "'\(folder.path)' has format \(number), and this version of Dipper reads format \(format)",
+                isRefusal: true)
         }
         return true
     }
@@ -84,7 +85,18 @@ enum CacheFolder {
     }
 }
 
-/// An error for a folder that is not the cache's, or not as the cache has left it. The cache changes nothing there.
-struct FolderRefusal: Error {
-    let description: String
+/// The reason why nothing can be kept on disk.
+package struct StoreProblem: Error, Hashable {
+    /// A sentence for a log or a terminal, without its full stop.
+    package let description: String
+    /// Whether the cache refuses to use the folder, whatever it could do there. It changes nothing there then.
+    package let isRefusal: Bool
+    /// Whether existing entries can be read although nothing can be written.
+    package let isReadable: Bool
+
+    init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {
+        self.description = description
+        self.isRefusal = isRefusal
+        self.isReadable = isReadable
+    }
 }

@@ -36,11 +36,10 @@ extension DiskTier {
                 if [EROFS, EACCES, EPERM, ENOSPC, EDQUOT].contains(error.code) { openReadingOnly(folder, &new) }
                 new.problem = StoreProblem("\(error)", isReadable: new.index != nil)
             }
-            guard let lock = new.files?.lock else { return new }
-            new.abandoned = lock.abandoned()
+            if new.files?.lock == nil { return new }
             try openIndex(in: folder, isWaiting, &new)
-        } catch let refusal as FolderRefusal {
-            return Opened(problem: StoreProblem(refusal.description, isRefusal: true))
+        } catch let refusal as StoreProblem {
+            return Opened(problem: refusal)
         } catch let error where IndexFailure(error) == .busy {
             new.isIndexHeld = true
         } catch {
@@ -118,9 +117,10 @@ extension DiskTier {
         let opened = opened
         guard let index = opened.index, let lock = opened.files?.lock else { return }
         do {
-            if !opened.abandoned.isEmpty || index.isNew { try index.requestSweep() }
+            let abandoned = lock.abandoned()
+            if !abandoned.isEmpty || index.isNew { try index.requestSweep() }
             // From now on the index remembers that a comparison is due.
-            lock.remove(opened.abandoned)
+            lock.remove(abandoned)
             if let sweep = try index.dueSweep(boot: options.boot) { start(Sweep(index, sweep), .background) }
         } catch {
             indexFailed(error)
@@ -134,20 +134,5 @@ private struct IndexOpening: DiskJob {
 
     func end(_ tier: DiskTier) {
         if tier.opened.isIndexHeld, !tier.isClosed { tier.start(IndexOpening(), .opening) }
-    }
-}
-
-/// The reason why nothing can be kept on disk.
-package struct StoreProblem: Sendable, Hashable {
-    package let description: String
-    /// Whether the cache refuses to use the folder, whatever it could do there.
-    package let isRefusal: Bool
-    /// Whether existing entries can be read although nothing can be written.
-    package let isReadable: Bool
-
-    init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {
-        self.description = description
-        self.isRefusal = isRefusal
-        self.isReadable = isReadable
     }
 }

@@ -93,7 +93,6 @@ final class DiskTier: Sendable {
         /// Whether another process holds the index, which is opened once that process releases it.
         var isIndexHeld = false
         var isIndexNew = false
-        var abandoned: [String] = []
         var problem: StoreProblem?
         var isClosed = false
 

@@ -111,8 +111,8 @@ final class EntryIndex: Sendable {
         pool = SQLitePool(writer: nil, reader: open)
     }
 
-    private static func foreign(_ path: String) -> FolderRefusal {
-        FolderRefusal(description: "the index '\(path)' was made by another program or another version of Dipper")
+    private static func foreign(_ path: String) -> StoreProblem {
+        StoreProblem("the index '\(path)' was made by another program or another version of Dipper", isRefusal: true)
     }
 
     /// Returns `nil` if the database is empty, and zero if it has tables of another program.

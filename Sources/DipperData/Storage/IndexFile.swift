@@ -10,14 +10,13 @@ struct IndexFile: Sendable {
     let folder: Folder
     let number: Int
     private let identity: FileIdentity
-    private let lookUp: FileIdentity?
 
     static func name(_ number: Int) -> String { number == 1 ? "index.sqlite" : "index-\(number).sqlite" }
     private static let companions = ["-wal", "-shm", "-journal"]
 
     var path: String { folder.path + "/" + Self.name(number) }
 
-    /// - Throws: `FolderRefusal` for a link and for a file of another user, or `FileError`.
+    /// - Throws: `StoreProblem` for a link and for a file of another user, or `FileError`.
     static func current(in folder: Folder) throws -> IndexFile {
         let names = try folder.listing()
         // A process that was killed while it marked the folder left this file.
@@ -41,19 +40,17 @@ struct IndexFile: Sendable {
         if folder.entry(name) == nil { try folder.makeEmptyFile(name) }
         for name in [name] + Self.companions.map({ name + $0 }) where folder.entry(name) != nil {
             guard folder.file(name) != nil else {
-                throw FolderRefusal(
-                    description: "'\(folder.path)/\(name)' is a link, no file, or belongs to another user")
+                throw StoreProblem(
+                    "'\(folder.path)/\(name)' is a link, no file, or belongs to another user", isRefusal: true)
             }
         }
         guard let status = folder.file(name) else { throw FileError("stat", folder.path + "/" + name, ENOENT) }
         identity = FileIdentity(status)
-        lookUp = FileIdentity(folder.path)
     }
 
     /// Whether the path still leads to this file and there is no later index.
     var isCurrent: Bool {
-        FileIdentity(path) == identity && FileIdentity(folder.path) == lookUp
-            && folder.entry(Self.name(number + 1)) == nil
+        FileIdentity(path) == identity && folder.entry(Self.name(number + 1)) == nil
     }
 
     /// Returns the file that replaces this damaged one; creates it unless another process has done so. The damaged file

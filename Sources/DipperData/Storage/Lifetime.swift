@@ -87,13 +87,9 @@ final class ExpiryWatch: Sendable {
 
     func note(_ expires: TimeInterval) {
         let new = max(0, expires).bitPattern
-        var old = earliest.load(ordering: .relaxed)
-        while new < old {
-            let (isDone, present) = earliest.weakCompareExchange(
-                expected: old, desired: new, ordering: .acquiringAndReleasing)
-            if isDone { return onChange(expires) }
-            old = present
-        }
+        // Most entries expire later, and need no more than this look.
+        guard new < earliest.load(ordering: .relaxed) else { return }
+        if new < earliest.min(new, ordering: .acquiringAndReleasing).oldValue { onChange(expires) }
     }
 
     /// The listener may not have been there before.
