@@ -7,7 +7,9 @@ extension DiskTier {
     func carryOut(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
         reopenIfLost()
         waitForIndex()
-        guard let files = opened.files, opened.writableIndex != nil, removeLeft() else { return gaveUp(batch) }
+        guard let files = opened.files, opened.writableIndex != nil, repeatFailedRemovals() else {
+            return failure(of: batch)
+        }
         var outcome = StagingArea.Outcome()
         var changes: [EntryIndex.Change] = []
         var written: [String] = []
@@ -42,7 +44,7 @@ extension DiskTier {
         var unneeded: [String] = []
         guard attempt({ unneeded = try $0.write(durability, changes) }) else {
             remove(written)
-            return gaveUp(batch)
+            return failure(of: batch)
         }
         for case .put(let row, _, .entry) in changes { noteExpiry(row.lifetime.expires) }
         remove(unneeded)
@@ -81,9 +83,9 @@ extension DiskTier {
     }
 
     /// Removes what could not be removed before.
-    func removeLeft() -> Bool {
-        let (left, hidden) = staged.withLock { ($0.area.left, $0.area.hidden) }
-        for (scope, time) in left {
+    func repeatFailedRemovals() -> Bool {
+        let (failed, outdated) = staged.withLock { ($0.area.failedRemovals, $0.area.outdated) }
+        for (scope, time) in failed {
             var job =
                 switch scope {
                 // Entries that others have stored since then stay.
@@ -94,10 +96,10 @@ extension DiskTier {
             guard attempt({ _ in while try job.step(self) {} }), job.isDone else { return false }
             staged.withLock { $0.area.endRemoving(scope, isDone: true, begun: time) }
         }
-        if hidden.isEmpty { return true }
-        let removals = hidden.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
+        if outdated.isEmpty { return true }
+        let removals = outdated.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
         guard attempt({ remove(try $0.write(.relaxed, removals)) }) else { return false }
-        staged.withLock { $0.area.unhide(hidden) }
+        staged.withLock { $0.area.removedOutdated(outdated) }
         return true
     }
 
@@ -112,8 +114,8 @@ extension DiskTier {
     }
 
     /// Readers must not find earlier versions any more.
-    private func gaveUp(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
-        StagingArea.Outcome(failed: Set(batch.map(\.number)), stuck: Set(batch.map(\.slot).filter(isFound)))
+    private func failure(of batch: [StagingArea.Item]) -> StagingArea.Outcome {
+        StagingArea.Outcome(failed: Set(batch.map(\.number)), outdated: Set(batch.map(\.slot).filter(isFound)))
     }
 
     private func isFound(_ slot: StagingArea.Slot) -> Bool {

@@ -331,7 +331,7 @@ final class DiskTier: Sendable {
         staged.withLock { $0.isClosed = true }
         await synchronize()
         writer.run {
-            if self.opened.isWritable { _ = self.removeLeft() }
+            if self.opened.isWritable { _ = self.repeatFailedRemovals() }
             self.writeAccesses()
             self.opened.index?.close()
             self.replaceOpened(Opened(isClosed: true))

@@ -39,7 +39,7 @@ struct StagingArea: Sendable {
         /// The numbers of the items that were not carried out.
         var failed: Set<UInt64> = []
         /// Their earlier version could not be removed from the disk either.
-        var stuck: Set<Slot> = []
+        var outdated: Set<Slot> = []
     }
 
     enum Scope: Hashable {
@@ -64,16 +64,16 @@ struct StagingArea: Sendable {
     private(set) var removals: [Scope] = []
     /// Removals that could not be carried out, and must be before anything is written, with the times at which they
     /// began. Earlier entries that they cover count as removed, too.
-    private(set) var left: [Scope: TimeInterval] = [:]
+    private(set) var failedRemovals: [Scope: TimeInterval] = [:]
     /// Their version on disk is out of date, and must be removed before anything is written.
-    private(set) var hidden: Set<Slot> = []
+    private(set) var outdated: Set<Slot> = []
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
     /// Versions on disk from before this time no longer count, whatever is staged; infinite if none counts.
     func goneBefore(_ slot: Slot) -> TimeInterval {
-        if hidden.contains(slot) || removals.contains(where: { $0.covers(slot) }) { return .infinity }
-        return left.reduce(-TimeInterval.infinity) { $1.key.covers(slot) ? max($0, $1.value) : $0 }
+        if outdated.contains(slot) || removals.contains(where: { $0.covers(slot) }) { return .infinity }
+        return failedRemovals.reduce(-TimeInterval.infinity) { $1.key.covers(slot) ? max($0, $1.value) : $0 }
     }
 
     /// Returns whether a change would exceed `limit` bytes together with all others. A change alone is never too large.
@@ -165,11 +165,11 @@ struct StagingArea: Sendable {
 
     /// Returns the items that were not replaced or removed meanwhile, each with whether it succeeded.
     mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
-        hidden.formUnion(outcome.stuck)
-        if hidden.count > 4_096 {
+        outdated.formUnion(outcome.outdated)
+        if outdated.count > 4_096 {
             // So many are not remembered one by one.
-            hidden = []
-            left[.all] = .infinity
+            outdated = []
+            failedRemovals[.all] = .infinity
         }
         return batch.compactMap { item in
             guard items[item.slot]?.number == item.number, let present = drop(item.slot) else { return nil }
@@ -186,11 +186,11 @@ struct StagingArea: Sendable {
     mutating func endRemoving(_ scope: Scope, isDone: Bool, begun time: TimeInterval) {
         if let index = removals.firstIndex(of: scope) { removals.remove(at: index) }
         if !isDone {
-            left[scope] = max(time, left[scope] ?? time)
-        } else if let earlier = left[scope], earlier <= time {
-            left[scope] = nil
+            failedRemovals[scope] = max(time, failedRemovals[scope] ?? time)
+        } else if let earlier = failedRemovals[scope], earlier <= time {
+            failedRemovals[scope] = nil
         }
     }
 
-    mutating func unhide(_ slots: Set<Slot>) { hidden.subtract(slots) }
+    mutating func removedOutdated(_ slots: Set<Slot>) { outdated.subtract(slots) }
 }
