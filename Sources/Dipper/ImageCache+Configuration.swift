@@ -55,7 +55,7 @@ extension ImageCache {
         /// fetched and decoded.
         public var undecodedBytes = defaultUndecodedBytes
 
-        /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/imageNamed(_:)`` search, in this order.
+        /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/image(named:)`` search, in this order.
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
 
         /// Creates the default settings of a cache in memory only.

@@ -31,8 +31,11 @@ extension ImageCache {
     /// The number of files and pictures on disk, without those that still have to be written.
     public var diskCount: Int { data.diskCount }
 
-    /// Changes the limit of the disk, in bytes; `nil` for no limit.
-    public func setDiskLimit(_ bytes: Int?) { data.setDiskLimit(bytes) }
+    /// The limit of the disk, in bytes; `nil` for no limit. Files beyond a lower limit are removed in the background.
+    public var diskLimit: Int? {
+        get { data.diskLimit }
+        set { data.diskLimit = newValue }
+    }
 
     /// Removes files and pictures from disk, in the order of eviction, until no more than a number of bytes is left.
     public func trim(toDiskSize size: Int) { data.trim(toDiskSize: size) }

@@ -34,7 +34,7 @@ extension ImageCache {
 
     /// Removes all pictures of a key, and its file, from both tiers or from one of them.
     public func removeImage(for key: CacheKey, from tiers: CacheTiers = .all) {
-        removeImages(for: ImageRequest(key), from: tiers)
+        removeImage(for: ImageRequest(key), from: tiers)
     }
 }
 

@@ -173,42 +173,34 @@ extension ImageCache {
         options.options.targetCache?.data.removeDerived(of: key, from: tiers)
     }
 
-    /// Removes all pictures of a URL, and its file, from both tiers or from one of them.
+    /// Removes the file of a URL or request, and all pictures made from it, from both tiers or from one of them.
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
-    public func removeImage(for url: URL, from tiers: CacheTiers = .all) {
-        removeImages(for: ImageRequest(url), from: tiers)
-    }
-
-    /// Removes one picture of a request from both tiers or from one of them.
-    ///
-    /// With processors in the request, this is the picture that they make. Without them, it is the original file and
-    /// the picture decoded from it.
     ///
     /// ```swift
     /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
-    /// cache.removeImage(for: thumbnail)                   // the original and other sizes stay
-    /// cache.removeImages(for: thumbnail)                  // the original and all sizes are gone
+    /// cache.removeVariant(for: thumbnail)                 // the original and other sizes stay
+    /// cache.removeImage(for: thumbnail)                   // the original and all sizes are gone
     /// ```
-    public func removeImage(for request: ImageRequest, from tiers: CacheTiers = .all) {
+    public func removeImage(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
+        let (request, options) = completed(source.imageRequest)
+        let (key, objects) = (request.data.cacheKey, home(of: options).objects)
+        objects.remove(options.inMemory(key), from: tiers)
+        removeFiles(key, options, from: tiers)
+        // A reader may have read a file before it was removed.
+        objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
+    }
+
+    /// Removes the one picture that a request makes, from both tiers or from one of them. Without processors in the
+    /// request, this is the original file and the picture decoded from it. See ``removeImage(for:from:)-(_,_)``.
+    public func removeVariant(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let (request, options) = completed(request)
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), step(options), from: tiers)
         files(of: options).removeData(for: options.fileKey(key), from: tiers)
         // A reader may have read the file before it was removed.
         objects.remove(options.inMemory(key), step(options), from: tiers.intersection(.memory))
-    }
-
-    /// Removes the file of a request, and all pictures made from it, from both tiers or from one of them. See
-    /// ``removeImage(for:from:)-(ImageRequest,_)``.
-    public func removeImages(for request: ImageRequest, from tiers: CacheTiers = .all) {
-        let (request, options) = completed(request)
-        let (key, objects) = (request.data.cacheKey, home(of: options).objects)
-        objects.remove(options.inMemory(key), from: tiers)
-        removeFiles(key, options, from: tiers)
-        // A reader may have read a file before it was removed.
-        objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
     }
 
     // MARK: Limits and sizes
@@ -274,11 +266,18 @@ extension ImageCache {
         _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation { data.observeMemoryPressure(onChange) }
 
-    /// Changes the limits of decoded pictures in memory, in bytes and in pictures, and removes pictures beyond them at
-    /// once. With a `count` of `nil` there is no limit of pictures.
+    /// The limit of decoded pictures in memory, in bytes. A lower limit removes pictures at once.
     ///
     /// Under moderate memory pressure half of the limits applies; under severe pressure nothing is kept.
-    public func setMemoryLimit(_ bytes: Int, count: Int? = nil) { memory.setLimits(bytes: bytes, count: count) }
+    public var memoryLimit: Int {
+        get { memory.costLimit }
+        set { memory.costLimit = newValue }
+    }
+    /// The limit of the number of decoded pictures in memory; `nil` for none. A lower limit removes pictures at once.
+    public var memoryCountLimit: Int? {
+        get { memory.countLimit }
+        set { memory.countLimit = newValue }
+    }
 
     /// The memory that decoded pictures take in the cache, in bytes.
     public var memorySize: Int { memory.totalCost }

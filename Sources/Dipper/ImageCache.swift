@@ -335,7 +335,7 @@ public final class ImageCache: Sendable {
     ///
     /// The cache looks for the file like ``getImage(named:)``, reads and decodes it on the caller's thread, and keeps
     /// the picture in memory.
-    public func imageNamed(_ name: String) -> Image? {
+    public func image(named name: String) -> Image? {
         let request = Self.request(named: name, self)
         if let image = image(for: request) { return image }
         guard let provider = request.provider as? NamedProvider, let bytes = provider.read() else { return nil }

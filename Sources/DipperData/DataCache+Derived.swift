@@ -154,8 +154,6 @@ extension DataRequest {
 extension EntryInfo {
     static let digestField = "Dipper-Made-Of"
 
-    var storedDate: Date { Date(timeIntervalSince1970: stored) }
-
     /// The header fields of the server's answer, without the cache's own.
     package var serverHeaders: HTTPHeaders {
         headers[Self.digestField] == nil ? headers : headers.removing { $0 == Self.digestField.lowercased() }

@@ -309,17 +309,25 @@ extension DataCache {
     /// The present memory pressure, as ``Configuration/memoryPressure`` tells it.
     public var memoryPressure: MemoryPressure { pressure.level }
 
-    /// Changes the memory tier's limits, in bytes and in entries, and removes excess entries at once. With a `count` of
-    /// `nil` there is no limit of entries.
+    /// The limit of the entries in memory, in bytes. A lower limit removes entries at once.
     ///
     /// Under moderate memory pressure half of the limits holds; under severe pressure nothing is kept.
-    public func setMemoryLimit(_ bytes: Int, count: Int? = nil) {
-        store.memory.setLimits(.init(cost: bytes, count: count))
+    public var memoryLimit: Int {
+        get { store.memory.limits.cost }
+        set { store.memory.changeLimits { $0.cost = newValue } }
+    }
+    /// The limit of the number of entries in memory; `nil` for none. A lower limit removes entries at once.
+    public var memoryCountLimit: Int? {
+        get { store.memory.limits.count }
+        set { store.memory.changeLimits { $0.count = newValue } }
     }
 
-    /// Changes the disk tier's limit, in bytes; `nil` for no limit. Entries above the limit are removed in the
-    /// background, in the order of eviction.
-    public func setDiskLimit(_ bytes: Int?) { store.disk?.sizeLimit = bytes }
+    /// The limit of the disk, in bytes; `nil` for no limit, and for a cache without a folder. Entries beyond a lower
+    /// limit are removed in the background, in the order of eviction.
+    public var diskLimit: Int? {
+        get { store.disk?.sizeLimit }
+        set { store.disk?.sizeLimit = newValue }
+    }
 
     // MARK: Entries on disk
 

@@ -47,10 +47,10 @@ struct DiskLimitTests {
         let expected = limit == .max ? 2 : 0
         try await cache.keep(["a": 100, "b": 100])
         #expect(cache.diskCount == expected)
-        cache.setDiskLimit(nil)
+        cache.diskLimit = nil
         try await cache.keep(["a": 9_000, "b": 9_000])
         #expect(cache.diskCount == 2)
-        cache.setDiskLimit(limit)
+        cache.diskLimit = limit
         await cache.synchronize()
         #expect(cache.diskCount == expected)
     }

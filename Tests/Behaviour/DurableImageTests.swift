@@ -53,7 +53,7 @@ struct DurableImageTests {
     func written() async throws {
         _ = try await test.cache.getImage(waiting(processed)).value
         #expect(test.cache.data.diskCount == 2)
-        test.cache.removeImage(for: processed, from: .disk)
+        test.cache.removeVariant(for: processed, from: .disk)
         await test.cache.idle()
         #expect(test.cache.data.diskCount == 1)
         _ = try await test.cache.getImage(waiting(processed, isDurable: true)).value
@@ -65,7 +65,7 @@ struct DurableImageTests {
         let (cache, plain) = (test.cache, processed)
         var request = waiting(plain, isDurable: isDurable)
         request.options.serializer = ImageSerializer { image, _, codecs throws(DipperError) in
-            cache.removeImage(for: plain)
+            cache.removeVariant(for: plain)
             return try codecs.encode(image, as: .png)
         }
         #expect(await test.error(request) == (isDurable ? .notWritten : nil))

@@ -112,7 +112,7 @@ struct ImageEndTests {
                         case 0: cache.clear()
                         case 1: cache.clearMemory()
                         case 2: cache.removeImage(for: address)
-                        case 3: cache.removeImage(for: request)
+                        case 3: cache.removeVariant(for: request)
                         case 4: date.advance(by: 50)
                         case 5: _ = cache.image(for: request)
                         case 6: cache.moveTaskToSlowQueue(address)

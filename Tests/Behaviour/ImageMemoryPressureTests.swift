@@ -39,7 +39,7 @@ struct ImageMemoryPressureTests {
         #expect(cache.memoryCount == 30)
         pressure.level = .severe
         #expect(cache.memoryCount == 0 && cache.data.memoryCount == 0)
-        cache.setMemoryLimit(200_000)
+        cache.memoryLimit = 200_000
         #expect(cache.memoryCount == 0)
         pressure.level = .normal
         try fill()

@@ -188,7 +188,8 @@ struct ImageOptionTests {
         #expect(cache.memoryCount <= 1)
         for index in 0..<15 { try cache.addImage(picture, for: url("\(index)")) }
         #expect(cache.memoryCount >= 15)
-        cache.setMemoryLimit(cost * 20, count: 5)
+        cache.memoryLimit = cost * 20
+        cache.memoryCountLimit = 5
         #expect(cache.memoryCount == 5)
         cache.clear()
         #expect(cache.memoryCount == 0 && cache.memorySize == 0)
@@ -204,7 +205,7 @@ struct ImageOptionTests {
         let file = try #require(test.cache.file(for: ImageRequest(a)))
         #expect(test.cache.file(for: request) == file)
         #expect(try Data(contentsOf: file).starts(with: body))
-        test.cache.removeImage(for: request)
+        test.cache.removeVariant(for: request)
         #expect(!test.cache.hasImage(for: request))
     }
 }

@@ -61,7 +61,7 @@ struct ImageOriginalTests {
         // Both have the file and what was processed: no write has taken the place of the other.
         #expect(test.cache.data.diskCount == 2 && data.cache.diskCount == 2)
         let elsewhere = ImageRequest(a).with(\.originals, data.cache)
-        test.cache.removeImages(for: elsewhere)
+        test.cache.removeImage(for: elsewhere)
         #expect(!test.cache.hasImage(for: elsewhere) && test.cache.hasProcessedImage(for: processed))
         #expect(!test.cache.hasProcessedImage(for: elsewhere.inverted))
         await data.cache.idle()

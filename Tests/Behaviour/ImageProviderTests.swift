@@ -20,7 +20,7 @@ struct ImageProviderTests {
         try newer.png.write(to: file)
         #expect(try await test.source(request) == .memory)
         #expect(try await test.cache.getRemoteImage(request).value.pixels == newer.pixels)
-        test.cache.removeImage(for: request)
+        test.cache.removeVariant(for: request)
         #expect(test.cache.image(for: request) == nil)
         await test.cache.idle()
         #expect(test.cache.data.diskCount == 0)
@@ -104,12 +104,12 @@ struct ImageProviderTests {
         try newer.png.write(to: other.url.appendingPathComponent("second"))
         try picture.png.write(to: folder.url.appendingPathComponent("secret.png"))
         let test = TestImageCache { $0.resourceFolders = [icons, other.url] }
-        #expect(test.cache.imageNamed("home")?.pixels == picture.pixels)
+        #expect(test.cache.image(named: "home")?.pixels == picture.pixels)
         #expect(try await test.cache.getImage(named: "home").response.source == .memory)
         #expect(try await test.cache.getImage(named: "home.png").value.pixels == picture.pixels)
         #expect(try await test.cache.getImage(named: "second").value.pixels == newer.pixels)
         for name in ["", "nothing", "../secret", "../secret.png", "/etc/hostname", "."] {
-            #expect(test.cache.imageNamed(name) == nil, "\(name)")
+            #expect(test.cache.image(named: name) == nil, "\(name)")
             #expect(await test.cache.getImage(named: name).error == .unreadable, "\(name)")
         }
     }
@@ -132,7 +132,7 @@ struct ImageProviderTests {
         for image in [picture, newer] {
             try image.png.write(to: file)
             let test = TestImageCache(folder: folder) { $0.resourceFolders = [icons.url] }
-            #expect(test.cache.imageNamed("home")?.pixels == image.pixels)
+            #expect(test.cache.image(named: "home")?.pixels == image.pixels)
             _ = try await test.cache.getRemoteImage(ImageRequest(FileProvider(file))).value
             await test.cache.shutdown()
         }

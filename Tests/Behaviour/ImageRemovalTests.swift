@@ -30,17 +30,17 @@ struct ImageRemovalTests {
     func one() async throws {
         let test = try makeTest()
         try await test.load(processed)
-        test.cache.removeImage(for: processed, from: .memory)
+        test.cache.removeVariant(for: processed, from: .memory)
         #expect(test.cache.cachedTier(for: processed) == .disk && test.cache.memoryCount == 0)
         #expect(try await test.source(processed) == .disk)
         #expect(test.cache.cachedTier(for: processed) == .memory)
-        test.cache.removeImage(for: processed, from: .disk)
+        test.cache.removeVariant(for: processed, from: .disk)
         #expect(test.cache.cachedTier(for: processed) == .memory)
         await test.cache.idle()
         #expect(test.cache.data.diskCount == 1)
         test.cache.clearMemory()
         #expect(!test.cache.hasProcessedImage(for: processed) && test.cache.hasImage(for: a))
-        for tierless in [processed, ImageRequest(a)] { test.cache.removeImage(for: tierless, from: []) }
+        for tierless in [processed, ImageRequest(a)] { test.cache.removeVariant(for: tierless, from: []) }
         #expect(test.cache.hasImage(for: a))
     }
 
@@ -52,13 +52,13 @@ struct ImageRemovalTests {
         let remove: (CacheTiers) -> Void = { [a] tiers in
             switch form {
             case 0: cache.removeImage(for: a, from: tiers)
-            case 1: cache.removeImages(for: other, from: tiers)
+            case 1: cache.removeImage(for: other, from: tiers)
             default: cache.removeImage(for: CacheKey(a), from: tiers)
             }
         }
         let variants = [ImageRequest(a), processed]
         for request in variants + [other, ImageRequest(b)] { try await test.load(request) }
-        cache.removeImage(for: other)
+        cache.removeVariant(for: other)
         #expect(!cache.hasProcessedImage(for: other) && cache.hasProcessedImage(for: processed))
         remove(.memory)
         #expect(cache.memoryCount == 1 && cache.cachedTier(for: b) == .memory)
@@ -94,7 +94,7 @@ struct ImageRemovalTests {
     private func remove(_ removal: Removal, _ test: TestImageCache) {
         switch removal {
         case .image: test.cache.removeImage(for: a)
-        case .images: test.cache.removeImages(for: processed)
+        case .images: test.cache.removeImage(for: processed)
         case .everything: test.cache.clear()
         case .bytes: test.cache.data.clear()
         case .flush: test.cache.flush(olderThan: .seconds(50))
@@ -132,7 +132,7 @@ struct ImageRemovalTests {
         let test = try makeTest(isHeld: true)
         let task = test.cache.getImage(processed.with(\.waitsForDiskWrite, tiers == .disk))
         try await test.decoder.waitForDecodes(1)
-        test.cache.removeImages(for: processed, from: tiers)
+        test.cache.removeImage(for: processed, from: tiers)
         test.decoder.releaseAll()
         _ = try await task.value
         await test.cache.idle()
@@ -222,7 +222,7 @@ struct ImageRemovalTests {
         }
         _ = try await test.cache.getImage(processed).value
         if !isWaiting { try await held.entered.wait { $0 == 1 } }
-        if let tiers { test.cache.removeImage(for: processed, from: tiers) } else { test.cache.clear() }
+        if let tiers { test.cache.removeVariant(for: processed, from: tiers) } else { test.cache.clear() }
         held.stayOpen()
         await test.cache.idle()
         #expect(test.cache.data.diskCount == (tiers == nil ? 0 : (isWaiting ? 3 : 1) + (tiers == .memory ? 1 : 0)))

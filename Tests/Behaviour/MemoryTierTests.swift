@@ -41,7 +41,7 @@ struct MemoryTierTests {
                 list.removeAll { $0.key == key }
             case 38:
                 limit = 20_000 + random.below(40_000)
-                test.cache.setMemoryLimit(limit)
+                test.cache.memoryLimit = limit
                 while total() > limit { list.removeLast() }
             case 39:
                 let size = random.below(limit)
@@ -82,7 +82,8 @@ struct MemoryTierTests {
         let test = cache(1 << 20, count: 3)
         for number in 0..<5 { try test.cache.addData(Data(count: 10), for: CacheKey("\(number)")) }
         #expect((0..<5).map { test.cache.hasData(for: CacheKey("\($0)")) } == [false, false, true, true, true])
-        test.cache.setMemoryLimit(10 << 20, count: 1)
+        test.cache.memoryLimit = 10 << 20
+        test.cache.memoryCountLimit = 1
         #expect(test.cache.memoryCount == 1 && test.cache.hasData(for: "4"))
         let fields = HTTPHeaders((0..<256).map { .init("X-\($0)", String(repeating: "x", count: 1_024)) })
         test.transport.script(url("a"), [.response(TransferResponse(headers: fields, body: Data(count: 10)))])

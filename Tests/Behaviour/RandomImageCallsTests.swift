@@ -93,7 +93,7 @@ private final class ImageCaller: @unchecked Sendable {
         case 5: tasks.randomElement(using: &random)?.moveToSlowQueue()
         case 6: tasks.randomElement(using: &random)?.priority = random.chance(2) ? .high : .low
         case 7: if let task = tasks.randomElement(using: &random) { _ = (task.state, task.queue, task.attempts) }
-        case 8: if random.chance(4) { cache.removeImage(for: request) }
+        case 8: if random.chance(4) { cache.removeVariant(for: request) }
         case 9: if steps.isEmpty, random.chance(4) { try? cache.addImage(pictures[random.below(12)], for: address) }
         case 10: check(cache.image(for: request), expected)
         case 11: if random.chance(100) { cache.clear() }

@@ -109,7 +109,7 @@ private struct Walk {
             limit = random.below(3) == 0 ? nil : 20_000 + random.below(60_000)
             what += "limit \(limit ?? -1)"
             for cache in caches {
-                cache.setDiskLimit(limit)
+                cache.diskLimit = limit
                 await cache.synchronize()
             }
             room = limit

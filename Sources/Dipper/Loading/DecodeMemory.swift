@@ -69,8 +69,8 @@ final class DecodeBacklog: Sendable {
     func take(_ bytes: Int) {
         let (notices, holds) = state.withLock { state -> (Notices, [Holds]) in
             let before = state.notices
-            _ = state.all.take(bytes)
-            _ = state.prefetches.take(bytes)
+            state.all.take(bytes)
+            state.prefetches.take(bytes)
             let notices = state.notices
             return (notices, notices == before ? [] : Array(state.holds.values))
         }

@@ -171,7 +171,7 @@ public final class ImageTask: FetchTask {
         if let feed = madeFeed.load() { return feed }
         let made = Feed()
         // There is no listener yet, so there is no hook to call.
-        if let hit = hit.load() { _ = made.news.end(.success(hit.response), on: callbackQueue) {} }
+        if let hit = hit.load() { made.news.end(.success(hit.response), on: callbackQueue) {} }
         return madeFeed.storeIfNil(made)
     }
 
@@ -184,25 +184,21 @@ public final class ImageTask: FetchTask {
     func finish(atOnce response: ImageResponse) { _ = hit.storeIfNil(Hit(response)) }
 
     func finish(_ result: Result<ImageResponse, DipperError>) {
-        if hit.load() == nil, feed.news.end(result, on: callbackQueue, { self.flush() }) {
-            Afterwards.run { self.flush() }
-        }
+        if hit.load() == nil { feed.news.end(result, on: callbackQueue) { self.flush() } }
     }
 
     fileprivate func tellPreview(_ image: Image) {
-        if feed.news.preview(options.handOut(image), on: callbackQueue, { self.flush() }) {
-            Afterwards.run { self.flush() }
-        }
+        feed.news.preview(options.handOut(image), on: callbackQueue) { self.flush() }
     }
 
     fileprivate func hear(_ news: FetchNews) {
-        if feed.news.hear(news, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
+        feed.news.hear(news, on: callbackQueue) { self.flush() }
     }
 
     /// Adds a hook, as the methods of `FetchTask`, such as `onEnd`, do.
     public func add(_ hook: TaskHook<ImageResponse>) {
         if case .progress = hook { call.load()?.wantProgress() }
-        if feed.news.add(hook, on: callbackQueue, { self.flush() }) { flush() }
+        feed.news.add(hook, on: callbackQueue) { self.flush() }
     }
 
     private func flush() { feed.news.flush(on: callbackQueue) }
@@ -224,7 +220,7 @@ public final class ImageTask: FetchTask {
     public func onPreview(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
-        if feed.news.add(preview: onItsActor(body), on: callbackQueue, { self.flush() }) { flush() }
+        feed.news.add(preview: onItsActor(body), on: callbackQueue) { self.flush() }
         return self
     }
 

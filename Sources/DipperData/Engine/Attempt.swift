@@ -8,7 +8,6 @@ struct Attempt: Sendable {
         case notModified(TransferResponse)
         case again
         case redirect(to: URL, TransferResponse)
-        /// The server demands other credentials, or the proxy if the status is 407.
         case challenge(String, TransferResponse)
         case failed(DipperError)
     }
@@ -43,14 +42,12 @@ struct Attempt: Sendable {
 
     /// - Parameter asked: the URL that the caller asked for, to whose origin alone the credentials belong.
     init(
-        _ origin: URL, insteadOf asked: URL? = nil, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
-        stored: StoredData?,
-        partial: PartialBody?
+        _ origin: URL, insteadOf asked: URL, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
+        stored: StoredData?, partial: PartialBody?
     ) {
         self.origin = origin
         url = origin
         sentURL = origin
-        let asked = asked ?? origin
         self.headers = Redirect.headers(headers, from: asked, to: origin, sensitive: hooks.sensitiveNames)
         isAnonymous = !Redirect.isSameOrigin(asked, origin)
         self.hooks = hooks
@@ -61,7 +58,6 @@ struct Attempt: Sendable {
         self.partial = isPlain && self.stored == nil ? partial : nil
     }
 
-    /// The fields that ask for a part of an answer, or set a condition.
     private static let ranges = [
         "Range", "If-None-Match", "If-Modified-Since", "If-Range", "If-Match", "If-Unmodified-Since",
     ]
@@ -83,9 +79,7 @@ struct Attempt: Sendable {
         return request
     }
 
-    mutating func forgetStored() {
-        stored = nil
-    }
+    mutating func forgetStored() { stored = nil }
 
     /// Notes where the modifier has sent the request. The next request begins from ``url`` again.
     mutating func sent(to url: URL) {
@@ -98,7 +92,6 @@ struct Attempt: Sendable {
 
     private var continued: PartialBody? { partial.flatMap { $0.url == url.withoutFragment ? $0 : nil } }
 
-    /// Credentials are not sent to another origin.
     var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
 
     mutating func received(_ response: TransferResponse) -> Step {

@@ -8,23 +8,20 @@ import Synchronization
 /// others from starting.
 struct BodyBudget: Sendable {
     private var budget: ByteBudget
-    private(set) var parked = 0
-    let parkedLimit: Int
+    private var parked = 0
+    private let parkedLimit: Int
 
     init(limit: Int) {
         budget = ByteBudget(limit: limit)
         parkedLimit = max(0, limit / 4)
     }
 
-    var used: Int { budget.used }
-
-    var notice: ByteBudget.Notice { budget.notice }
+    var isSpent: Bool { budget.isSpent }
 
     // mutant Budget: `t.take(bytes) }` => `t.take(0) }`
-    mutating func take(_ bytes: Int) { _ = budget.take(bytes) }
+    mutating func take(_ bytes: Int) { budget.take(bytes) }
 
     /// Counts the partial body of a fetch that is being parked, in place of the `held` bytes of its transfer.
-    /// - Returns: whether the fetch may keep its bytes.
     mutating func park(_ bytes: Int, insteadOf held: Int) -> Bool {
         let fits = bytes <= parkedLimit - parked
         if fits { parked += bytes }
@@ -32,11 +29,12 @@ struct BodyBudget: Sendable {
         return fits
     }
 
+    /// Counts parked bytes as those of a transfer.
     mutating func unpark(_ bytes: Int) { parked -= bytes }
 
-    mutating func end(held: Int, parked: Int) {
-        unpark(parked)
-        take(-held - parked)
+    mutating func giveBack(parked bytes: Int) {
+        unpark(bytes)
+        take(-bytes)
     }
 }
 
@@ -47,41 +45,28 @@ struct BodyBudget: Sendable {
 package struct ByteBudget: Sendable {
     /// A budget is spent, or free again. Notices may overtake one another: the one with the highest number holds.
     package struct Notice: Sendable, Hashable {
-        package let isSpent: Bool
-        package let number: UInt64
-
-        package init(isSpent: Bool, number: UInt64) {
-            self.isSpent = isSpent
-            self.number = number
-        }
+        let isSpent: Bool
+        let number: UInt64
     }
 
-    package let limit: Int
+    private let limit: Int
     package private(set) var used = 0
-    package private(set) var isSpent = false
+    private(set) var isSpent = false
     private var number: UInt64 = 0
 
     package init(limit: Int) {
         self.limit = max(1, limit)
     }
 
-    /// Whether work may begin. If nothing is held, work that is larger than the whole budget runs alone.
-    package var mayStart: Bool { !isSpent || used == 0 }
-
     package var notice: Notice { Notice(isSpent: isSpent, number: number) }
 
     /// Counts bytes that are held from now on; a negative number gives bytes back.
-    /// - Returns: a notice, if this has spent the budget or freed it.
-    package mutating func take(_ bytes: Int) -> Notice? {
+    package mutating func take(_ bytes: Int) {
         used = max(0, used + bytes)
         let isSpent = isSpent ? used > limit - limit / 4 : used >= limit
-        guard isSpent != self.isSpent else { return nil }
+        if isSpent != self.isSpent { number += 1 }
         self.isSpent = isSpent
-        number += 1
-        return Notice(isSpent: isSpent, number: number)
     }
-
-    package mutating func give(_ bytes: Int) -> Notice? { take(-bytes) }
 }
 
 /// Holds back fetches that have not begun, for a consumer that cannot take more. The hold ends when its last reference
@@ -101,7 +86,6 @@ package final class FetchHold: Sendable {
 
     package var isOver: Bool { engine == nil }
 
-    /// Holds fetches back, or lets them go on.
     package func tell(_ notice: ByteBudget.Notice) {
         engine?.perform { [number] in $0.hold(notice, by: number) }
     }

@@ -58,16 +58,12 @@ final class Call: Sendable {
 
     var hasStandIns: Bool { localSources.dropFirst().contains(true) }
 
-    /// Without alternatives that stand in for one call only.
-    var withoutStandIns: Call {
-        Call(request.withoutStandIns, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
-    }
+    var withoutStandIns: Call { with(request.withoutStandIns) }
 
-    /// For an answer that memory keeps for other calls.
-    var usingMemory: Call {
-        guard cachePolicy == .diskOnly else { return self }
-        return Call(
-            request.with(\.cachePolicy, .useCache), key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
+    var usingMemory: Call { cachePolicy == .diskOnly ? with(request.with(\.cachePolicy, .useCache)) : self }
+
+    private func with(_ request: DataRequest) -> Call {
+        Call(request, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
     }
 
     var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
@@ -106,7 +102,6 @@ final class Call: Sendable {
         !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
     }
 
-    /// The cache directives of the request (RFC 9111, section 5.2.1).
     var directives: CacheControl { CacheControl(request: request.headers) }
 
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
@@ -118,17 +113,19 @@ final class Call: Sendable {
         request.validation.check(answer) ?? ((200...299).contains(answer.status) ? misfit?(answer.body) : nil)
     }
 
+    func refusal(of value: StoredData) -> DipperError? {
+        request.validation.check(
+            TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data))
+    }
+
     func accepts(_ value: StoredData) -> Bool {
-        guard hasOwnValidation else { return (200...299).contains(value.info.status) }
-        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
-        return request.validation.check(answer) == nil
+        hasOwnValidation ? refusal(of: value) == nil : (200...299).contains(value.info.status)
     }
 
-    func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
-        accepts(value) && cachePolicy != .bypass ? use(of: value.info, at: now) : .revalidate
+    func use(ofAccepted info: EntryInfo, at now: TimeInterval) -> StoredUse {
+        cachePolicy == .bypass ? .revalidate : use(of: info, at: now)
     }
 
-    /// Returns how the call may use a stored answer whose bytes its validation accepts.
     func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
         // The common case: a fresh entry without variants, and a request without directives.
         if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
@@ -139,12 +136,12 @@ final class Call: Sendable {
         freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
     }
 
-    func isAnswered(by value: StoredData, at now: TimeInterval) -> Bool {
-        switch use(of: value, at: now) {
-        case .fresh, .stale, .staleWhileRevalidating: return true
+    func isAnswered(byAccepted info: EntryInfo, at now: TimeInterval) -> Bool {
+        switch use(ofAccepted: info, at: now) {
+        case .fresh, .stale, .staleWhileRevalidating: true
         case .revalidate:
-            return cachePolicy == .cacheOnly && value.info.isChosen(by: request.headers) && accepts(value)
-                && StoredAnswer(value.info).mayServeDisconnected(for: request.headers)
+            cachePolicy == .cacheOnly && info.isChosen(by: request.headers)
+                && StoredAnswer(info).mayServeDisconnected(for: request.headers)
         }
     }
 }

@@ -2,6 +2,26 @@ import Foundation
 import Logging
 import Synchronization
 
+struct FoundEntry: Sendable {
+    let value: StoredData
+    let source: ResponseSource
+    /// The key of the variant; `nil` for an entry under the call's own key.
+    var place: CacheKey?
+    /// The task that fetches newer bytes for calls that are answered with these meanwhile.
+    var revalidation: DataTask?
+}
+
+extension EntryInfo {
+    var storedDate: Date { Date(timeIntervalSince1970: stored) }
+
+    /// Returns the key of the variant that header fields choose; `nil` if they choose this answer.
+    @inline(__always)
+    func place(of key: CacheKey, chosenBy fields: HTTPHeaders) -> CacheKey? {
+        guard let variant, !variant.matches(fields) else { return nil }
+        return key.variant(variant.selection(for: fields), family: family)
+    }
+}
+
 /// The tiers that keep bytes: memory, the disk tier, if there is one, and the program's own tiers below them.
 final class DataStore: Sendable {
     let memory: MemoryTier<StoredData>
@@ -59,56 +79,48 @@ final class DataStore: Sendable {
     /// call's fields choose. If there is neither, reads the partial body that an earlier attempt has left on disk.
     /// - Parameter answer: called with the result and a closure. Until that closure is called, the reader's slot stays
     ///   taken, so that no more is read than callers take.
-    /// - Returns: a ticket for the reader; `nil` without a disk tier.
     func lookUp(
-        _ key: CacheKey, _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
+        _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
         _ answer: @escaping @Sendable (FoundEntry?, PartialBody?, @escaping @Sendable () -> Void) -> Void
     ) -> Workers.Ticket? {
         let lookUp = readers?.add(
             place,
             untilTaken: { delivered in
-                if let found = self.find(key, call.request.headers, for: call) { return answer(found, nil, delivered) }
-                let readPartial: @Sendable () -> PartialBody? = { wantsPartial ? self.disk?.partial(of: key) : nil }
-                guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, readPartial(), delivered) }
-                // A tier may be slow; meanwhile the disk answers others.
-                delivered()
-                self.lookBelow(tiers, key, call, place) { answer($0, $0 == nil ? readPartial() : nil, {}) }
+                let found = self.find(call.key, call.request.headers, for: call)
+                self.lookBelow(call, place, unless: found, delivered) { found, delivered in
+                    answer(found, found == nil && wantsPartial ? self.disk?.partial(of: call.key) : nil, delivered)
+                }
             })
         if let lookUp { return lookUp }
-        let kept = kept(for: key, call).map {
-            FoundEntry(value: $0, source: .memory, place: self.place(of: $0, for: call))
-        }
-        guard kept == nil, let tiers, call.mayBeShared else {
-            answer(kept, nil, {})
-            return nil
-        }
-        lookBelow(tiers, key, call, place) { answer($0, nil, {}) }
+        lookBelow(call, place, unless: kept(for: call), {}) { answer($0, nil, $1) }
         return nil
     }
 
     private func lookBelow(
-        _ tiers: TierStack, _ key: CacheKey, _ call: Call, _ place: Workers.Place,
-        _ answer: @escaping @Sendable (FoundEntry?) -> Void
+        _ call: Call, _ place: Workers.Place, unless found: FoundEntry?, _ delivered: @escaping @Sendable () -> Void,
+        _ answer: @escaping @Sendable (FoundEntry?, _ delivered: @escaping @Sendable () -> Void) -> Void
     ) {
+        guard found == nil, let tiers, call.mayBeShared else { return answer(found, delivered) }
+        // A tier may be slow; meanwhile the disk answers others.
+        delivered()
         tiers.run(isUrgent: place.rank == .urgent) {
-            guard let first = await self.take(key, call, from: tiers) else { return answer(nil) }
-            guard let variant = first.info.variant, !variant.matches(call.request.headers) else {
-                return answer(.init(value: first, source: .shared, place: key))
+            guard let first = await self.take(call.key, call, from: tiers) else { return answer(nil, {}) }
+            if let place = first.info.place(of: call.key, chosenBy: call.request.headers),
+                let chosen = await self.take(place, call, from: tiers)
+            {
+                return answer(FoundEntry(value: chosen, source: .shared, place: place), {})
             }
-            let other = key.variant(variant.selection(for: call.request.headers), family: first.info.family)
-            let chosen = await self.take(other, call, from: tiers)
-            answer(.init(value: chosen ?? first, source: .shared, place: chosen == nil ? key : other))
+            answer(FoundEntry(value: first, source: .shared), {})
         }
     }
 
     private func take(_ key: CacheKey, _ call: Call, from tiers: TierStack) async -> StoredData? {
         // The claim comes first: what is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
-        guard let record = await tiers.record(of: key), history.admits(record.value.info) else { return nil }
-        let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: record.value.info.stored))
-        guard !lifetime.isExpired(at: now().timeIntervalSince1970) else { return nil }
-        // The disk comes first, as in `add`.
-        disk?.write(EntryRecord(key: key, value: record.value, lifetime: lifetime), claim: claim, isLatest: true)
+        guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
+            let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
+        else { return nil }
+        disk?.write(record, claim: claim, isLatest: true)
         memory.insert(
             record.value, for: key, cost: record.value.cost(for: key), lifetime: memoryLifetime(call),
             permit: Permit(record.value.info, claim, isLatest: true))
@@ -123,7 +135,6 @@ final class DataStore: Sendable {
         readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
     }
 
-    /// Runs work on a reader's thread, or on a thread of its own without a disk tier.
     func runOnReader(_ place: Workers.Place, _ work: @escaping @Sendable () -> Void) {
         if readers?.add(place, work) == nil { thread.run(work) }
     }
@@ -148,13 +159,12 @@ final class DataStore: Sendable {
         _ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil, in tiers: CacheTiers = .all
     ) -> FoundEntry? {
         guard let (value, source) = peek(key, for: call, in: tiers) else { return nil }
-        if let variant = value.info.variant, !variant.matches(fields),
-            case let place = key.variant(variant.selection(for: fields), family: value.info.family),
+        if let place = value.info.place(of: key, chosenBy: fields),
             let (other, source) = peek(place, for: call, in: tiers)
         {
-            return .init(value: other, source: source, place: place)
+            return FoundEntry(value: other, source: source, place: place)
         }
-        return .init(value: value, source: source, place: key)
+        return FoundEntry(value: value, source: source)
     }
 
     /// Finds the first tier that has a success, or the variant that the fields choose. Reads metadata alone.
@@ -164,21 +174,22 @@ final class DataStore: Sendable {
             return tiers.contains(.disk) ? self.disk?.info(of: key).map { ($0, .disk) } : nil
         }
         guard var found = at(key) else { return nil }
-        if let variant = found.info.variant, !variant.matches(fields) {
-            guard let other = at(key.variant(variant.selection(for: fields), family: found.info.family)) else {
-                return nil
-            }
+        if let place = found.info.place(of: key, chosenBy: fields) {
+            guard let other = at(place) else { return nil }
             found = other
         }
         return found.info.mayBeShown(to: fields) ? found.source : nil
     }
 
     @inline(__always)
-    func kept(for key: CacheKey, _ call: Call) -> StoredData? {
-        guard call.cachePolicy != .bypass, let value = inMemory(key, for: call) else { return nil }
-        guard let variant = value.info.variant, !variant.matches(call.request.headers) else { return value }
-        let place = key.variant(variant.selection(for: call.request.headers), family: value.info.family)
-        return inMemory(place, for: call) ?? value
+    func kept(for call: Call) -> FoundEntry? {
+        guard call.cachePolicy != .bypass, let value = inMemory(call.key, for: call) else { return nil }
+        if let place = value.info.place(of: call.key, chosenBy: call.request.headers),
+            let other = inMemory(place, for: call)
+        {
+            return FoundEntry(value: other, source: .memory, place: place)
+        }
+        return FoundEntry(value: value, source: .memory)
     }
 
     /// A call with options of its own decides how long memory keeps the entry.
@@ -200,14 +211,6 @@ final class DataStore: Sendable {
         let reader = Lifetime.Reader(
             expiration: request.memoryExpiration, accessExtension: request.memoryAccessExtension)
         return { present, entered, now in present.read(by: reader, entered: entered, at: now) }
-    }
-
-    /// Returns the key under which memory keeps the entry that ``kept(for:_:)`` found.
-    func place(of value: StoredData, for call: Call) -> CacheKey {
-        guard let variant = value.info.variant,
-            let first = memory.part(of: call.key, { $0.info.variant }).flatMap({ $0 }), first != variant
-        else { return call.key }
-        return call.key.variant(variant.selection(for: call.request.headers), family: value.info.family)
     }
 
     func contains(_ key: CacheKey) -> Bool { memory.contains(key) || disk?.info(of: key) != nil }
@@ -236,12 +239,7 @@ final class DataStore: Sendable {
         return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
     }
 
-    /// Keeps an answer of the network.
-    /// - Parameters:
-    ///   - known: the answer that was kept for the call so far, if it is known; its other variants stay.
-    ///   - durability: the strongest durability that a waiting call wants.
-    ///   - claim: the right to keep the answer, claimed before it was asked for.
-    ///   - whenWritten: called once, with whether the answer is on disk.
+    /// - Parameter known: the answer that was kept for the call so far, if it is known; its other variants stay.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, mayKeep: Bool, beside known: FoundEntry?, onDisk: Bool,
         _ durability: Durability, claim: Claim?, by job: CacheEvent.ID?,
@@ -256,7 +254,7 @@ final class DataStore: Sendable {
             if other != variant {
                 place = key.variant(variant.selection, family: family)
             } else if let known {
-                place = known.place
+                place = known.place ?? key
             }
         }
         guard mayKeep else {
@@ -298,9 +296,7 @@ final class DataStore: Sendable {
         return chain.freshness(freshness, defaultLifetime: lifetime)
     }
 
-    /// Keeps a value in memory, and on disk if `onDisk` says so.
     /// - Parameters:
-    ///   - claim: the right to keep the value, of work that began before.
     ///   - job: the fetch; `nil` if the value comes from the program.
     ///   - stored: the time at which the bytes came; `nil` for now.
     ///   - whenWritten: called once, with whether the value is on disk.
@@ -315,14 +311,11 @@ final class DataStore: Sendable {
         partials?.remove(key)
         // The disk comes first: entries that are read from it go to memory, and must not be the version before.
         if onDisk, let disk {
-            let lifetime = diskLifetime(call, stored: stored ?? now)
-            if lifetime.isExpired(at: now.timeIntervalSince1970) {
+            if let record = diskRecord(value, for: key, call, stored: stored ?? now) {
+                disk.write(record, durability, claim: claim, by: job, whenDone: whenWritten)
+            } else {
                 disk.remove(key)
                 whenWritten?(false)
-            } else {
-                disk.write(
-                    EntryRecord(key: key, value: value, lifetime: lifetime), durability, claim: claim,
-                    by: job, whenDone: whenWritten)
             }
         } else {
             whenWritten?(false)
@@ -340,15 +333,18 @@ final class DataStore: Sendable {
         guard let disk else { return whenDone(durability == .relaxed) }
         // The claim comes first: what is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
-        let record = memory.value(for: key).flatMap { value -> EntryRecord? in
-            let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: value.info.stored))
-            if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
-            return EntryRecord(key: key, value: value, lifetime: lifetime)
-        }
+        let record = memory.value(for: key).flatMap { diskRecord($0, for: key, call, stored: $0.info.storedDate) }
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }
 
-    func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
+    /// Returns an entry as the disk keeps it; `nil` if it has expired there.
+    private func diskRecord(_ value: StoredData, for key: CacheKey, _ call: Call, stored: Date) -> EntryRecord? {
+        let lifetime = diskLifetime(call, stored: stored)
+        if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
+        return EntryRecord(key: key, value: value, lifetime: lifetime)
+    }
+
+    private func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
         Lifetime(
             diskExpiration(call), extendedBy: call.request.diskAccessExtension ?? defaults.diskAccessExtension,
             now: stored)
@@ -381,7 +377,6 @@ final class DataStore: Sendable {
 
     // MARK: Partial bodies
 
-    /// Keeps a partial body on disk, or in memory without a disk tier.
     /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         disk?.keepPartial(partial, for: key, claim: claim)
@@ -406,7 +401,6 @@ final class DataStore: Sendable {
 
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
         history.remove(key, from: tiers)
-        // The disk comes first: entries that are read from it go to memory.
         if tiers.contains(.disk) {
             disk?.remove(key)
             disk?.dropPartial(of: key)

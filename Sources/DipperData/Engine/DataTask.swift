@@ -47,7 +47,6 @@ public final class DataTask: FetchTask {
     private let asked: Call
     private let substitute: Call?
     private let substituted = AtomicLazyReference<Call>()
-    /// Whether the task fetches newer bytes for calls that were answered with stale ones.
     let isRevalidation: Bool
     let tellsEnd: Bool
     /// The queue the call was made in.
@@ -96,18 +95,12 @@ public final class DataTask: FetchTask {
 
     // MARK: The result
 
-    /// The bytes of the answer.
-    ///
-    /// Cancelling the Swift task that awaits them cancels this call. Code that awaits them may continue before the
-    /// call's hooks have run.
+    /// The bytes of the answer. Cancelling the Swift task that awaits them cancels this call.
     public var value: Data {
         get async throws(DipperError) { try await response.data }
     }
 
-    /// The answer: the bytes and where they came from.
-    ///
-    /// Cancelling the Swift task that awaits it cancels this call. Code that awaits it may continue before the call's
-    /// hooks have run.
+    /// The bytes and where they came from. Cancelling the Swift task that awaits them cancels this call.
     public var response: DataResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
@@ -140,13 +133,12 @@ public final class DataTask: FetchTask {
         return self
     }
 
-    /// Calls a closure with the bytes received so far, on a thread that moves bytes or on the caller's thread.
     func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
         let engine = link.withLock { link in
             if !link.hasEnded { link.viewer = body }
             return link.engine
         }
-        engine?.post { $0.wantBytes(self) }
+        engine?.post { $0.want(.bytes, for: self) }
     }
 
     enum News: Sendable {
@@ -154,6 +146,15 @@ public final class DataTask: FetchTask {
         case retry
         case progress(TaskProgress)
         case ended(Result<DataResponse, DipperError>, attempts: Int)
+
+        fileprivate init(_ news: FetchNews) {
+            self =
+                switch news {
+                case .failure(let error): .failure(error)
+                case .retry: .retry
+                case .progress(let progress): .progress(progress)
+                }
+        }
     }
 
     func observe(_ body: @escaping @Sendable (News) -> Void) {
@@ -163,10 +164,6 @@ public final class DataTask: FetchTask {
             return nil
         }
         if let attempts, let outcome = feed.outcome { body(.ended(outcome, attempts: attempts)) }
-    }
-
-    private func tell(_ news: News) {
-        for observer in link.withLock({ $0.observers }) { observer(news) }
     }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
@@ -182,22 +179,17 @@ public final class DataTask: FetchTask {
         return events
     }
 
-    /// Begins with the present progress, because the next bytes may be long in coming.
     func wantProgress() {
         let engine = link.withLock { link in
             link.wantsProgress = true
             return link.engine
         }
-        engine?.post { $0.wantProgress(self) }
+        engine?.post { $0.want(.progress, for: self) }
     }
 
     // MARK: Cancelling and moving
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
-    ///
-    /// ```swift
-    /// task.cancel()
-    /// ```
     public func cancel() { engine?.post { $0.cancel(self) } }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
@@ -208,10 +200,6 @@ public final class DataTask: FetchTask {
     private var engine: Engine? { link.withLock { $0.engine } }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
-    ///
-    /// ```swift
-    /// task.priority = .high
-    /// ```
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {
@@ -239,7 +227,6 @@ public final class DataTask: FetchTask {
     public var state: State {
         if let outcome = feed.outcome { return Self.state(outcome) }
         let now = engine?.ask { _ in self.wait.fetch?.state } ?? nil
-        // The task may have ended meanwhile.
         return feed.outcome.map(Self.state) ?? now ?? .waiting
     }
 
@@ -281,28 +268,20 @@ public final class DataTask: FetchTask {
         withExtendedLifetime(engine) {}
     }
 
-    // Methods that return a Boolean return `true` if the caller must call `flush()` after releasing its locks.
-
     /// Without effect on a task that has ended.
-    func end(_ result: Result<DataResponse, DipperError>) -> Bool {
-        let flushes = feed.end(result, on: call.callbackQueue) { self.flush() }
+    func end(_ result: Result<DataResponse, DipperError>) {
+        feed.end(result, on: call.callbackQueue) { self.flush() }
         let (observers, attempts, viewer) = link.withLock { link in
             link.hasEnded = true
             return (exchange(&link.observers, with: []), link.attempts, exchange(&link.viewer, with: nil))
         }
         _ = consume viewer
         for observer in observers { observer(.ended(result, attempts: attempts)) }
-        return flushes
     }
 
-    func tellFailure(_ error: DipperError) -> Bool {
-        tell(.failure(error))
-        return feed.fail(error, on: call.callbackQueue) { self.flush() }
-    }
-
-    func tellRetry() -> Bool {
-        tell(.retry)
-        return feed.retry(on: call.callbackQueue) { self.flush() }
+    func tell(_ news: FetchNews) {
+        for observer in link.withLock({ $0.observers }) { observer(News(news)) }
+        feed.hear(news, on: call.callbackQueue) { self.flush() }
     }
 
     func ignoreBytes() {
@@ -315,19 +294,13 @@ public final class DataTask: FetchTask {
 
     func show(_ bytes: Data) { link.withLock { $0.viewer }?(bytes) }
 
-    /// Replaces earlier progress.
-    func tell(_ progress: TaskProgress) -> Bool {
-        tell(.progress(progress))
-        return feed.progress(progress, on: call.callbackQueue) { self.flush() }
-    }
-
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<DataResponse>) {
-        if feed.add(hook, on: call.callbackQueue, { self.flush() }) { flush() }
+        feed.add(hook, on: call.callbackQueue) { self.flush() }
         if case .progress = hook { wantProgress() }
     }
 
-    func flush() { feed.flush(on: call.callbackQueue) }
+    private func flush() { feed.flush(on: call.callbackQueue) }
 }
 
 extension DataTask.Event: TaskEvent {

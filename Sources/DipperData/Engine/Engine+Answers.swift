@@ -5,10 +5,8 @@ extension Engine {
     func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         var response = response
         response.metrics.redirects = run.attempt.redirects
-        let lead = fetch.sources.lead
-        let number = wait(for: fetch)
-        judge(response, for: fetch.demand.judgesAnswers ? [lead] + fetch.calls : []) { [response] engine, verdicts in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+        let judging: [Call] = fetch.demand.judgesAnswers ? [fetch.sources.lead] + fetch.calls : []
+        judge(response, for: judging) { [response] engine, verdicts in
             // A call with a validation of its own may have joined meanwhile.
             if verdicts.areOfAll(fetch.calls) {
                 engine.answered(fetch, run, response, verdicts)
@@ -21,27 +19,24 @@ extension Engine {
     private func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ verdicts: Verdicts) {
         let lead = fetch.sources.lead
         let refusal = verdicts.refusal(of: response, by: lead)
-        // Each call has a validation of its own.
         let call =
             refusal == nil ? lead : fetch.waiters.first { verdicts.refusal(of: response, by: $0.call) == nil }?.call
-        guard let call else { return refused(fetch, run, response, refusal) }
+        guard let call else { return refused(fetch, response, refusal) }
         // A stored answer may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
         guard response.status >= 500, let found = fetch.findings.found else {
             return accepted(fetch, run, response, call, verdicts)
         }
-        let number = wait(for: fetch)
         judge(found.value, for: [call]) { engine, onFound in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
             let moment = engine.now().timeIntervalSince1970
             if onFound.isAnsweredAllTheSame(call, by: found.value, isOffline: false, at: moment) {
-                engine.refused(fetch, run, response, refusal)
+                engine.refused(fetch, response, refusal)
             } else {
                 engine.accepted(fetch, run, response, call, verdicts)
             }
         }
     }
 
-    private func refused(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ refusal: DipperError?) {
+    private func refused(_ fetch: Fetch, _ response: TransferResponse, _ refusal: DipperError?) {
         var error = refusal ?? .status(response.status)
         error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: now()) }
         failed(fetch, error)
@@ -52,18 +47,14 @@ extension Engine {
     ) {
         for waiter in fetch.waiters {
             guard let error = verdicts.refusal(of: response, by: waiter.call), !error.mayPass else { continue }
-            waiter.wait.refusal = error
-            leave(waiter, .failed)
+            leave(waiter, .failure(error))
         }
-        let isStandIn = fetch.sources.isStandIn
         let value = StoredData(
             data: response.body,
             info: info(
-                of: response, url: run.attempt.url.withoutFragment, call, run, fetch.findings.claim,
-                isStandIn: isStandIn))
-        deliver(
-            value, of: fetch, run, for: call, source: .network, metrics: response.metrics, verdicts,
-            isComplete: !isStandIn)
+                of: response, for: fetch, run, call, url: run.attempt.url.withoutFragment,
+                isStandIn: fetch.sources.isStandIn))
+        deliver(value, of: fetch, run, for: call, source: .network, metrics: response.metrics, verdicts)
     }
 
     func confirmed(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
@@ -74,21 +65,15 @@ extension Engine {
         refreshed.headers = Refreshing.headers(stored.info.headers, refreshedBy: response.headers)
         let value = StoredData(
             data: stored.data,
-            info: info(
-                of: refreshed, url: stored.info.url, lead, run, fetch.findings.claim, family: stored.info.family))
-        // If each use must be confirmed, one more confirmation tells the disk nothing new.
-        let isNews = !value.info.saysTheSame(as: stored.info)
-        let number = wait(for: fetch)
+            info: info(of: refreshed, for: fetch, run, lead, url: stored.info.url, family: stored.info.family))
         judge(value, for: fetch.calls) { engine, verdicts in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
             engine.deliver(
-                value, of: fetch, run, for: lead, source: .revalidated, metrics: response.metrics, verdicts,
-                isNewsToDisk: isNews)
+                value, of: fetch, run, for: lead, source: .revalidated, metrics: response.metrics, verdicts)
         }
     }
 
     private func info(
-        of response: TransferResponse, url: String, _ call: Call, _ run: Run, _ claim: Claim?, family: UInt64 = 0,
+        of response: TransferResponse, for fetch: Fetch, _ run: Run, _ call: Call, url: String, family: UInt64 = 0,
         isStandIn: Bool = false
     ) -> EntryInfo {
         let chain = run.attempt.chain
@@ -102,30 +87,23 @@ extension Engine {
                 ? Freshness(generated: received, until: received)
                 : store.freshness(of: response, call, requested: run.requested, received: received, after: chain),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
-            begun: claim?.begun ?? StoreHistory.now)
+            begun: fetch.findings.claim?.begun ?? StoreHistory.now)
     }
 
     private func deliver(
         _ value: StoredData, of fetch: Fetch, _ run: Run, for call: Call, source: ResponseSource,
-        metrics: TransferMetrics, _ verdicts: Verdicts, isNewsToDisk: Bool = true, isComplete: Bool = false
+        metrics: TransferMetrics, _ verdicts: Verdicts
     ) {
         // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
         // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
         if fetch.isOver, fetch.knownFindings?.claim?.isLatest == false { return }
         fetch.sources.follow(call)
-        if isComplete, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
+        if source == .network, !value.info.isStandIn, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
         fetch.run = nil
-        events.answered(fetch, source)
-        let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
-        let mayKeep = mayStore && store.mayKeep(value.info, call)
+        events.endAttempt(fetch, .answered(source))
         let write = PendingWrite()
-        keep(
-            value, of: fetch, for: call, write, mayStore: mayStore, mayKeep: mayKeep, isNewsToDisk: isNewsToDisk,
-            isConfirmed: source == .revalidated)
-        let answer = Fetch.Answer(
-            response: DataResponse(
-                data: value.data, info: value.info, source: source, attempts: fetch.attempts, metrics: metrics),
-            write: write)
+        let mayKeep = keep(value, of: fetch, run, for: call, isConfirmed: source == .revalidated, write)
+        let response = DataResponse(value, source: source, attempts: fetch.attempts, metrics: metrics)
         // Calls with other header fields may need another variant, or an answer of their own if this one may not be
         // kept for others. Calls with a validation of their own may need another answer. The call that the answer was
         // fetched for takes it in any case.
@@ -134,7 +112,7 @@ extension Engine {
         for waiter in fetch.waiters {
             let other = waiter.call
             if isFor(other, value, call, isForAll: isForAll, verdicts) {
-                leave(waiter, .fetched(answer))
+                leave(waiter, .success(response), write)
             } else if next == nil {
                 next = other
             }
@@ -143,27 +121,32 @@ extension Engine {
     }
 
     private func keep(
-        _ value: StoredData, of fetch: Fetch, for call: Call, _ write: PendingWrite, mayStore: Bool, mayKeep: Bool,
-        isNewsToDisk: Bool, isConfirmed: Bool
-    ) {
+        _ value: StoredData, of fetch: Fetch, _ run: Run, for call: Call, isConfirmed: Bool, _ write: PendingWrite
+    ) -> Bool {
         let (demand, found) = (fetch.demand, fetch.findings.found)
+        let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
+        let mayKeep = mayStore && store.mayKeep(value.info, call)
         let isKeepable = demand.keepsInMemory && !value.info.isStandIn
         guard isKeepable, mayStore else {
             // The earlier answer is out of date by now.
             if isKeepable, value.info.status < 400, fetch.findings.claim?.isRevoked != true {
                 store.remove(found?.place ?? fetch.key)
             }
-            return write.end(isOnDisk: false)
+            write.end(isOnDisk: false)
+            return mayKeep
         }
-        // An entry that must be durable now may not have been durable before.
+        // If each use must be confirmed, one more confirmation tells the disk nothing new. But an entry that must be
+        // durable now may not have been durable before.
+        let isNews = !isConfirmed || run.attempt.stored.map { !value.info.saysTheSame(as: $0.info) } ?? true
         let keepsOnDisk =
-            (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNewsToDisk || demand.durability == .durable)
+            (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
         if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk { store.disk?.remove(found?.place ?? fetch.key) }
         store.keep(
             value, for: fetch.key, demand.usesMemory ? call.usingMemory : call, mayKeep: mayKeep, beside: found,
             onDisk: keepsOnDisk, demand.durability,
             // mutant Removal: `claim: fetch.findings.claim, by: fetch` => `claim: nil, by: fetch`
             claim: fetch.findings.claim, by: fetch.identity.id, whenWritten: write.end)
+        return mayKeep
     }
 
     private func isFor(
@@ -196,7 +179,6 @@ final class PendingWrite: Sendable {
 
     private let state = Mutex(State())
 
-    /// Ends the write, or says that there is none.
     func end(isOnDisk: Bool) {
         let waiting = state.withLock { state in
             state.isOnDisk = isOnDisk
@@ -205,7 +187,6 @@ final class PendingWrite: Sendable {
         for tell in waiting { tell(isOnDisk) }
     }
 
-    /// Calls a closure with whether the answer is on disk: when the write has ended, or at once if it has.
     func whenEnded(_ tell: @escaping @Sendable (Bool) -> Void) {
         let isOnDisk = state.withLock { state in
             if state.isOnDisk == nil { state.waiting.append(tell) }
@@ -215,7 +196,7 @@ final class PendingWrite: Sendable {
     }
 }
 
-/// The validations of calls, asked about an answer. Those of the program run elsewhere, all others here.
+/// The validations of calls, asked about an answer. Those of the program run elsewhere, all others on the loop.
 struct Verdicts: Sendable {
     fileprivate var own: [ObjectIdentifier: DipperError?] = [:]
 
@@ -227,17 +208,11 @@ struct Verdicts: Sendable {
     }
 
     func use(of value: StoredData, for call: Call, at now: TimeInterval) -> StoredUse {
-        accepts(value, for: call) && call.cachePolicy != .bypass ? call.use(of: value.info, at: now) : .revalidate
+        accepts(value, for: call) ? call.use(ofAccepted: value.info, at: now) : .revalidate
     }
 
     func isAnswered(_ call: Call, by value: StoredData, at now: TimeInterval) -> Bool {
-        switch use(of: value, for: call, at: now) {
-        case .fresh, .stale, .staleWhileRevalidating: true
-        case .revalidate:
-            call.cachePolicy == .cacheOnly && value.info.isChosen(by: call.request.headers)
-                && accepts(value, for: call)
-                && StoredAnswer(value.info).mayServeDisconnected(for: call.request.headers)
-        }
+        accepts(value, for: call) && call.isAnswered(byAccepted: value.info, at: now)
     }
 
     func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
@@ -263,11 +238,11 @@ struct Verdicts: Sendable {
 extension Engine {
     /// Asks the validations of calls about a stored answer, and goes on: at once if none is a call's own.
     func judge(
-        _ value: StoredData, for calls: some Sequence<Call>,
+        _ value: StoredData?, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
     ) {
-        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
-        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
+        guard let value else { return goOn(self, Verdicts()) }
+        ask(calls.filter(\.hasOwnValidation), { $0.refusal(of: value) }, then: goOn)
     }
 
     /// Asks calls about an answer of the network, and goes on: at once if none judges it itself.
@@ -295,7 +270,6 @@ extension Engine {
 
 /// How the program speaks TLS with an origin: asked once in the life of the engine.
 enum TLSQuestion {
-    /// Has been asked; the fetches wait for the answer.
     case asked([(fetch: Fetch, goOn: @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void)])
     case answered(Result<TLSAnswer?, DipperError>)
 }
@@ -310,11 +284,9 @@ extension Engine {
         let proxy = isOfProxy ? run.attempt.proxy : nil
         let credentials = isOfProxy ? proxy?.credentials : fetch.sources.lead.request.hooks.credentials
         let challenge = Credentials.Challenge(url: proxy?.url ?? run.attempt.url, demand: demand)
-        run.number = wait(for: fetch)
-        Task.detached { [number = run.number] in
+        Task.detached {
             let authorization = await credentials?.field(challenge)
             self.post { engine in
-                guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
                 if run.attempt.answerChallenge(authorization, isOfProxy: isOfProxy) { return engine.send(fetch) }
                 switch outcome {
                 case .success(let response): engine.answered(fetch, run, response)

@@ -12,53 +12,38 @@ extension Engine {
         queues.reachNetwork(fetch)
         reconsider()
         if exchange(&fetch.findings.isRetry, with: false) {
-            for waiter in fetch.waiters { tell(waiter) { $0.tellRetry() } }
+            for waiter in fetch.waiters { waiter.tell(.retry) }
         }
-        events.note(fetch, .transferring(fetch.queue))
+        events.transferring(fetch)
         let unparked = fetch.findings.unpark()
         fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
         if unparked > 0 {
             fetch.findings.held += unparked
             account { $0.unpark(unparked) }
         }
-        let lead = fetch.sources.lead
-        guard !fetch.demand.insistsOnNetwork, let value = store.kept(for: fetch.key, lead) else {
+        // The entry may have come into memory since the call was made.
+        guard !fetch.demand.insistsOnNetwork, let found = store.kept(for: fetch.sources.lead) else {
             return beginAttempt(fetch)
         }
-        // The entry may have come into memory since the call was made.
-        let number = wait(for: fetch)
-        judge(value, for: fetch.calls) { engine, verdicts in
-            guard let fetch = engine.awaiting.removeValue(forKey: number) else { return }
-            engine.beginAttempt(fetch, unlessAnsweredBy: value, verdicts)
+        judge(found.value, for: fetch.calls) { engine, verdicts in
+            engine.beginAttempt(fetch, unlessAnsweredBy: found, verdicts)
         }
     }
 
-    /// Returns a number by which the result of work elsewhere finds a fetch.
-    func wait(for fetch: Fetch) -> UInt64 {
-        let number = nextNumber()
-        awaiting[number] = fetch
-        return number
-    }
-
-    private func beginAttempt(_ fetch: Fetch, unlessAnsweredBy value: StoredData, _ verdicts: Verdicts) {
+    private func beginAttempt(_ fetch: Fetch, unlessAnsweredBy found: FoundEntry, _ verdicts: Verdicts) {
         guard !fetch.isOver else { return }
         let moment = now().timeIntervalSince1970
-        let found = FoundEntry(value: value, source: .memory, place: store.place(of: value, for: fetch.sources.lead))
-        let isForAll = fetch.waiters.allSatisfy {
-            $0.call.cachePolicy != .ignoreCache && verdicts.use(of: value, for: $0.call, at: moment) == .fresh
-        }
-        if isForAll { return answer(fetch, with: found) }
         fetch.findings.find(found)
-        beginAttempt(fetch)
+        let isForAll = fetch.calls.allSatisfy {
+            $0.cachePolicy != .ignoreCache && verdicts.use(of: found.value, for: $0, at: moment) == .fresh
+        }
+        if isForAll { answer(fetch, with: found) } else { beginAttempt(fetch) }
     }
 
     private func answer(_ fetch: Fetch, with found: FoundEntry) {
-        events.answered(fetch, found.source)
+        events.endAttempt(fetch, .answered(found.source))
         let response = DataResponse(found.value, source: found.source)
-        for waiter in fetch.waiters {
-            fetch.findings.find(found)
-            leave(waiter, .fetched(.init(response: response, write: nil, place: found.place)))
-        }
+        for waiter in fetch.waiters { leave(waiter, .success(response), kept: found.place ?? fetch.key) }
         settle(fetch, isFinishing: true)
     }
 
@@ -74,16 +59,15 @@ extension Engine {
             if let count = findings.readBack(store.partialInMemory(of: fetch.key)) { hold(count, for: fetch) }
             return confirm(fetch)
         }
-        let number = wait(for: fetch)
         let place = Workers.Place(fetch.queue, fetch.sources.lead.request.priority)
         let isRead = store.readPartial(of: fetch.key, place) { partial in
-            self.post { $0.readBack(number, partial) }
+            self.post { $0.readBack(fetch, partial) }
         }
-        if !isRead, awaiting.removeValue(forKey: number) != nil { confirm(fetch) }
+        if !isRead { confirm(fetch) }
     }
 
-    private func readBack(_ number: UInt64, _ partial: PartialBody?) {
-        guard let fetch = awaiting.removeValue(forKey: number), !fetch.isOver else { return }
+    private func readBack(_ fetch: Fetch, _ partial: PartialBody?) {
+        guard !fetch.isOver else { return }
         if let count = fetch.findings.readBack(partial) { hold(count, for: fetch) }
         // The entry may have been removed meanwhile.
         fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
@@ -93,9 +77,8 @@ extension Engine {
     private func confirm(_ fetch: Fetch) {
         let lead = fetch.sources.lead
         guard let found = fetch.confirmable else { return attempt(fetch, confirming: nil) }
-        let number = wait(for: fetch)
         judge(found.value, for: [lead]) { engine, verdicts in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver else { return }
+            guard !fetch.isOver else { return }
             // The hooks may change the fields that choose the answer.
             let isChosen = lead.request.hooks.changesRequests || found.value.info.isChosen(by: lead.request.headers)
             engine.attempt(
@@ -143,54 +126,42 @@ extension Engine {
         guard lead.request.hooks.changesRequests || options.proxyCredentials != nil else {
             return start(request, of: fetch, run)
         }
-        run.number = wait(for: fetch)
-        // The caller's code may wait for something, so it does not run on the loop.
-        Task.detached { [number = run.number] in
+        Task.detached {
             do throws(DipperError) {
                 let prepared = try await attempt.prepared(for: lead, by: self)
-                self.post { $0.prepared(number, prepared) }
+                self.post { $0.prepared(fetch, run, prepared) }
             } catch {
-                self.post { engine in
-                    if let fetch = engine.awaiting.removeValue(forKey: number) { engine.failed(fetch, error) }
-                }
+                self.post { $0.failed(fetch, error) }
             }
         }
     }
 
-    private func prepared(_ number: UInt64, _ prepared: Attempt.Prepared) {
-        guard let fetch = awaiting[number], !fetch.isOver, let run = fetch.run else {
-            awaiting[number] = nil
-            return
-        }
+    private func prepared(_ fetch: Fetch, _ run: Run, _ prepared: Attempt.Prepared) {
+        guard !fetch.isOver else { return }
         run.attempt = prepared.attempt
-        if prepared.attempt.redirects == 0, let chosen = storedAnswer(to: fetch, asSent: prepared.sent) {
-            let lead = fetch.sources.lead
-            return judge(chosen.value, for: fetch.calls) { engine, verdicts in
-                guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver, let run = fetch.run
-                else { return }
-                let moment = engine.now().timeIntervalSince1970
-                let isForAll = fetch.waiters.allSatisfy {
-                    $0.call.cachePolicy != .ignoreCache && $0.call.request.headers == lead.request.headers
-                        && verdicts.accepts(chosen.value, for: $0.call)
-                        && $0.call.use(ofChosen: chosen.value.info, at: moment) == .fresh
-                }
-                if isForAll { return engine.answer(fetch, with: chosen) }
-                engine.start(prepared.request, of: fetch, run, sent: prepared.sent)
-            }
+        guard prepared.attempt.redirects == 0, let chosen = storedAnswer(to: fetch, asSent: prepared.sent) else {
+            return start(prepared.request, of: fetch, run, sent: prepared.sent)
         }
-        awaiting[number] = nil
-        start(prepared.request, of: fetch, run, sent: prepared.sent)
+        judge(chosen.value, for: fetch.calls) { engine, verdicts in
+            guard !fetch.isOver else { return }
+            let moment = engine.now().timeIntervalSince1970
+            let fields = fetch.sources.lead.request.headers
+            let isForAll = fetch.calls.allSatisfy {
+                $0.cachePolicy != .ignoreCache && $0.request.headers == fields
+                    && verdicts.accepts(chosen.value, for: $0)
+                    && $0.use(ofChosen: chosen.value.info, at: moment) == .fresh
+            }
+            if isForAll { return engine.answer(fetch, with: chosen) }
+            engine.start(prepared.request, of: fetch, run, sent: prepared.sent)
+        }
     }
 
-    /// Returns the stored answer that the changed request chooses, if it is another one than before.
     private func storedAnswer(to fetch: Fetch, asSent sent: HTTPHeaders) -> FoundEntry? {
-        guard let found = fetch.confirmable, let variant = found.value.info.variant,
-            !variant.matches(fetch.sources.lead.request.headers)
-        else { return nil }
-        let place = fetch.key.variant(variant.selection(for: sent), family: found.value.info.family)
-        guard let value = variant.matches(sent) ? found.value : store.memory.value(for: place),
-            value.info.isChosen(by: sent)
-        else { return nil }
+        guard let found = fetch.confirmable, !found.value.info.isChosen(by: fetch.sources.lead.request.headers) else {
+            return nil
+        }
+        guard let place = found.value.info.place(of: fetch.key, chosenBy: sent) else { return found }
+        guard let value = store.memory.value(for: place), value.info.isChosen(by: sent) else { return nil }
         return FoundEntry(value: value, source: found.source, place: place)
     }
 
@@ -202,11 +173,8 @@ extension Engine {
         guard options.answerTLSChallenge != nil, fetch.sources.provider == nil,
             let origin = ServerOrigin(asked.url), origin.scheme == "https"
         else { return transfer(asked, of: fetch, run, sent: sent) }
-        run.number = wait(for: fetch)
-        answerTLSChallenge(of: origin, at: asked.url, for: fetch) { [number = run.number] engine, answer in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver, let run = fetch.run else {
-                return
-            }
+        answerTLSChallenge(of: origin, at: asked.url, for: fetch) { engine, answer in
+            if fetch.isOver { return }
             switch answer {
             case .failure(let error): engine.failed(fetch, error)
             case .success(let tls):
@@ -223,10 +191,11 @@ extension Engine {
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
         run.besides = asked.offset > 0 ? 0 : run.inherited
-        run.number = wait(for: fetch)
+        run.number = nextNumber()
+        transfers[run.number] = fetch
         run.reception = Reception()
         (run.progressPace, run.bytesPace) = (Pacing(), Pacing())
-        run.reception.setWanted(fetch.wantsBytes || fetch.wantsProgress)
+        run.reception.setWanted(!fetch.wanted.isEmpty)
         fetch.sources.unreachable = nil
         let receive: @Sendable (TransferEvent) -> Void = {
             [weak self, number = run.number, reception = run.reception, step = progressStep] event in
@@ -258,23 +227,22 @@ extension Engine {
     private var progressStep: Int { max(1, min(1 << 20, options.inFlightLimit / 512)) }
 
     private func progressed(_ number: UInt64, _ progress: TaskProgress) {
-        guard let fetch = awaiting[number], let run = fetch.run, run.number == number else { return }
+        guard let fetch = transfers[number], let run = fetch.run else { return }
         // The server sends the whole body instead of the rest.
         if progress.received <= run.inherited { run.besides = run.inherited }
         hold(progress.received + run.besides, for: fetch)
         if fetch.isOver { return }
-        if fetch.wantsBytes { report(.bytes, of: fetch, progress) }
-        if fetch.wantsProgress { report(.progress, of: fetch, progress) }
+        report(fetch.wanted, of: fetch, progress)
     }
 
     private func received(_ event: TransferEvent, _ number: UInt64) {
-        guard let fetch = awaiting[number], let run = fetch.run, run.number == number else { return }
+        guard let fetch = transfers[number], let run = fetch.run else { return }
         switch event {
         case .progress: break
         case .interrupted(let response): keepPartial(of: response, fetch, run)
         case .finished(let result):
-            awaiting[number] = nil
-            run.transfer = nil
+            transfers[number] = nil
+            (run.number, run.transfer) = (0, nil)
             switch result {
             case .failure(let error) where error.status == 407 && run.attempt.proxy?.canAnswer == true:
                 answerChallenge(fetch, run, "", isOfProxy: true, orElse: result)
@@ -305,11 +273,9 @@ extension Engine {
         guard let transform = fetch.sources.lead.request.hooks.bodyTransform, fetch.sources.provider == nil,
             (200...299).contains(response.status), ![204, 206].contains(response.status)
         else { return answered(fetch, run, response) }
-        let number = wait(for: fetch)
         work {
             Result { try transform.apply(response.body) }
         } then: { engine, body in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
             switch body {
             case .success(let body):
                 var response = response
@@ -329,13 +295,11 @@ extension Engine {
             run.attempt.follow(proposed, proposed: proposed, after: hop)
             return send(fetch)
         }
-        run.number = wait(for: fetch)
         let step = RedirectHandler.Redirection(
             status: response.status, headers: response.headers, count: run.attempt.redirects)
-        Task.detached { [number = run.number] in
+        Task.detached {
             let chosen = await handler.decide(step, proposed)
             self.post { engine in
-                guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
                 guard let chosen else { return engine.answered(fetch, run, response) }
                 run.attempt.follow(chosen, proposed: proposed, after: hop)
                 engine.send(fetch)

@@ -1,49 +1,30 @@
 import Foundation
 
 extension Engine {
-    enum Ending {
-        case cached
-        case fetched(Fetch.Answer)
-        /// With a stored answer that is out of date, because the network has failed.
-        case keptAnswer
-        case failed, notCached, cancelled, timedOut
-    }
-
-    func end(_ waiter: DataTask, _ ending: Ending) {
+    func end(_ waiter: DataTask, _ result: Result<DataResponse, DipperError>? = nil) {
         guard let fetch = waiter.wait.fetch else { return }
-        leave(waiter, ending)
+        leave(waiter, result)
         settle(fetch)
     }
 
-    func leave(_ task: DataTask, _ ending: Ending) {
+    /// - Parameters:
+    ///   - result: `nil` for the last failure of the fetch.
+    ///   - place: the key of the entry in the tiers; `nil` for that of the entry found there.
+    func leave(
+        _ task: DataTask, _ result: Result<DataResponse, DipperError>? = nil, kept place: CacheKey? = nil,
+        _ write: PendingWrite? = nil
+    ) {
         guard let fetch = task.wait.fetch else { return }
         fetch.remove(task)
-        if let timer = task.wait.timeout { timers.cancel(timer) }
-        if let timer = task.wait.patience { timers.cancel(timer) }
+        if let timer = task.wait.knownLimits?.timeout { timers.cancel(timer) }
+        if let timer = task.wait.knownLimits?.patience { timers.cancel(timer) }
         task.detach(in: task.wait.queue, attempts: fetch.attempts)
-        let found = fetch.knownFindings?.found
-        let result: Result<DataResponse, DipperError> =
-            switch ending {
-            case .cached:
-                found.map { .success(response(of: $0, for: task.call)) } ?? .failure(.notCached.about(task.key))
-            case .keptAnswer:
-                found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(fetch.failure ?? .transport)
-            case .fetched(let answer): .success(answer.response)
-            case .failed: .failure(task.wait.refusal ?? fetch.failure ?? .transport)
-            case .notCached: .failure(.notCached.about(task.key))
-            case .cancelled: .failure(.cancelled)
-            case .timedOut: .failure(.timedOut)
-            }
-        var place: CacheKey?
-        if case .fetched(let answer) = ending { place = answer.place }
-        if case .fetched(let answer) = ending, let write = answer.write {
-            finish(task, result, whenOnDisk: write.whenEnded)
-        } else {
-            finish(task, result, kept: place ?? found?.place ?? task.key)
-        }
+        finish(
+            task, result ?? .failure(fetch.failure ?? .transport),
+            kept: place ?? fetch.knownFindings?.found?.place ?? task.key, write)
     }
 
-    private func response(of found: FoundEntry, for call: Call) -> DataResponse {
+    func response(of found: FoundEntry, for call: Call) -> DataResponse {
         // The look-up has asked the call's validation.
         switch call.use(of: found.value.info, at: now().timeIntervalSince1970) {
         case .fresh: DataResponse(found.value, source: found.source)
@@ -52,24 +33,28 @@ extension Engine {
         }
     }
 
-    /// Ends a task, once the entry is on disk if the task waits for that.
-    nonisolated func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>, kept place: CacheKey) {
-        finish(task, result) { [store] finish in
-            store.settle(place, task.call, task.call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
-        }
+    @inline(__always)
+    nonisolated func finish(
+        _ task: DataTask, _ result: Result<DataResponse, DipperError>, kept place: @autoclosure () -> CacheKey,
+        _ write: PendingWrite? = nil
+    ) {
+        guard task.call.request.waitsForDiskWrite, case .success = result else { return finish(task, result) }
+        wait(toFinish: task, result, place(), write)
     }
 
-    private nonisolated func finish(
-        _ task: DataTask, _ result: Result<DataResponse, DipperError>,
-        whenOnDisk wait: (@escaping @Sendable (_ isOnDisk: Bool) -> Void) -> Void
+    private nonisolated func wait(
+        toFinish task: DataTask, _ result: Result<DataResponse, DipperError>, _ place: CacheKey, _ write: PendingWrite?
     ) {
-        guard task.request.waitsForDiskWrite, case .success = result else { return finish(task, result) }
-        let pending = task.call.pending
-        pending.begin()
-        wait { isOnDisk in
-            self.finish(task, isOnDisk || !task.call.mustBeDurable ? result : .failure(.notWritten))
-            pending.end()
+        let call = task.call
+        call.pending.begin()
+        let finish: @Sendable (Bool) -> Void = { isOnDisk in
+            self.finish(task, isOnDisk || !call.mustBeDurable ? result : .failure(.notWritten))
+            call.pending.end()
         }
+        guard let write else {
+            return store.settle(place, call, call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
+        }
+        write.whenEnded(finish)
     }
 
     nonisolated func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>) {
@@ -78,12 +63,7 @@ extension Engine {
             withExtendedLifetime(dropped) {}
         }
         if task.tellsEnd { events.ended(task, result.map(\.source)) }
-        if task.end(result) { Afterwards.run(task.flush) }
-    }
-
-    /// Tells a task something, and has its hooks called.
-    func tell(_ task: DataTask, _ body: (DataTask) -> Bool) {
-        if body(task) { Afterwards.run(task.flush) }
+        task.end(result)
     }
 
     /// Gives a fetch the queue and the priority of its most urgent call. Ends it if no call is left.
@@ -100,10 +80,9 @@ extension Engine {
     }
 
     private func move(_ fetch: Fetch, to queue: FetchQueue) {
-        events.note(fetch, .queueChanged(queue))
-        let wasQueued = fetch.place == .queued
+        events.tell(fetch, .queueChanged(queue))
         queues.move(fetch, to: queue)
-        if wasQueued { events.note(fetch, .queued(queue)) }
+        if fetch.place == .queued { events.tell(fetch, .queued(queue)) }
         fetch.run?.transfer?.setQueue(queue)
         moveLookUp(of: fetch)
     }
@@ -119,19 +98,17 @@ extension Engine {
         // mutant Cancelling: `if !isFinishing {` => `if isFinishing {`
         if !isFinishing { fetch.run?.transfer?.cancel() }
         let parked = fetch.knownFindings?.unpark() ?? 0
-        if parked > 0 { account { $0.end(held: 0, parked: parked) } }
+        if parked > 0 { account { $0.giveBack(parked: parked) } }
         // A cancelled transfer gives its bytes back when it has ended.
         if fetch.run?.transfer == nil { giveBack(of: fetch) }
-        events.note(fetch, .ended)
-        if fetches[fetch.key] === fetch {
-            fetches[fetch.key] = nil
-        } else if let others = outdated[fetch.key]?.filter({ $0 !== fetch }) {
-            outdated[fetch.key] = others.isEmpty ? nil : others
-        }
-        if let alias = fetch.alias {
-            aliases[alias]?[ObjectIdentifier(fetch)] = nil
-            if aliases[alias]?.isEmpty == true { aliases[alias] = nil }
-        }
+        events.leftNetwork(fetch, .jobEnded)
+        if fetches[fetch.key] === fetch { fetches[fetch.key] = nil } else { forget(fetch, under: fetch.key) }
+        if let alias = fetch.alias { forget(fetch, under: alias) }
+    }
+
+    private func forget(_ fetch: Fetch, under key: CacheKey) {
+        others[key]?[ObjectIdentifier(fetch)] = nil
+        if others[key]?.isEmpty == true { others[key] = nil }
     }
 
     func throttle(_ fetch: Fetch, _ isThrottled: Bool) {
@@ -143,7 +120,7 @@ extension Engine {
         }
         // mutant Pausing|QueueTests: `fetch.run?.transfer?.setThrottled(isThrottled)` => `_ = isThrottled`
         fetch.run?.transfer?.setThrottled(isThrottled)
-        events.note(fetch, isThrottled ? .paused : .resumed)
+        events.tell(fetch, isThrottled ? .paused : .resumed)
     }
 
     // MARK: Time limits
@@ -151,8 +128,8 @@ extension Engine {
     /// Starts the time limit of a call, unless it has been started.
     /// - Parameter spent: the time that the fetch has taken so far.
     func armTimeout(of waiter: DataTask, spent: Duration) {
-        guard let timeout = waiter.call.timeout, waiter.wait.limit == nil else { return }
-        waiter.wait.limit = spent + timeout
+        guard let timeout = waiter.call.timeout, waiter.wait.knownLimits?.limit == nil else { return }
+        waiter.wait.limits.limit = spent + timeout
         watch(waiter)
     }
 
@@ -160,63 +137,57 @@ extension Engine {
     func run(_ fetch: Fetch) {
         fetch.findings.budget.run(at: time.now())
         guard fetch.demand.hasTimeLimits else { return }
-        for waiter in fetch.waiters where waiter.wait.limit != nil && waiter.wait.timeout == nil { watch(waiter) }
+        for waiter in fetch.waiters where waiter.wait.knownLimits?.timeout == nil { watch(waiter) }
     }
 
     func watch(_ waiter: DataTask) {
-        waiter.wait.timeout = nil
-        guard let fetch = waiter.wait.fetch, let limit = waiter.wait.limit else { return }
+        guard let fetch = waiter.wait.fetch, let limits = waiter.wait.knownLimits, let limit = limits.limit else {
+            return
+        }
+        limits.timeout = nil
         let left = limit - fetch.findings.budget.spent(at: time.now())
-        guard left > .zero else { return end(waiter, .timedOut) }
+        guard left > .zero else { return end(waiter, .failure(.timedOut)) }
         // While the time stands still, `run` starts the timer.
-        if fetch.findings.budget.isRunning { waiter.wait.timeout = timers.add(at: time.now() + left, .timeout(waiter)) }
+        if fetch.findings.budget.isRunning { limits.timeout = timers.add(at: time.now() + left, .timeout(waiter)) }
     }
 }
 
 extension Engine {
-    /// Tells progress from now on, beginning with the present one: the next bytes may be long in coming.
-    func wantProgress(_ task: DataTask) {
+    /// Reports from now on, beginning with the bytes so far: the next ones may be long in coming.
+    func want(_ reports: Fetch.Reports, for task: DataTask) {
         guard let fetch = task.wait.fetch else { return }
-        fetch.wantsProgress = true
-        fetch.run?.reception.setWanted(true)
-        if let progress = fetch.progress { report(.progress, of: fetch, progress) }
+        fetch.wanted.formUnion(reports)
+        if let progress = fetch.progress { report(reports, of: fetch, progress) }
     }
 
-    func wantBytes(_ task: DataTask) {
-        guard let fetch = task.wait.fetch else { return }
-        fetch.wantsBytes = true
-        fetch.run?.reception.setWanted(true)
-        if let progress = fetch.progress { report(.bytes, of: fetch, progress) }
-    }
-
-    func report(_ news: Fetch.News, of fetch: Fetch, _ progress: TaskProgress, isAgain: Bool = false) {
-        guard let run = fetch.run, !fetch.isOver else { return }
-        let isLast = news == .progress && progress.received == progress.expected
+    func report(_ reports: Fetch.Reports, of fetch: Fetch, _ progress: TaskProgress, isAgain: Bool = false) {
+        guard !reports.isEmpty, let run = fetch.run, !fetch.isOver else { return }
         let own = fetch.demand.hasOwnPace ? fetch.calls.compactMap(\.request.progressInterval).min() : nil
-        let answer = run.ask(
-            news, at: time.now(), interval: own ?? options.progressInterval, isLast: isLast, isAgain: isAgain)
-        switch answer {
-        case .no: break
-        case .later(let wait):
-            // News just before the flow stops must be told as well.
-            timers.add(at: time.now() + wait, .report(fetch, news))
-        case .now:
-            switch news {
-            case .progress:
-                for waiter in fetch.waiters { tell(waiter) { $0.tell(progress) } }
-            case .bytes: showBytes(of: fetch, run)
-            }
+        let (now, interval) = (time.now(), own ?? options.progressInterval)
+        if reports.contains(.bytes) {
+            let answer = run.bytesPace.ask(at: now, interval: interval, isAgain: isAgain)
+            if allows(answer, .bytes, of: fetch) { showBytes(of: fetch, run) }
         }
+        if reports.contains(.progress) {
+            let isLast = progress.received == progress.expected
+            let answer = run.progressPace.ask(at: now, interval: interval, isLast: isLast, isAgain: isAgain)
+            if allows(answer, .progress, of: fetch) { for waiter in fetch.waiters { waiter.tell(.progress(progress)) } }
+        }
+    }
+
+    private func allows(_ answer: Pacing.Answer, _ report: Fetch.Reports, of fetch: Fetch) -> Bool {
+        // What comes just before the flow stops must be reported as well.
+        if case .later(let wait) = answer { timers.add(at: time.now() + wait, .report(fetch, report)) }
+        return answer == .now
     }
 
     private func showBytes(of fetch: Fetch, _ run: Run) {
         let viewers = fetch.waiters.filter(\.hasViewer)
         guard let transfer = run.transfer, !viewers.isEmpty else {
-            fetch.wantsBytes = !viewers.isEmpty
+            if viewers.isEmpty { fetch.wanted.remove(.bytes) }
             return
         }
         transfer.copyBody { [weak self, joined = run.joined, inherited = run.inherited] bytes, offset in
-            // Joining bodies and looking at them takes time.
             self?.views.async {
                 guard offset == 0 || offset == inherited, let whole = offset == 0 ? bytes : joined?.joined(bytes)
                 else { return }
@@ -226,22 +197,10 @@ extension Engine {
     }
 }
 
-extension Run {
-    fileprivate func ask(
-        _ news: Fetch.News, at time: Duration, interval: Duration, isLast: Bool, isAgain: Bool
-    ) -> Pacing.Answer {
-        switch news {
-        case .progress: progressPace.ask(at: time, interval: interval, isLast: isLast, isAgain: isAgain)
-        case .bytes: bytesPace.ask(at: time, interval: interval, isAgain: isAgain)
-        }
-    }
-}
-
 /// The pacing of reports: at most one per interval, the latest one last. A value that is asked before each report.
 struct Pacing: Sendable {
     enum Answer: Equatable {
         case now
-        /// Ask again after this time.
         case later(Duration)
         case no
     }

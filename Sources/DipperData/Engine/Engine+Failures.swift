@@ -2,11 +2,6 @@ import Foundation
 
 /// After a failed attempt, calls end or wait, and the fetch is parked, turns to its next source or ends.
 extension Engine {
-    enum Parking {
-        case untilNetworkReturns
-        case backOff(Duration)
-    }
-
     func failed(_ fetch: Fetch, _ failure: DipperError) {
         let run = exchange(&fetch.run, with: nil)
         guard !fetch.isOver else { return }
@@ -17,15 +12,14 @@ extension Engine {
             fetch.sources.unreachable = run?.attempt.sentURL ?? fetch.sources.unreachable
             fetch.findings.budget.hold(at: time)
         } else if let run, gaveWay(fetch, run, error) {
-            return park(fetch, .backOff(.zero), isSilent: true)
+            return park(fetch, for: .zero, isSilent: true)
         }
-        guard error.mayPass, let found = fetch.findings.found else {
-            return conclude(fetch, error, isOffline: isOffline, at: time, Verdicts())
-        }
-        let number = wait(for: fetch)
-        judge(found.value, for: fetch.calls) { engine, verdicts in
-            guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver else { return }
-            engine.conclude(fetch, error, isOffline: isOffline, at: time, verdicts)
+        let attempt = FailedAttempt(
+            error: error, isOffline: isOffline, time: time, spent: fetch.findings.budget.spent(at: time))
+        judge(error.mayPass ? fetch.findings.found?.value : nil, for: fetch.calls) { engine, verdicts in
+            var attempt = attempt
+            attempt.verdicts = verdicts
+            if !fetch.isOver { engine.conclude(fetch, attempt) }
         }
     }
 
@@ -36,154 +30,124 @@ extension Engine {
             && fetch.findings.ways.add(bytes: bytes)
     }
 
-    /// The failures that a call has counted, and the answer of its own rule to the last one.
-    private struct Count: Sendable {
-        let context: RetryPolicy.Context
-        var answer: Duration?
-    }
-
     /// Decides what follows from a failure. A rule of the program's own is asked elsewhere; meanwhile the fetch takes
     /// no slot, and calls that end whatever it says have ended.
-    /// - Parameters:
-    ///   - verdicts: on the stored answer.
-    ///   - counts: of the calls that have counted the failure.
-    private func conclude(
-        _ fetch: Fetch, _ error: DipperError, isOffline: Bool, at time: Duration, _ verdicts: Verdicts,
-        _ counts: [DataTask: Count] = [:]
-    ) {
-        var counts = counts
+    private func conclude(_ fetch: Fetch, _ attempt: FailedAttempt) {
+        var attempt = attempt
         var asked: [(DataTask, @Sendable () async -> Duration?)] = []
-        for waiter in fetch.waiters where counts[waiter] == nil {
-            let failures = waiter.wait.failures.add(isOffline: isOffline, at: time)
-            let context = RetryPolicy.Context(failures: failures.count, error: error, elapsed: failures.elapsed)
-            counts[waiter] = Count(context: context)
-            guard !isOffline, !error.isOfRequest, let rule = waiter.call.retryPolicy.rule else { continue }
+        for waiter in fetch.waiters where attempt.counts[waiter] == nil {
+            let context = waiter.wait.limits.failures.add(attempt)
+            attempt.counts[waiter] = FailedAttempt.Count(context: context)
+            guard !attempt.isOffline, !attempt.error.isOfRequest, let rule = waiter.call.retryPolicy.rule else {
+                continue
+            }
             asked.append((waiter, { await rule(context) }))
         }
-        if asked.isEmpty { return decide(fetch, error, isOffline: isOffline, at: time, verdicts, counts) }
-        let number = wait(for: fetch)
+        if asked.isEmpty { return decide(fetch, attempt) }
         queues.park(fetch)
-        fetch.findings.budget.hold(at: time)
-        if fetch.sources.remaining.isEmpty {
-            endOthers(of: fetch, error, at: time, verdicts, counts)
-        }
+        fetch.findings.budget.hold(at: attempt.time)
+        if fetch.sources.remaining.isEmpty { endOthers(of: fetch, attempt) }
         reconsider()
-        Task.detached { [asked, counts] in
-            let answers = await withTaskGroup(of: (DataTask, Duration?).self) { group in
+        Task.detached { [asked, attempt] in
+            let answered = await withTaskGroup(of: (DataTask, Duration?).self) { group in
                 for (task, ask) in asked { group.addTask { (task, await ask()) } }
-                return await group.reduce(into: counts) { $0[$1.0]?.answer = $1.1 }
+                return await group.reduce(into: attempt) { $0.counts[$1.0]?.answer = $1.1 }
             }
             self.post { engine in
-                guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver else { return }
+                guard !fetch.isOver else { return }
                 engine.run(fetch)
-                engine.conclude(fetch, error, isOffline: isOffline, at: time, verdicts, answers)
+                engine.conclude(fetch, answered)
             }
         }
     }
 
-    private func endOthers(
-        of fetch: Fetch, _ error: DipperError, at time: Duration, _ verdicts: Verdicts, _ counts: [DataTask: Count]
-    ) {
-        let attempt = FailedAttempt(error: error, isOffline: false, spent: fetch.findings.budget.spent(at: time))
-        fetch.findings.failure = failure(error, of: fetch)
-        for waiter in Array(fetch.waiters) where waiter.call.retryPolicy.rule == nil {
-            guard let count = counts[waiter] else { continue }
-            switch verdict(on: waiter, attempt, fetch.findings.found, count, verdicts) {
-            case .end: leave(waiter, .failed)
-            case .takeKept: leave(waiter, .keptAnswer)
+    private func setFailure(_ error: DipperError, of fetch: Fetch) {
+        fetch.findings.failure = error
+        fetch.findings.failure?.earlier = fetch.sources.earlierFailures
+    }
+
+    private func endOthers(of fetch: Fetch, _ attempt: FailedAttempt) {
+        setFailure(attempt.error, of: fetch)
+        for waiter in fetch.waiters where waiter.call.retryPolicy.rule == nil {
+            switch verdict(on: waiter, of: fetch, attempt) {
+            case .end: leave(waiter)
+            case .takeKept(let value): leave(waiter, .success(DataResponse(value, source: .stale)))
             case .retry, .waitForNetwork: break
             }
         }
     }
 
-    private func failure(_ error: DipperError, of fetch: Fetch) -> DipperError {
-        var failure = error
-        failure.earlier = fetch.sources.earlierFailures
-        return failure
-    }
-
-    private func decide(
-        _ fetch: Fetch, _ error: DipperError, isOffline: Bool, at time: Duration, _ verdicts: Verdicts,
-        _ counts: [DataTask: Count]
-    ) {
+    private func decide(_ fetch: Fetch, _ attempt: FailedAttempt) {
+        var attempt = attempt
+        let (error, isOffline) = (attempt.error, attempt.isOffline)
+        setFailure(error, of: fetch)
         // No call waits for the network if another source can be reached.
-        let hasOther = fetch.sources.remaining.contains { $0.url.map { canReach($0) } ?? true }
-        let attempt = FailedAttempt(
-            error: error, isOffline: isOffline, mayWait: isOffline && !hasOther,
-            spent: fetch.findings.budget.spent(at: time))
+        attempt.mayWait = !fetch.sources.remaining.contains { $0.url.map { canReach($0) } ?? true }
         let waiters = Array(fetch.waiters)
-        var (ending, answered, limits) = ([DataTask](), [DataTask](), [(DataTask, Duration)]())
+        var (ending, answered) = ([DataTask](), [(DataTask, StoredData)]())
         var delay: Duration?
         for waiter in waiters {
-            guard let count = counts[waiter] else { continue }
-            switch verdict(on: waiter, attempt, fetch.findings.found, count, verdicts) {
+            switch verdict(on: waiter, of: fetch, attempt) {
             case .end: ending.append(waiter)
-            case .takeKept: answered.append(waiter)
+            case .takeKept(let value): answered.append((waiter, value))
             case .retry(let wait): delay = min(delay ?? wait, wait)
-            case .waitForNetwork(let limit): if let limit { limits.append((waiter, limit)) }
+            case .waitForNetwork(let longest):
+                guard let longest else { continue }
+                if let old = waiter.wait.limits.patience { timers.cancel(old) }
+                waiter.wait.limits.patience = timers.add(at: time.now() + longest, .patience(waiter))
             }
         }
-        let failure = failure(error, of: fetch)
-        fetch.findings.failure = failure
         // The next source is asked only if no call would wait for this one any more.
         let goesOn =
-            ending.count + answered.count == waiters.count && !ending.isEmpty && attempt.mayHaveAlternative
-            && fetch.sources.goOn(for: waiters.map(\.call), after: failure)
+            ending.count + answered.count == waiters.count && !ending.isEmpty && error != .shutDown
+            && !error.isCancelled && fetch.sources.goOn(for: waiters.map(\.call), after: error)
         if goesOn {
             fetch.findings.dropPartial()
-            for waiter in waiters { waiter.wait.failures = FailureCount() }
+            for waiter in waiters { waiter.wait.limits.failures = FailureCount() }
             // A call that has named no stand-in ends with this failure.
             ending.removeAll { !fetch.sources.isStandIn || $0.call.hasStandIns }
         }
-        for (waiter, limit) in limits {
-            if let old = waiter.wait.patience { timers.cancel(old) }
-            waiter.wait.patience = timers.add(at: self.time.now() + limit, .patience(waiter))
-        }
         events.failed(fetch, error, willRetry: isOffline || delay != nil || goesOn)
-        for waiter in answered { leave(waiter, .keptAnswer) }
-        for waiter in ending { leave(waiter, .failed) }
-        guard let parking = attempt.parking(after: delay, goesOn: goesOn) else {
-            for waiter in fetch.waiters { leave(waiter, .failed) }
-            return settle(fetch, isFinishing: true)
-        }
-        if fetch.isWanted { park(fetch, parking) } else { settle(fetch, isFinishing: true) }
+        for (waiter, value) in answered { leave(waiter, .success(DataResponse(value, source: .stale))) }
+        for waiter in ending { leave(waiter) }
+        if !goesOn, !error.mayPass, delay == nil { for waiter in fetch.waiters { leave(waiter) } }
+        guard fetch.isWanted else { return settle(fetch, isFinishing: true) }
+        let wait: Duration? = isOffline ? nil : delay ?? .zero
+        park(fetch, for: goesOn ? .zero : wait)
     }
 
-    private func verdict(
-        on waiter: DataTask, _ attempt: FailedAttempt, _ found: FoundEntry?, _ count: Count, _ verdicts: Verdicts
-    ) -> FailureVerdict {
-        if attempt.error.mayPass, let found,
-            verdicts.isAnsweredAllTheSame(
-                waiter.call, by: found.value, isOffline: attempt.isOffline, at: now().timeIntervalSince1970)
+    private func verdict(on waiter: DataTask, of fetch: Fetch, _ attempt: FailedAttempt) -> FailureVerdict {
+        let call = waiter.call
+        if attempt.error.mayPass, let found = fetch.findings.found,
+            attempt.verdicts.isAnsweredAllTheSame(
+                call, by: found.value, isOffline: attempt.isOffline, at: now().timeIntervalSince1970)
         {
-            return .takeKept
+            return .takeKept(found.value)
         }
-        return attempt.verdict(
-            by: waiter.call.retryPolicy, timeout: waiter.call.timeout, after: count.context, answer: count.answer,
-            unit: .random(in: 0..<1))
+        return attempt.counts[waiter].map {
+            attempt.verdict(by: call.retryPolicy, timeout: call.timeout, after: $0, unit: .random(in: 0..<1))
+        } ?? .end
     }
 
     // MARK: Parking
 
     /// Takes the slot of a fetch until its next attempt. Its partial body stays in memory if there is room.
-    private func park(_ fetch: Fetch, _ parking: Parking, isSilent: Bool = false) {
+    /// - Parameter delay: `nil` to wait for the network.
+    private func park(_ fetch: Fetch, for delay: Duration?, isSilent: Bool = false) {
         let held = exchange(&fetch.findings.held, with: 0)
         account { fetch.findings.park(insteadOf: held, in: &$0) }
         queues.park(fetch)
         settle(fetch)
         fetch.findings.isRetry = !isSilent
         if !isSilent, let failure = fetch.failure {
-            for waiter in fetch.waiters { tell(waiter) { $0.tellFailure(failure) } }
+            for waiter in fetch.waiters { waiter.tell(.failure(failure)) }
         }
-        events.note(fetch, .parked)
-        switch parking {
-        case .backOff(let delay): backOff(fetch, for: delay)
-        // The network may have returned since the failure.
-        case .untilNetworkReturns where canReach(fetch): backOff(fetch, for: options.wakeSpacing)
-        case .untilNetworkReturns:
-            fetch.findings.offlineNumber = nextNumber()
-            offline[fetch.findings.offlineNumber] = fetch
+        events.leftNetwork(fetch, .parked)
+        if let delay = delay ?? (canReach(fetch) ? options.wakeSpacing : nil) {
+            return backOff(fetch, for: delay)
         }
+        fetch.findings.offlineNumber = nextNumber()
+        offline[fetch.findings.offlineNumber] = fetch
     }
 
     private func backOff(_ fetch: Fetch, for delay: Duration) {
@@ -250,46 +214,38 @@ extension Engine {
     }
 }
 
-/// The facts that decide what follows from a failed attempt. A value that asks only the retry policy of a call.
+/// A failed attempt, and the facts that decide what follows from it. A value.
 struct FailedAttempt: Sendable {
+    /// The failures that a call has counted, and the answer of its own rule to the last one.
+    struct Count: Sendable {
+        let context: RetryPolicy.Context
+        var answer: Duration?
+    }
+
     let error: DipperError
     let isOffline: Bool
-    /// Calls do not wait for the network if another source can be reached.
+    let time: Duration
+    let spent: Duration
+    var verdicts = Verdicts()
+    /// The counts of the calls that have heard of the failure.
+    var counts: [DataTask: Count] = [:]
     var mayWait = true
-    var spent = Duration.zero
 
-    /// Returns the verdict for a call that the cache does not answer.
-    /// - Parameters:
-    ///   - context: the failures that the call has counted, and the time since the first one.
-    ///   - answer: the answer of the call's own rule.
-    ///   - unit: a random number in 0..<1 for the jitter.
     func verdict(
-        by policy: RetryPolicy, timeout: Duration?, after context: RetryPolicy.Context, answer: Duration?,
-        unit: @autoclosure () -> Double
+        by policy: RetryPolicy, timeout: Duration?, after count: Count, unit: @autoclosure () -> Double
     ) -> FailureVerdict {
-        guard error.mayPass || answer != nil else { return .end }
+        guard error.mayPass || count.answer != nil else { return .end }
         if isOffline {
             guard mayWait, policy.waitsForNetwork else { return .end }
             guard let deadline = policy.deadline else { return .waitForNetwork(nil) }
-            // mutant Offline|Retry: `eadline - context.elapsed) : .en` => `eadline) : .en`
-            return context.elapsed < deadline ? .waitForNetwork(deadline - context.elapsed) : .end
+            let elapsed = count.context.elapsed
+            // mutant Offline|Retry: `eadline - elapsed) : .en` => `eadline) : .en`
+            return elapsed < deadline ? .waitForNetwork(deadline - elapsed) : .end
         }
-        guard let delay = policy.delay(after: context, answer: answer, unit: unit()) else { return .end }
+        guard let delay = policy.delay(after: count.context, answer: count.answer, unit: unit()) else { return .end }
         if let timeout, spent + delay >= timeout { return .end }
         return .retry(after: delay)
     }
-
-    /// Returns the reason for parking the fetch; `nil` if the failure is final.
-    /// - Parameters:
-    ///   - delay: the shortest wait that a call asks for before the next attempt.
-    ///   - goesOn: whether the fetch turns to its next source.
-    func parking(after delay: Duration?, goesOn: Bool) -> Engine.Parking? {
-        if goesOn { return .backOff(.zero) }
-        guard error.mayPass || delay != nil else { return nil }
-        return isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
-    }
-
-    var mayHaveAlternative: Bool { error != .shutDown && !error.isCancelled }
 }
 
 extension DipperError {
@@ -300,26 +256,23 @@ extension DipperError {
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }
 
-enum FailureVerdict: Hashable, Sendable {
+enum FailureVerdict {
     case end
     /// The call ends with what the cache has, although it is out of date.
-    case takeKept
-    /// The call waits at least this long for the next attempt.
+    case takeKept(StoredData)
     case retry(after: Duration)
     case waitForNetwork(Duration?)
 }
 
-struct FailureCount: Sendable {
+struct FailureCount {
     private var count = 0
     private var first: Duration?
 
-    /// - Parameter isOffline: whether there was no way to the host. Such a failure does not count as an attempt.
-    /// - Returns: the number of failures that count, and the time since the first failure of either kind.
-    mutating func add(isOffline: Bool, at now: Duration) -> (count: Int, elapsed: Duration) {
-        // mutant Offline|Retry: `if !isOffline { count += 1 }` => `count += 1`
-        if !isOffline { count += 1 }
-        let first = first ?? now
+    mutating func add(_ attempt: FailedAttempt) -> RetryPolicy.Context {
+        // mutant Offline|Retry: `if !attempt.isOffline { count += 1 }` => `count += 1`
+        if !attempt.isOffline { count += 1 }
+        let first = first ?? attempt.time
         self.first = first
-        return (count, now - first)
+        return RetryPolicy.Context(failures: count, error: attempt.error, elapsed: attempt.time - first)
     }
 }

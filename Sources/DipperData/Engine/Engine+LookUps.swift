@@ -4,17 +4,16 @@ import Foundation
 extension Engine {
     func lookUp(_ fetch: Fetch) {
         fetch.lookUpState = .underWay
-        events.note(fetch, .looking(fetch.queue))
+        events.looking(fetch)
         let number = nextNumber()
         fetch.lookUpNumber = number
-        awaiting[number] = fetch
         // The claim comes first: what is removed from now on is not kept.
         let claim = store.history.claim(fetch.key)
         fetch.findings.claim(claim)
         fetch.lookUp = store.lookUp(
-            fetch.key, fetch.sources.lead, place(of: fetch), wantsPartial: fetch.findings.partial == nil
+            fetch.sources.lead, place(of: fetch), wantsPartial: fetch.findings.partial == nil
         ) { found, partial, delivered in
-            let isPosted = self.post { $0.lookedUp(number, found, partial, claim, delivered) }
+            let isPosted = self.post { $0.lookedUp(fetch, number, found, partial, claim, delivered) }
             if !isPosted { delivered() }
         }
     }
@@ -31,11 +30,10 @@ extension Engine {
 
     func forgetLookUp(of fetch: Fetch) {
         if fetch.lookUpState == .underWay {
-            awaiting[fetch.lookUpNumber] = nil
             fetch.lookUp?.cancel()
             events.lookedUp(fetch, nil)
         }
-        fetch.lookUp = nil
+        (fetch.lookUp, fetch.lookUpNumber) = (nil, 0)
         fetch.lookUpState = .notDone
     }
 
@@ -43,23 +41,20 @@ extension Engine {
     ///   - claim: claimed before the look-up began.
     ///   - delivered: called once the waiting calls have been told.
     private func lookedUp(
-        _ number: UInt64, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim,
+        _ fetch: Fetch, _ number: UInt64, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim,
         _ delivered: @escaping @Sendable () -> Void
     ) {
-        guard let fetch = awaiting[number] else { return delivered() }
+        guard fetch.lookUpNumber == number else { return delivered() }
         fetch.lookUp = nil
-        guard let found else { return finishLookUp(number, nil, partial, claim, Verdicts(), delivered) }
-        judge(found.value, for: fetch.calls) { engine, verdicts in
-            engine.finishLookUp(number, found, partial, claim, verdicts, delivered)
+        judge(found?.value, for: fetch.calls) { engine, verdicts in
+            if fetch.lookUpNumber == number { engine.finishLookUp(of: fetch, found, partial, claim, verdicts) }
+            Afterwards.run(delivered)
         }
     }
 
     private func finishLookUp(
-        _ number: UInt64, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim, _ verdicts: Verdicts,
-        _ delivered: @escaping @Sendable () -> Void
+        of fetch: Fetch, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim, _ verdicts: Verdicts
     ) {
-        defer { Afterwards.run(delivered) }
-        guard let fetch = awaiting.removeValue(forKey: number) else { return }
         events.lookedUp(fetch, found?.source)
         let moment = now().timeIntervalSince1970
         var hit = found
@@ -68,16 +63,18 @@ extension Engine {
                 $0.mayFetch && verdicts.use(of: found.value, for: $0, at: moment) == .staleWhileRevalidating
             })
         {
-            hit = renewal(of: found, claim, for: call)
+            let renewal = renewal(call)
+            hit?.revalidation = renewal.task
+            if renewal.isNew { take(renewal.task, reads: false, found: found, claim) }
         }
         fetch.findings.lookedUp(hit, partial, claim, isAttempting: fetch.run != nil)
         if hit == nil { turnToSubstitutes(fetch) }
         var isWantedAnew = false
         for waiter in fetch.waiters {
             if let hit, waiter.wait.reads, verdicts.isAnswered(waiter.call, by: hit.value, at: moment) {
-                leave(waiter, .cached)
+                leave(waiter, .success(response(of: hit, for: waiter.call)))
             } else if !waiter.wait.fetches {
-                leave(waiter, .notCached)
+                leave(waiter, .failure(.notCached.about(waiter.key)))
             } else if waiter.wait.reads {
                 isWantedAnew = true
             }
@@ -89,35 +86,30 @@ extension Engine {
         case .looking:
             queues.remove(fetch)
             enqueue(fetch)
-        case .running where !fetch.isOnNetwork:
-            goToNetwork(fetch)
+        case .running where !fetch.isOnNetwork: goToNetwork(fetch)
         default: break
         }
     }
 
     // MARK: Renewals
 
-    /// Adds the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC 5861).
-    private func renewal(of found: FoundEntry, _ claim: Claim, for call: Call) -> FoundEntry {
-        let call = call.withoutStandIns
-        let (task, isNew) = revalidations.withLock { $0.task(for: call) }
-        if isNew {
-            task.attach(self)
-            take(task, reads: false, found: found, claim)
-        }
-        return FoundEntry(value: found.value, source: found.source, place: found.place, revalidation: task)
+    /// Returns the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC 5861). The caller has the
+    /// engine take a new one.
+    private nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
+        let renewal = revalidations.withLock { $0.task(for: call.withoutStandIns) }
+        if renewal.isNew { renewal.task.attach(self) }
+        return renewal
     }
 
-    nonisolated func answer(_ task: DataTask, withOld value: StoredData) {
-        let found = FoundEntry(value: value, source: .memory, place: store.place(of: value, for: task.call))
-        let (newer, isNew) = revalidations.withLock { $0.task(for: task.call.withoutStandIns) }
+    nonisolated func answer(_ task: DataTask, withOld found: FoundEntry) {
+        let (newer, isNew) = renewal(task.call)
         if isNew {
-            newer.attach(self)
             // What is removed before the engine takes the call is not brought back.
             let claim = store.history.claim(task.key)
             if !post({ $0.take(newer, reads: false, found: found, claim) }) { refuse(newer) }
         }
-        finish(task, .success(DataResponse(value, source: .stale, revalidation: newer)), kept: found.place)
+        let response = DataResponse(found.value, source: .stale, revalidation: newer)
+        finish(task, .success(response), kept: found.place ?? task.key)
     }
 }
 
@@ -132,8 +124,6 @@ struct RevalidationTasks: Sendable {
 
     private var tasks: [Name: DataTask] = [:]
 
-    var isEmpty: Bool { tasks.isEmpty }
-
     mutating func task(for call: Call) -> (task: DataTask, isNew: Bool) {
         // mutant Revalidation: `(call)] { retu` => `(call)], tasks.count > 1_000_000 { retu`
         if let task = tasks[Name(call)] { return (task, false) }
@@ -143,7 +133,6 @@ struct RevalidationTasks: Sendable {
     }
 
     /// Forgets a task that is about to end. The next call that finds a stale answer has it fetched anew.
-    /// - Returns: the task that is dropped.
     mutating func forget(_ task: DataTask) -> DataTask? {
         let name = Name(task.call)
         return tasks[name] === task ? tasks.removeValue(forKey: name) : nil
@@ -154,7 +143,6 @@ struct RevalidationTasks: Sendable {
 final class Findings {
     private(set) var found: FoundEntry?
     private(set) var partial: PartialBody?
-    /// The right to keep the answer, claimed at the first look-up or attempt.
     private(set) var claim: Claim?
     /// Whether later fetches can continue the partial body: it is on disk, or among those in memory.
     private var isPartialKept = false
@@ -179,9 +167,7 @@ final class Findings {
         if self.found == nil { self.found = found }
     }
 
-    /// - Parameters:
-    ///   - fresh: the right to keep the entry, claimed before the look-up began.
-    ///   - isAttempting: whether an attempt is under way, which has a partial body of its own.
+    /// - Parameter isAttempting: whether an attempt is under way, which has a partial body of its own.
     func lookedUp(_ found: FoundEntry?, _ partial: PartialBody?, _ fresh: Claim, isAttempting: Bool) {
         self.found = found
         if let partial, self.partial == nil, !isAttempting {
@@ -193,7 +179,6 @@ final class Findings {
         if claim == nil || fresh.isRevoked { claim = fresh }
     }
 
-    /// An attempt keeps the claim that it has.
     func claim(_ fresh: Claim) { if claim?.isOutdated != false { claim = fresh } }
 
     /// A removed entry answers no later call.
@@ -219,7 +204,6 @@ final class Findings {
         if isRevoked ? !isFirst : claim?.allowsPartial != true { claim = fresh() }
     }
 
-    /// - Parameter isKept: whether later fetches can continue it as well.
     func interrupted(_ partial: PartialBody?, isKept: Bool) {
         if isKept { isPartialKept = true }
         self.partial = partial
@@ -230,7 +214,6 @@ final class Findings {
         return exchange(&isPartialKept, with: false)
     }
 
-    /// Drops the partial body of another source. What is kept for later fetches stays.
     func dropPartial() { partial = nil }
 
     func beginAnew() { (found, partial) = (nil, nil) }
@@ -239,7 +222,6 @@ final class Findings {
 
     /// Parks the partial body in memory, if there is room. Otherwise the next attempt reads what is kept for later
     /// fetches, or begins anew.
-    /// - Parameter held: the bytes that were counted for the transfer.
     func park(insteadOf held: Int, in bodies: inout BodyBudget) {
         let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
         if bodies.park(count, insteadOf: held) { return parked += count }
@@ -248,7 +230,6 @@ final class Findings {
         partial = nil
     }
 
-    /// - Returns: the parked bytes, which count as the next transfer's from now on.
     func unpark() -> Int { exchange(&parked, with: 0) }
 
     /// - Returns: the number of bytes that the fetch holds from now on; `nil` if it has taken none.
@@ -261,14 +242,14 @@ final class Findings {
     }
 }
 
-/// The sources of a fetch: the present one, those that are left, and those that have failed.
-struct JobSources: Sendable {
+/// The sources of a fetch: the present one, those that are left, and those that have failed. Only the engine uses it.
+struct FetchSources {
     /// The call whose URL, header fields and expirations are the fetch's: the first one, until another takes its place.
     private(set) var lead: Call
-    private var boxed: Boxed<Failed>?
+    private var known: Failed?
 
-    /// The properties of a fetch that has had failures.
-    private struct Failed: Sendable {
+    private final class Failed {
+        /// The place of the present source: 0 for the request's own, then its alternatives.
         var number = 0
         var earlierFailures: [DipperError] = []
         var exhausted: [Call] = []
@@ -277,18 +258,20 @@ struct JobSources: Sendable {
 
     init(_ lead: Call) { self.lead = lead }
 
-    private mutating func change(_ body: (inout Failed) -> Void) {
-        var changed = exchange(&boxed, with: nil) ?? Boxed(Failed())
-        body(&changed.value)
-        boxed = changed
+    private var failed: Failed {
+        mutating get {
+            if let known { return known }
+            let new = Failed()
+            known = new
+            return new
+        }
     }
 
-    /// The place of the present source: 0 for the request's own, then its alternatives.
-    private var number: Int { boxed?.value.number ?? 0 }
-    var earlierFailures: [DipperError] { boxed?.value.earlierFailures ?? [] }
+    private var number: Int { known?.number ?? 0 }
+    var earlierFailures: [DipperError] { known?.earlierFailures ?? [] }
     var unreachable: URL? {
-        get { boxed?.value.unreachable }
-        set { if newValue != unreachable { change { $0.unreachable = newValue } } }
+        get { known?.unreachable }
+        set { if newValue != unreachable { failed.unreachable = newValue } }
     }
 
     private var asked: DataRequest.Source? {
@@ -317,27 +300,24 @@ struct JobSources: Sendable {
 
     mutating func begin(anewFor call: Call) {
         lead = call
-        if boxed != nil { change { ($0.number, $0.earlierFailures) = (0, []) } }
+        known?.number = 0
+        known?.earlierFailures = []
     }
 
     /// - Parameter waiting: the calls of the fetch. Calls that have joined it may have alternatives of their own.
-    /// - Returns: `false` if there is no source left.
     mutating func goOn(for waiting: [Call], after failure: DipperError) -> Bool {
-        var other: Call?
+        let failed = failed
         if remaining.isEmpty {
-            let exhausted = (boxed?.value.exhausted ?? []) + [lead]
-            change { $0.exhausted = exhausted }
-            other = waiting.first { call in call.hasStandIns && !exhausted.contains { $0 === call } }
-            guard other != nil else { return false }
+            failed.exhausted.append(lead)
+            let other = waiting.first { call in call.hasStandIns && !failed.exhausted.contains { $0 === call } }
+            guard let other else { return false }
+            (lead, failed.number) = (other, 0)
         }
+        failed.number += 1
+        failed.unreachable = nil
         var plain = failure
         plain.earlier = []
-        change {
-            $0.number = other == nil ? $0.number + 1 : 1
-            $0.earlierFailures.append(plain)
-            $0.unreachable = nil
-        }
-        if let other { lead = other }
+        failed.earlierFailures.append(plain)
         return true
     }
 }

@@ -5,7 +5,7 @@ import Synchronization
 /// Decides which byte is fetched next, on one thread, its ``EventLoop``: whatever may change lives there.
 ///
 /// Other threads post messages. What blocks or computes, and all code of the program's own, runs elsewhere; its results
-/// come back as messages with a number by which they find their fetch. Late ones find nothing.
+/// come back as messages with their fetch, which may be over by then.
 actor Engine: LoopClient {
     struct Options: Sendable {
         var progressInterval: Duration
@@ -32,28 +32,23 @@ actor Engine: LoopClient {
     nonisolated let options: Options
     nonisolated let events: EventHub
     nonisolated let isShutDown = Atomic(false)
-    /// The fetches of newer bytes under way. Any thread asks for one.
     nonisolated let revalidations = Mutex(RevalidationTasks())
     /// Runs hooks, which may be slow: those that follow from one part of a turn one after the other.
     private nonisolated let hooks = DispatchQueue(label: "dipper.hooks", attributes: .concurrent)
     /// Shows the bytes received so far, in their order.
     nonisolated let views = DispatchQueue(label: "dipper.views")
-    /// Runs other code of the program's own, such as validations.
     private nonisolated let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
 
     var queues: Queues
     var fetches: [CacheKey: Fetch] = [:]
-    /// Fetches under way whose entries have been removed, and whose places later calls have taken.
-    var outdated: [CacheKey: [Fetch]] = [:]
-    /// Fetches whose keys are not those of their URLs, by the keys of their URLs.
-    var aliases: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
-    /// Fetches for which work is done elsewhere, by the number of the work.
-    var awaiting: [UInt64: Fetch] = [:]
+    /// Fetches that calls for a key cancel and demote, but do not join: those whose entry has been removed meanwhile,
+    /// and, by the keys of their URLs, those with another key.
+    var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
+    var transfers: [UInt64: Fetch] = [:]
     var offline: [UInt64: Fetch] = [:]
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
     var bodies: BodyBudget
     private var backlog = Latest(StorageBacklog.none)
-    private var holders: [UInt64: Latest<Bool>] = [:]
     var timers = Timers()
     private var pause: TimerID = 0
     private var cleaning: (timer: TimerID, due: Duration)?
@@ -106,7 +101,6 @@ actor Engine: LoopClient {
         loop.post { self.enter(body) }
     }
 
-    /// Runs a closure on the engine: at once if this is its thread.
     nonisolated func perform(_ body: @escaping @Sendable (isolated Engine) -> Void) {
         if loop.isCurrent { run(body) } else { post(body) }
     }
@@ -185,12 +179,14 @@ actor Engine: LoopClient {
 
     private func endTurn() {
         callHooks()
-        guard !idle.isEmpty, isEmpty else { return }
+        if !idle.isEmpty, isEmpty { tellIdle() }
+    }
+
+    private func tellIdle() {
         let waiting = exchange(&idle, with: [])
         hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
     }
 
-    /// Decides at the end of the turn what starts and what is held back.
     func reconsider() { isUndecided = true }
 
     private func decide() {
@@ -241,9 +237,9 @@ actor Engine: LoopClient {
             workers.async { [store] in store.expiries.clean() }
         case .timeout(let waiter): watch(waiter)
         case .patience(let waiter):
-            if waiter.wait.fetch?.place == .parked { end(waiter, .failed) }
-        case .report(let fetch, let news):
-            if let progress = fetch.progress { report(news, of: fetch, progress, isAgain: true) }
+            if waiter.wait.fetch?.place == .parked { end(waiter) }
+        case .report(let fetch, let reports):
+            if let progress = fetch.progress { report(reports, of: fetch, progress, isAgain: true) }
         case .grace(let fetch, let number, let received): watchUnreachable(fetch, since: (number, received))
         }
     }
@@ -281,32 +277,30 @@ actor Engine: LoopClient {
     // MARK: End
 
     nonisolated func becomeIdle() async {
+        await wait { engine, continuation in
+            if engine.hasLeft { continuation.resume() } else { engine.idle.append(continuation) }
+        }
+    }
+
+    private nonisolated func wait(
+        _ body: @escaping @Sendable (isolated Engine, CheckedContinuation<Void, Never>) -> Void
+    ) async {
         await withCheckedContinuation { continuation in
-            let isPosted = post { engine in
-                if engine.hasLeft { continuation.resume() } else { engine.idle.append(continuation) }
-            }
-            if !isPosted { continuation.resume() }
+            if !post({ body($0, continuation) }) { continuation.resume() }
         }
     }
 
     nonisolated var isIdle: Bool { ask { $0.isEmpty } ?? true }
-    private var isEmpty: Bool { fetches.isEmpty && outdated.isEmpty && guests.allSatisfy(\.isIdle) }
+    private var isEmpty: Bool { fetches.isEmpty && others.isEmpty && guests.allSatisfy(\.isIdle) }
 
-    /// Cancels all calls, writes to disk what waits to be written, and returns when the threads have ended.
     nonisolated func shutdown() async {
-        await withCheckedContinuation { continuation in
-            let isPosted = post { engine in
-                engine.callHooks()
-                engine.close()
-                engine.hooks.async(flags: .barrier) { continuation.resume() }
-            }
-            if !isPosted { continuation.resume() }
+        await wait { engine, continuation in
+            engine.callHooks()
+            engine.close()
+            engine.hooks.async(flags: .barrier) { continuation.resume() }
         }
         await transport.shutdown()
-        // Partial bodies of cancelled transfers are kept.
-        await withCheckedContinuation { continuation in
-            if !post({ _ in continuation.resume() }) { continuation.resume() }
-        }
+        await wait { _, continuation in continuation.resume() }
         await store.shutdown()
         post { $0.leave() }
         loop.end()
@@ -323,29 +317,30 @@ actor Engine: LoopClient {
     }
 
     private func leave() {
-        awaiting = [:]
+        transfers = [:]
         for guest in guests { guest.leave() }
         guests = []
         hasLeft = true
         callHooks()
-        let waiting = exchange(&idle, with: [])
-        hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
+        tellIdle()
         loop.remove(client: client)
     }
 
     // MARK: Calls
 
-    /// Memory answers a call at once, if it can.
     @inline(__always)
     nonisolated func start(_ task: DataTask) {
         // If the disk may have the larger source, a reader's thread finds out; see `lookedUp`.
         if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
             task.turnToSubstitute()
         }
+        begin(task, orEnd: isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
+    }
+
+    @inline(__always)
+    nonisolated func begin(_ task: DataTask, orEnd error: DipperError? = nil) {
         events.began(task)
-        if let defect = defect(of: task.call.request) { return finish(task, .failure(defect)) }
-        if isShutDown.load(ordering: .acquiring) { return finish(task, .failure(.shutDown)) }
-        enter(task)
+        if let error = defect(of: task.call.request) ?? error { finish(task, .failure(error)) } else { enter(task) }
     }
 
     /// Returns the error with which every call for a request ends; `nil` if it can be fetched.
@@ -362,44 +357,34 @@ actor Engine: LoopClient {
         options.readsFileURLs || (provider as? FileProvider)?.isOfURL != true
     }
 
-    nonisolated func begin(_ task: DataTask) {
-        events.began(task)
-        if let defect = defect(of: task.call.request) { finish(task, .failure(defect)) } else { enter(task) }
-    }
-
     @inline(__always)
     private nonisolated func enter(_ task: DataTask) {
         let call = task.call
         let policy = call.cachePolicy
-        if policy != .ignoreCache, let value = store.kept(for: call.key, call), answer(task, with: value) { return }
+        if policy != .ignoreCache, let found = store.kept(for: call), answer(task, with: found) { return }
         guard call.looksUp(in: store) || call.mayFetch else {
             return finish(task, .failure(.notCached.about(task.key)))
         }
         submit(task)
     }
 
-    /// - Returns: `false`, and the task goes on, if the value does not answer the call.
+    /// - Returns: `false`, and the task goes on, if the entry does not answer the call.
     @inline(__always)
-    private nonisolated func answer(_ task: DataTask, with value: StoredData) -> Bool {
-        let isTimeless = value.info.freshness.until == .infinity && task.request.headers.isEmpty
+    private nonisolated func answer(_ task: DataTask, with found: FoundEntry) -> Bool {
+        let (call, info) = (task.call, found.value.info)
+        guard call.accepts(found.value) else { return false }
+        let isTimeless = info.freshness.until == .infinity && call.request.headers.isEmpty
         let now = isTimeless ? 0 : now().timeIntervalSince1970
-        switch task.call.use(of: value, at: now) {
+        switch call.use(ofAccepted: info, at: now) {
         case .fresh:
-            if task.call.request.waitsForDiskWrite {
-                let place = store.place(of: value, for: task.call)
-                finish(task, .success(DataResponse(value, source: .memory)), kept: place)
-                return true
-            }
-            finish(task, .success(DataResponse(value, source: .memory)))
-            return true
-        case .staleWhileRevalidating where task.call.mayFetch:
-            answer(task, withOld: value)
-            return true
+            finish(task, .success(DataResponse(found.value, source: .memory)), kept: found.place ?? task.key)
+        case .staleWhileRevalidating where call.mayFetch:
+            answer(task, withOld: found)
         case .staleWhileRevalidating, .stale, .revalidate:
-            guard task.call.isAnswered(by: value, at: now) else { return false }
-            finish(task, .success(DataResponse(value, source: .stale)), kept: store.place(of: value, for: task.call))
-            return true
+            guard call.isAnswered(byAccepted: info, at: now) else { return false }
+            finish(task, .success(DataResponse(found.value, source: .stale)), kept: found.place ?? task.key)
         }
+        return true
     }
 
     /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
@@ -435,30 +420,33 @@ actor Engine: LoopClient {
         // mutant Removal: `, present.isCurrent {` => ` {`
         if let present = fetches[call.key], present.isCurrent {
             present.knownFindings?.forgetOutdated()
-            present.add(waiter)
-            if let found { present.findings.find(found) }
-            events.joined(waiter, present)
-            if waiter.wantsProgress { present.wantsProgress = true }
+            add(waiter, to: present, found)
             join(present, waiter)
         } else {
             let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
-            if let old = fetches.updateValue(fetch, forKey: call.key) { outdated[call.key, default: []].append(old) }
-            if let alias = fetch.alias { aliases[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
-            fetch.add(waiter)
+            if let old = fetches.updateValue(fetch, forKey: call.key) {
+                others[call.key, default: [:]][ObjectIdentifier(old)] = old
+            }
+            if let alias = fetch.alias { others[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
             if let claim { fetch.findings.claim(claim) }
-            if let found { fetch.findings.find(found) }
-            events.joined(waiter, fetch)
-            if waiter.wantsProgress { fetch.wantsProgress = true }
+            add(waiter, to: fetch, found)
             enter(fetch)
         }
-        guard let fetch = waiter.wait.fetch else { return }
-        if waiter.hasViewer { fetch.wantsBytes = true }
-        if fetch.wantsBytes || fetch.wantsProgress { fetch.run?.reception.setWanted(true) }
+    }
+
+    private func add(_ waiter: DataTask, to fetch: Fetch, _ found: FoundEntry?) {
+        fetch.add(waiter)
+        if let found { fetch.findings.find(found) }
+        events.joined(waiter, fetch)
+        if waiter.wantsProgress { fetch.wanted.insert(.progress) }
+        if waiter.hasViewer { fetch.wanted.insert(.bytes) }
     }
 
     private func join(_ fetch: Fetch, _ waiter: DataTask) {
-        if fetch.lookUpState == .missed, !waiter.wait.fetches { return end(waiter, .notCached) }
-        if fetch.place == .parked, let failure = fetch.failure { tell(waiter) { $0.tellFailure(failure) } }
+        if fetch.lookUpState == .missed, !waiter.wait.fetches {
+            return end(waiter, .failure(.notCached.about(waiter.key)))
+        }
+        if fetch.place == .parked, let failure = fetch.failure { waiter.tell(.failure(failure)) }
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
@@ -478,11 +466,10 @@ actor Engine: LoopClient {
     func enqueue(_ fetch: Fetch) {
         queues.setLevel(fetch.wantedLevel, of: fetch)
         queues.enqueue(fetch)
-        events.note(fetch, .queued(fetch.queue))
+        events.leftNetwork(fetch, .queued(fetch.queue))
         reconsider()
     }
 
-    /// The cache has nothing for the larger source.
     func turnToSubstitutes(_ fetch: Fetch) {
         for waiter in fetch.waiters where waiter.isUndecided {
             fetch.remove(waiter)
@@ -496,16 +483,16 @@ actor Engine: LoopClient {
     // MARK: Changes
 
     func cancel(_ task: DataTask) {
-        if task.wait.fetch == nil { task.isGivenUp = true } else { end(task, .cancelled) }
+        if task.wait.fetch == nil { task.isGivenUp = true } else { end(task, .failure(.cancelled)) }
     }
 
     func cancel(_ key: CacheKey) {
-        for waiter in waiters(for: key) { end(waiter, .cancelled) }
+        for waiter in waiters(for: key) { end(waiter, .failure(.cancelled)) }
     }
 
     func cancelAll() {
-        let all = Array(fetches.values) + outdated.values.joined()
-        for fetch in all { for waiter in fetch.waiters { end(waiter, .cancelled) } }
+        let all = Array(fetches.values) + others.values.flatMap(\.values)
+        for fetch in all { for waiter in fetch.waiters { end(waiter, .failure(.cancelled)) } }
         if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
     }
 
@@ -516,9 +503,8 @@ actor Engine: LoopClient {
 
     /// Returns the calls for a key; for the key of a URL, those with other header fields or a key of their own as well.
     private func waiters(for key: CacheKey) -> [DataTask] {
-        let own = (fetches[key].map { [$0] } ?? []) + (outdated[key] ?? [])
-        return own.flatMap { Array($0.waiters) }
-            + (aliases[key]?.values.flatMap { $0.waiters.filter { $0.call.request.plainKey == key } } ?? [])
+        let all: [Fetch] = (fetches[key].map { [$0] } ?? []) + (others[key].map { Array($0.values) } ?? [])
+        return all.flatMap { $0.waiters.filter { $0.call.key == key || $0.call.request.plainKey == key } }
     }
 
     func move(_ waiter: DataTask, to queue: FetchQueue) {
@@ -545,29 +531,21 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    // Notices come from several threads and may overtake one another: the one with the highest number holds.
-
     func storageBacklogged(_ notice: BacklogNotice) {
         guard backlog.take(notice.backlog, number: notice.number) else { return }
         queues.setBacklog(notice.backlog)
         reconsider()
     }
 
-    func addHolder(_ number: UInt64, of queue: FetchQueue) {
-        holders[number] = Latest(false)
-        queues.addHolder(number, of: queue)
-    }
+    func addHolder(_ number: UInt64, of queue: FetchQueue) { queues.addHolder(number, of: queue) }
 
     func removeHolder(_ number: UInt64) {
-        holders[number] = nil
         queues.removeHolder(number)
         holdingChanged()
     }
 
     func hold(_ notice: ByteBudget.Notice, by number: UInt64) {
-        guard holders[number]?.take(notice.isSpent, number: notice.number) == true else { return }
-        queues.hold(notice.isSpent, by: number)
-        holdingChanged()
+        if queues.hold(notice, by: number) { holdingChanged() }
     }
 
     private func holdingChanged() {
@@ -575,10 +553,9 @@ actor Engine: LoopClient {
         reconsider()
     }
 
-    /// Changes the budget for bodies, and tells the queues whether it is spent.
     func account<Result>(_ change: (inout BodyBudget) -> Result) -> Result {
         let result = change(&bodies)
-        queues.setBudget(isSpent: bodies.notice.isSpent)
+        queues.setBudget(isSpent: bodies.isSpent)
         reconsider()
         return result
     }

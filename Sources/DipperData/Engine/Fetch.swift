@@ -10,64 +10,41 @@ struct FetchWait {
     unowned(unsafe) fileprivate(set) var fetch: Fetch?
     unowned(unsafe) fileprivate var next: DataTask?
     unowned(unsafe) fileprivate var previous: DataTask?
-    private var boxed: Boxed<Troubles>?
+    private(set) var knownLimits: Limits?
 
-    private struct Troubles {
-        var refusal: DipperError?
+    /// The part that only calls with a time limit or with failures have.
+    final class Limits {
         var failures = FailureCount()
-        var timeout: Engine.TimerID?
+        /// The time spent on the fetch at which the call ends.
         var limit: Duration?
+        var timeout: Engine.TimerID?
         var patience: Engine.TimerID?
     }
 
-    init(_ queue: FetchQueue) { self.queue = queue }
-
-    init(_ queue: FetchQueue, level: UInt8, reads: Bool, fetches: Bool) {
+    init(_ queue: FetchQueue, level: UInt8 = 0, reads: Bool = false, fetches: Bool = false) {
         (self.queue, self.level, self.reads, self.fetches) = (queue, level, reads, fetches)
     }
 
-    private mutating func change(_ body: (inout Troubles) -> Void) {
-        var changed = exchange(&boxed, with: nil) ?? Boxed(Troubles())
-        body(&changed.value)
-        boxed = changed
-    }
-
-    /// Why the call refuses an answer that others accept.
-    var refusal: DipperError? {
-        get { boxed?.value.refusal }
-        set { change { $0.refusal = newValue } }
-    }
-    var failures: FailureCount {
-        get { boxed?.value.failures ?? FailureCount() }
-        set { change { $0.failures = newValue } }
-    }
-    var timeout: Engine.TimerID? {
-        get { boxed?.value.timeout }
-        set { if newValue != timeout { change { $0.timeout = newValue } } }
-    }
-    var limit: Duration? {
-        get { boxed?.value.limit }
-        set { change { $0.limit = newValue } }
-    }
-    var patience: Engine.TimerID? {
-        get { boxed?.value.patience }
-        set { change { $0.patience = newValue } }
+    var limits: Limits {
+        mutating get {
+            if let known = knownLimits { return known }
+            let new = Limits()
+            knownLimits = new
+            return new
+        }
     }
 }
 
-/// The fetch of a key: wanted by several calls, and made once. Only the engine uses it.
-final class Fetch: QueueEntry {
+/// The fetch of a key: wanted by several calls, and made once.
+// Only the engine uses it. Closures that come back to the engine carry it through other threads.
+final class Fetch: QueueEntry, @unchecked Sendable {
     enum LookUpState { case notDone, underWay, missed }
 
-    enum News {
-        case progress
-        case bytes
-    }
+    struct Reports: OptionSet {
+        let rawValue: UInt8
 
-    struct Answer {
-        let response: DataResponse
-        let write: PendingWrite?
-        var place: CacheKey?
+        static let progress = Reports(rawValue: 1)
+        static let bytes = Reports(rawValue: 2)
     }
 
     let key: CacheKey
@@ -81,16 +58,17 @@ final class Fetch: QueueEntry {
     private var fastCount: Int32 = 0
     private var readers: Int32 = 0
     private var levels = LevelCounts()
-    private(set) var demand = JobDemand()
-    var sources: JobSources
+    private(set) var demand = FetchDemand()
+    var sources: FetchSources
     private(set) var knownFindings: Findings?
     var lookUpState = LookUpState.notDone
     var lookUp: Workers.Ticket?
-    /// The number by which the answer of the present look-up finds this fetch.
+    /// The number of the present look-up, by which late answers are recognised.
     var lookUpNumber: UInt64 = 0
     var run: Run?
-    var wantsProgress = false
-    var wantsBytes = false
+    var wanted: Reports = [] {
+        didSet { run?.reception.setWanted(!wanted.isEmpty) }
+    }
     var isOver = false
 
     override var isLocal: Bool { sources.isLocal }
@@ -102,7 +80,7 @@ final class Fetch: QueueEntry {
     init(_ call: Call, _ queue: FetchQueue, level: UInt8) {
         key = call.key
         alias = call.request.plainKey
-        sources = JobSources(call)
+        sources = FetchSources(call)
         super.init(queue, level: level)
     }
 
@@ -204,11 +182,13 @@ final class Fetch: QueueEntry {
     }
 }
 
-/// An attempt under way: its requests, and the transfer of the present one. Only the engine uses it.
-final class Run {
+/// An attempt under way: its requests, and the transfer of the present one.
+// Only the engine uses it. Closures that come back to the engine carry it through other threads.
+final class Run: @unchecked Sendable {
     var attempt: Attempt
     var transfer: (any Transfer)?
     var reception = Reception()
+    /// The number by which the events of the transfer find the fetch; zero after its end.
     var number: UInt64 = 0
     let inherited: Int
     /// The bytes of the partial body that the present transfer does not continue.
@@ -220,7 +200,6 @@ final class Run {
     var sent: HTTPHeaders
     /// In seconds since 1970.
     var requested: TimeInterval = 0
-    /// The earlier and the new bytes of a body that is continued, for calls that look at them.
     var joined: JoinedBody?
     var progressPace = Pacing()
     var bytesPace = Pacing()
@@ -243,7 +222,6 @@ final class Reception: Sendable {
     /// Tells the engine of each piece from now on, or only when much has come.
     func setWanted(_ isWanted: Bool) { wants.store(isWanted, ordering: .relaxed) }
 
-    /// - Returns: whether to tell the engine.
     func take(_ received: Int, _ expected: Int?, step: Int) -> Bool {
         length.store(expected ?? -1, ordering: .relaxed)
         bytes.store(received, ordering: .relaxed)
@@ -251,15 +229,6 @@ final class Reception: Sendable {
         told.store(received, ordering: .relaxed)
         return true
     }
-}
-
-struct FoundEntry: Sendable {
-    let value: StoredData
-    let source: ResponseSource
-    /// The fetch's key, or that of a variant.
-    let place: CacheKey
-    /// The task that fetches newer bytes for calls that are answered with these meanwhile.
-    var revalidation: DataTask?
 }
 
 /// The number of calls at each priority level. Nearly always all have the same level, which takes no array.
@@ -292,7 +261,7 @@ struct LevelCounts: Sendable {
     }
 }
 
-struct JobDemand: Sendable {
+struct FetchDemand {
     private(set) var insistsOnNetwork = false
     private(set) var keepsOnDisk = false
     private(set) var renewsOnDisk = false
@@ -301,7 +270,6 @@ struct JobDemand: Sendable {
     private(set) var durability = Durability.relaxed
     private(set) var hasTimeLimits = false
     private(set) var judgesAnswers = false
-    /// Whether a call has an interval of its own between reports of progress.
     private(set) var hasOwnPace = false
 
     mutating func add(_ call: Call) {
@@ -318,7 +286,7 @@ struct JobDemand: Sendable {
 }
 
 /// The time spent on a fetch since its first attempt, without the time in which it was held back or had no network.
-struct TimeBudget: Sendable {
+struct TimeBudget {
     // In nanoseconds, because a `Duration` takes twice the memory.
     private var counted: Int64 = 0
     private var since: Int64 = 0
@@ -346,7 +314,6 @@ struct TimeBudget: Sendable {
 /// The transfers of a fetch that were held back and broken off without counting as failed.
 struct GivenWays: Sendable {
     private var count: Int32 = 0
-    /// The bytes of the partial body when the count began.
     private var start = 0
 
     /// - Returns: `false` if the attempt counts as failed, because the server breaks off after a few bytes each time.

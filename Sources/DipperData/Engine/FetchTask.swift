@@ -242,19 +242,13 @@ public struct DataResponse: FetchResponse {
     public let source: ResponseSource
     /// The metadata of the answer, as the tiers keep it.
     package let info: EntryInfo
-    private let extras: Extras?
+    private let extras: Boxed<Extras>?
 
     /// The properties that few responses have: without them, a response is small.
-    private final class Extras: Sendable {
+    private struct Extras: Sendable {
         let attempts: Int
         let metrics: TransferMetrics?
         let revalidation: DataTask?
-
-        init(attempts: Int, metrics: TransferMetrics?, revalidation: DataTask?) {
-            self.attempts = attempts
-            self.metrics = metrics
-            self.revalidation = revalidation
-        }
     }
 
     /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
@@ -264,7 +258,7 @@ public struct DataResponse: FetchResponse {
     /// The header fields of the answer that the bytes came with, updated when the server confirmed the answer.
     public var headers: HTTPHeaders { info.headers }
     /// The number of network attempts made for this result; 0 if the cache answered.
-    public var attempts: Int { extras?.attempts ?? 0 }
+    public var attempts: Int { extras?.value.attempts ?? 0 }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
     ///
     /// ```swift
@@ -272,7 +266,7 @@ public struct DataResponse: FetchResponse {
     ///     print(metrics.httpVersion, metrics.firstByte, metrics.total)
     /// }
     /// ```
-    public var metrics: TransferMetrics? { extras?.metrics }
+    public var metrics: TransferMetrics? { extras?.value.metrics }
     /// The prefetch that brings newer bytes, if these are out of date but may be used meanwhile
     /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
     ///
@@ -280,7 +274,7 @@ public struct DataResponse: FetchResponse {
     /// let response = try await cache.getData(url).response
     /// if let newer = try await response.revalidation?.value { print(newer.count) }
     /// ```
-    public var revalidation: DataTask? { extras?.revalidation }
+    public var revalidation: DataTask? { extras?.value.revalidation }
 
     /// The time at which the server made the answer or last confirmed it, as far as that is known.
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
@@ -299,24 +293,18 @@ public struct DataResponse: FetchResponse {
         metrics: TransferMetrics? = nil
     ) {
         self.init(
-            data: data, info: EntryInfo(url: "", status: status, headers: headers, stored: 0), source: source,
-            attempts: attempts, metrics: metrics)
+            StoredData(data: data, info: EntryInfo(url: "", status: status, headers: headers, stored: 0)),
+            source: source, attempts: attempts, metrics: metrics)
     }
 
     init(
-        data: Data, info: EntryInfo, source: ResponseSource, attempts: Int = 0, metrics: TransferMetrics? = nil,
+        _ value: StoredData, source: ResponseSource, attempts: Int = 0, metrics: TransferMetrics? = nil,
         revalidation: DataTask? = nil
     ) {
-        self.data = data
-        self.source = source
-        self.info = info
+        (data, info, self.source) = (value.data, value.info, source)
         extras =
             attempts == 0 && metrics == nil && revalidation == nil
-            ? nil : Extras(attempts: attempts, metrics: metrics, revalidation: revalidation)
-    }
-
-    init(_ value: StoredData, source: ResponseSource, revalidation: DataTask? = nil) {
-        self.init(data: value.data, info: value.info, source: source, revalidation: revalidation)
+            ? nil : Boxed(Extras(attempts: attempts, metrics: metrics, revalidation: revalidation))
     }
 }
 

@@ -1,7 +1,8 @@
 import HeapModule
 
 /// The part of a fetch that ``Queues`` reads and changes.
-class QueueEntry {
+// Only the engine uses it.
+class QueueEntry: @unchecked Sendable {
     enum Place: Equatable {
         case none
         case looking
@@ -12,7 +13,6 @@ class QueueEntry {
     }
 
     fileprivate(set) var queue: FetchQueue
-    /// From 0 to 100.
     fileprivate(set) var level: UInt8
     fileprivate(set) var place = Place.none
     fileprivate(set) var isThrottled = false
@@ -29,7 +29,6 @@ class QueueEntry {
 
     /// The host that ``QueueConfiguration/maxPerHost`` counts.
     var host: String { "" }
-    /// Whether the bytes are at hand, so that the fetch takes nothing from the link.
     var isLocal: Bool { false }
     var isOnNetwork: Bool { transfer > 0 }
 
@@ -39,7 +38,6 @@ class QueueEntry {
     }
 }
 
-/// Linked through the entries themselves.
 private struct EntryList {
     unowned(unsafe) var first: QueueEntry?
     unowned(unsafe) var last: QueueEntry?
@@ -76,7 +74,6 @@ private struct EntryList {
 private final class QueueGroup {
     let host: String
     var levels: [EntryList] = Array(repeating: EntryList(), count: 101)
-    /// A bit for each level that is not empty.
     var filled: UInt128 = 0
     var running = 0
 
@@ -173,7 +170,9 @@ private final class Lane {
     func next() -> QueueEntry? {
         guard configuration.maxPerHost != nil else { return groups[""]?.next(configuration.order) }
         while let best = candidates.min {
-            if mayStart(best.group), let next = best.group.next(configuration.order), candidate(next) == best {
+            if mayStart(best.group), let next = best.group.next(configuration.order),
+                candidate(next, of: best.group) == best
+            {
                 return next
             }
             candidates.removeMin()
@@ -203,12 +202,6 @@ private final class Lane {
         group.running -= 1
         noteCandidate(of: group)
         leave(entry)
-    }
-
-    var firstThrottled: QueueEntry? {
-        var next = running.first
-        while let entry = next, !entry.isThrottled { next = entry.next }
-        return next
     }
 
     var oldestTransfer: QueueEntry? {
@@ -253,18 +246,16 @@ private final class Lane {
         configuration.maxPerHost.map { group.running < max(1, $0) } ?? true
     }
 
-    private func candidate(_ entry: QueueEntry) -> Candidate? {
-        entry.group.map {
-            Candidate(
-                level: entry.level, rank: configuration.order == .fifo ? entry.arrival : -entry.arrival, group: $0)
-        }
+    private func candidate(_ entry: QueueEntry, of group: QueueGroup) -> Candidate {
+        let rank = configuration.order == .fifo ? entry.arrival : -entry.arrival
+        return Candidate(level: entry.level, rank: rank, group: group)
     }
 
     private func noteCandidate(of group: QueueGroup) {
-        guard configuration.maxPerHost != nil, mayStart(group), let next = group.next(configuration.order),
-            let candidate = candidate(next)
-        else { return }
-        candidates.insert(candidate)
+        guard configuration.maxPerHost != nil, mayStart(group), let next = group.next(configuration.order) else {
+            return
+        }
+        candidates.insert(candidate(next, of: group))
         if candidates.count > 2 * groups.count + 64 { refillCandidates() }
     }
 
@@ -298,9 +289,9 @@ struct Queues {
     private var lastNumber: UInt64 = 0
     private var backlog = StorageBacklog.none
     private var isBudgetSpent = false
-    private var holders: [UInt64: (queue: FetchQueue, isHolding: Bool)] = [:]
+    private var holders: [UInt64: (queue: FetchQueue, isHolding: Latest<Bool>)] = [:]
 
-    init(fast: QueueConfiguration = .fast, slow: QueueConfiguration = .slow) {
+    init(fast: QueueConfiguration, slow: QueueConfiguration) {
         (self.fast, self.slow) = (Lane(fast), Lane(slow))
         (localFast, localSlow) = (Lane(Self.local(fast)), Lane(Self.local(slow)))
     }
@@ -416,12 +407,15 @@ struct Queues {
     mutating func setBudget(isSpent: Bool) { isBudgetSpent = isSpent }
 
     /// A holder may hold back fetches that have not begun: with `fast` all of them, with `slow` prefetches.
-    mutating func addHolder(_ number: UInt64, of queue: FetchQueue) { holders[number] = (queue, false) }
+    mutating func addHolder(_ number: UInt64, of queue: FetchQueue) { holders[number] = (queue, Latest(false)) }
     mutating func removeHolder(_ number: UInt64) { holders[number] = nil }
-    mutating func hold(_ isHolding: Bool, by number: UInt64) { holders[number]?.isHolding = isHolding }
+    /// - Returns: `false` if a later notice has been heard.
+    mutating func hold(_ notice: ByteBudget.Notice, by number: UInt64) -> Bool {
+        holders[number]?.isHolding.take(notice.isSpent, number: notice.number) == true
+    }
 
     private func isHeld(_ queue: FetchQueue) -> Bool {
-        holders.values.contains { $0.isHolding && ($0.queue == .fast || queue == .slow) }
+        holders.values.contains { $0.isHolding.value && ($0.queue == .fast || queue == .slow) }
     }
 
     private func accepts(_ queue: FetchQueue) -> Bool {
@@ -501,7 +495,7 @@ struct Queues {
     mutating func pauseElapsed(_ number: UInt64, into actions: inout [Action]) {
         guard slow.pause == .waiting(number: number) else { return }
         slow.pause = .none
-        if let throttled = slow.firstThrottled {
+        if let throttled = slow.running.all.first(where: \.isThrottled) {
             slow.pause = .granted(ObjectIdentifier(throttled))
         } else if slow.hasRoom, accepts(.slow), let entry = slow.next() {
             slow.pause = .granted(ObjectIdentifier(entry))

@@ -2,6 +2,8 @@ import Foundation
 import Synchronization
 
 /// Delivers a task's events to continuations, streams and closures, one closure at a time.
+///
+/// Each closure `flush` that a method takes must call ``flush(on:)``. It runs on the callback queue.
 package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package typealias Outcome = Result<Event.Output, DipperError>
 
@@ -32,90 +34,63 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     // MARK: Events
 
-    // Each method returns `true` if the caller must call `flush` after releasing its locks.
-
-    /// Ends the task. Without effect on a task that has ended.
-    package func end(
-        _ result: Outcome, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) -> Bool {
+    package func end(_ result: Outcome, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
         let ended = log.withLock { $0.end(result) }
-        guard let ended else { return false }
+        guard let ended else { return }
         if ended.isAwaited { Afterwards.wake { ended.tell(result) } }
-        return deliver(on: queue, flush)
+        deliver(on: queue, flush)
     }
 
-    package func fail(
-        _ error: DipperError, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) -> Bool {
-        tell(.failure(error, isFatal: false), on: queue, flush)
-    }
-
-    package func retry(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
-        tell(.retry, on: queue, flush)
-    }
-
-    package func progress(
-        _ progress: TaskProgress, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) -> Bool {
-        let streams = log.withLock { $0.set(progress) }
-        for stream in streams { stream.yield(.progress(progress)) }
-        return deliver(on: queue, flush)
-    }
-
-    package func hear(_ news: FetchNews, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
+    package func hear(_ news: FetchNews, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
         switch news {
-        case .failure(let error): fail(error, on: queue, flush)
-        case .retry: retry(on: queue, flush)
-        case .progress(let progress): self.progress(progress, on: queue, flush)
+        case .failure(let error): tell(.failure(error, isFatal: false), on: queue, flush)
+        case .retry: tell(.retry, on: queue, flush)
+        case .progress(let progress): tell(.progress(progress), on: queue, flush)
         }
     }
 
     package func preview(
         _ preview: Event.Preview, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) -> Bool {
-        let set = log.withLock { $0.set(preview) }
-        for stream in set.streams { stream.yield(.preview(preview)) }
-        return deliver(on: queue, flush)
+    ) {
+        tell(.preview(preview), on: queue, flush)
+    }
+
+    private func tell(
+        _ item: TaskLog<Event>.Item, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
+    ) {
+        let (streams, replaced) = log.withLock { $0.add(item) }
+        withExtendedLifetime(replaced) {}
+        for stream in streams { stream.yield(item.event) }
+        deliver(on: queue, flush)
     }
 
     package func add(
         _ hook: TaskHook<Event.Output>, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) -> Bool {
-        log.withLock { $0.add(hook) }
-        return deliver(on: queue, flush)
+    ) {
+        log.withLock { $0.listen(.events(hook)) }
+        deliver(on: queue, flush)
     }
 
     package func add(
         preview body: @escaping @Sendable (Event.Preview) -> Void, on queue: CallbackQueue,
         _ flush: @escaping @Sendable () -> Void
-    ) -> Bool {
-        log.withLock { $0.add(preview: body) }
-        return deliver(on: queue, flush)
-    }
-
-    private func tell(
-        _ entry: TaskLog<Event>.Entry, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) -> Bool {
-        let streams = log.withLock { $0.append(entry) }
-        for stream in streams { stream.yield(entry.event) }
-        return deliver(on: queue, flush)
+    ) {
+        log.withLock { $0.listen(.preview(body)) }
+        deliver(on: queue, flush)
     }
 
     /// Has news delivered on the callback queue, unless a delivery is under way.
     @inline(__always)
-    private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
-        guard log.withLock({ $0.claimDelivery() }) else { return false }
+    private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
+        guard log.withLock({ $0.claimDelivery() }) else { return }
         queue.pending?.begin()
         switch queue.kind {
-        case .inPlace: return true
+        case .inPlace: Afterwards.run(flush)
         case .dispatch(let queue): Afterwards.wake(on: queue, flush)
         case .custom(let run): Afterwards.run { run(flush) }
         }
-        return false
     }
 
-    /// Calls the hooks that have news to hear, one after the other, without holding a lock.
-    /// - Parameter queue: the queue on which the news was to be delivered.
     package func flush(on queue: CallbackQueue) {
         while let call = log.withLock({ $0.nextCall() }) { call() }
         queue.pending?.end()
@@ -130,7 +105,6 @@ package enum FetchNews: Sendable {
     case progress(TaskProgress)
 }
 
-/// The events of one kind of task.
 package protocol TaskEvent: Sendable {
     associatedtype Output: Sendable
     associatedtype State: Sendable
@@ -154,17 +128,37 @@ struct TaskLog<Event: TaskEvent> {
     typealias Outcome = Result<Event.Output, DipperError>
 
     /// An event that every hook of its kind hears, even if the hook is added later.
-    enum Entry: Sendable {
+    enum Item: Sendable {
         case failure(DipperError, isFatal: Bool)
         case retry
+        case progress(TaskProgress)
+        case preview(Event.Preview)
         case end(Outcome)
 
         var event: Event {
             switch self {
             case .failure(let error, let isFatal): .failure(error, isFatal: isFatal)
             case .retry: .retry
+            case .progress(let progress): .progress(progress)
+            case .preview(let preview): .preview(preview)
             case .end(.success(let output)): .finished(output)
             case .end(.failure(let error)): .failure(error, isFatal: true)
+            }
+        }
+
+        /// Whether hooks that have not heard the item hear only the latest one of its kind.
+        var isReplaceable: Bool {
+            switch self {
+            case .progress, .preview: true
+            case .failure, .retry, .end: false
+            }
+        }
+
+        func replaces(_ other: Item) -> Bool {
+            switch (self, other) {
+            // Previews do not outlive the task.
+            case (.progress, .progress), (.preview, .preview), (.end, .preview): true
+            default: false
             }
         }
     }
@@ -173,8 +167,7 @@ struct TaskLog<Event: TaskEvent> {
         var first: UnsafeContinuation<Outcome, Never>?
         var continuations: [UnsafeContinuation<Outcome, Never>] = []
         var streams: [AsyncStream<Event>.Continuation] = []
-        /// The caller releases it outside the lock.
-        var preview: Event.Preview?
+        var preview: Item?
 
         var isAwaited: Bool { first != nil || !streams.isEmpty || preview != nil }
 
@@ -182,21 +175,23 @@ struct TaskLog<Event: TaskEvent> {
             first?.resume(returning: result)
             for continuation in continuations { continuation.resume(returning: result) }
             for stream in streams {
-                stream.yield(Entry.end(result).event)
+                stream.yield(Item.end(result).event)
                 stream.finish()
             }
         }
     }
 
-    private enum Hook {
+    enum Hook {
         case events(TaskHook<Event.Output>)
         case preview(@Sendable (Event.Preview) -> Void)
 
-        func call(with entry: Entry) -> (() -> Void)? {
-            switch (self, entry) {
+        func call(with item: Item) -> (() -> Void)? {
+            switch (self, item) {
             case (.events(.end(let body)), .end(let result)): { body(result) }
             case (.events(.failure(let body)), .failure(let error, let isFatal)): { body(error, isFatal) }
             case (.events(.retry(let body)), .retry): { body() }
+            case (.events(.progress(let body)), .progress(let progress)): { body(progress) }
+            case (.preview(let body), .preview(let preview)): { body(preview) }
             default: nil
             }
         }
@@ -204,71 +199,60 @@ struct TaskLog<Event: TaskEvent> {
 
     private struct Listener {
         let hook: Hook
-        var cursor = 0
-        var progressHeard = 0
-        var previewHeard = 0
-    }
-
-    private enum News {
-        case entry(Int)
-        case progress(TaskProgress)
-        case preview(Event.Preview)
+        var heard = 0
     }
 
     /// The part that a task has only if somebody listens to it, or if it has failed.
     private final class Contents {
-        /// The latest entries: a call that retries for days must not remember each failure.
-        var entries: [Entry] = []
-        var forgotten = 0
+        var items: [(number: Int, item: Item)] = []
+        var lastNumber = 0
         var listeners: [Listener] = []
-        /// Told after the entries that were there when it came; earlier progress is dropped.
-        var progress: TaskProgress?
-        var progressNumber = 0
-        var progressPlace = 0
-        var preview: Event.Preview?
-        var previewNumber = 0
-        var previewPlace = 0
         var continuations: [UnsafeContinuation<Outcome, Never>] = []
         var streams: [Int: AsyncStream<Event>.Continuation] = [:]
         var nextStream = 0
         var isDelivering = false
 
         init(after outcome: Outcome?) {
-            if let outcome { end(outcome) }
+            if let outcome { _ = end(outcome) }
         }
 
-        var entryCount: Int { forgotten + entries.count }
-
-        func remember(_ entry: Entry) {
-            if entries.count == mostEntries {
-                entries.removeFirst()
-                forgotten += 1
+        func add(_ item: Item) -> Item? {
+            var replaced: Item?
+            if let place = items.firstIndex(where: { item.replaces($0.item) }) {
+                replaced = items.remove(at: place).item
+            } else if !item.isReplaceable, items.count(where: { !$0.item.isReplaceable }) == mostItems,
+                let oldest = items.firstIndex(where: { !$0.item.isReplaceable })
+            {
+                items.remove(at: oldest)
             }
-            entries.append(entry)
+            lastNumber += 1
+            items.append((lastNumber, item))
+            return replaced
         }
 
-        func end(_ outcome: Outcome) {
-            if case .failure(let error) = outcome { remember(.failure(error, isFatal: true)) }
-            remember(.end(outcome))
+        func end(_ outcome: Outcome) -> Item? {
+            if case .failure(let error) = outcome { _ = add(.failure(error, isFatal: true)) }
+            return add(.end(outcome))
         }
 
-        func nextNews() -> (listener: Int, news: News)? {
-            var next: (place: Int, listener: Int, news: News)?
-            func consider(_ place: Int, _ listener: Int, _ news: News) {
-                // The places of entries are odd, so that what came between two entries is told between them.
-                if place < next?.place ?? .max { next = (place, listener, news) }
+        var progress: TaskProgress? {
+            for (_, item) in items.reversed() {
+                switch item {
+                case .progress(let progress): return progress
+                case .preview: continue
+                case .failure, .retry, .end: return nil
+                }
             }
+            return nil
+        }
+
+        func nextItem() -> (listener: Int, number: Int, item: Item)? {
+            var next: (listener: Int, number: Int, item: Item)?
             for (index, listener) in listeners.enumerated() {
-                let cursor = max(listener.cursor, forgotten)
-                if cursor < entryCount { consider(2 * cursor + 1, index, .entry(cursor)) }
-                if let progress, listener.progressHeard < progressNumber {
-                    consider(2 * progressPlace, index, .progress(progress))
-                }
-                if let preview, listener.previewHeard < previewNumber {
-                    consider(2 * previewPlace, index, .preview(preview))
-                }
+                guard let (number, item) = items.first(where: { $0.number > listener.heard }) else { continue }
+                if number < next?.number ?? .max { next = (index, number, item) }
             }
-            return next.map { ($0.listener, $0.news) }
+            return next
         }
     }
 
@@ -285,81 +269,52 @@ struct TaskLog<Event: TaskEvent> {
         }
     }
 
-    /// The number of failures and retries remembered for hooks that are added late or cannot keep up.
-    static var mostEntries: Int { 64 }
-
-    private var streams: [AsyncStream<Event>.Continuation] { kept.map { Array($0.streams.values) } ?? [] }
+    /// The number of failures and retries remembered for hooks that are added late or cannot keep up: a call that
+    /// retries for days must not remember each failure.
+    static var mostItems: Int { 64 }
 
     // MARK: Events
 
-    mutating func append(_ entry: Entry) -> [AsyncStream<Event>.Continuation] {
-        guard outcome == nil else { return [] }
-        contents.remember(entry)
-        return streams
-    }
-
-    mutating func set(_ progress: TaskProgress) -> [AsyncStream<Event>.Continuation] {
-        guard outcome == nil, progress != contents.progress || contents.progressPlace != contents.entryCount else {
-            return []
-        }
-        contents.progress = progress
-        contents.progressNumber += 1
-        contents.progressPlace = contents.entryCount
-        return streams
-    }
-
-    /// - Returns: the streams to tell, and the preview before, which the caller releases outside the lock.
-    mutating func set(_ new: Event.Preview) -> (streams: [AsyncStream<Event>.Continuation], old: Event.Preview?) {
+    /// - Returns: the streams to tell, and the item that is replaced, which the caller releases outside the lock.
+    mutating func add(_ item: Item) -> (streams: [AsyncStream<Event>.Continuation], replaced: Item?) {
         guard outcome == nil else { return ([], nil) }
-        contents.previewNumber += 1
-        contents.previewPlace = contents.entryCount
-        return (streams, exchange(&contents.preview, with: new))
+        let contents = contents
+        if case .progress(let progress) = item, progress == contents.progress { return ([], nil) }
+        let replaced = contents.add(item)
+        return (Array(contents.streams.values), replaced)
     }
 
     mutating func end(_ result: Outcome) -> Ended? {
         guard outcome == nil else { return nil }
-        let first = exchange(&first, with: nil)
-        guard let contents = kept else {
-            outcome = result
-            return Ended(first: first)
-        }
-        contents.end(result)
         outcome = result
+        let first = exchange(&first, with: nil)
+        guard let contents = kept else { return Ended(first: first) }
+        let preview = contents.end(result)
         return Ended(
             first: first, continuations: exchange(&contents.continuations, with: []),
-            streams: Array(exchange(&contents.streams, with: [:]).values),
-            preview: exchange(&contents.preview, with: nil))
+            streams: Array(exchange(&contents.streams, with: [:]).values), preview: preview)
     }
 
     // MARK: Listeners
 
-    /// Returns the result if the task has ended; otherwise keeps the continuation.
     mutating func await(_ continuation: UnsafeContinuation<Outcome, Never>) -> Outcome? {
         if let outcome { return outcome }
         if first == nil { first = continuation } else { contents.continuations.append(continuation) }
         return nil
     }
 
-    mutating func add(_ hook: TaskHook<Event.Output>) {
-        contents.listeners.append(Listener(hook: .events(hook)))
-    }
+    mutating func listen(_ hook: Hook) { contents.listeners.append(Listener(hook: hook)) }
 
-    mutating func add(preview body: @escaping @Sendable (Event.Preview) -> Void) {
-        contents.listeners.append(Listener(hook: .preview(body)))
-    }
-
-    /// Tells a stream the present state before any other event.
     /// - Returns: the stream's number; `nil` if the task has ended, and with it the stream.
     mutating func add(_ stream: AsyncStream<Event>.Continuation, present: Event.State) -> Int? {
         stream.yield(.state(present))
         if let outcome {
-            stream.yield(Entry.end(outcome).event)
+            stream.yield(Item.end(outcome).event)
             stream.finish()
             return nil
         }
-        if let progress = contents.progress, contents.progressPlace == contents.entryCount {
-            stream.yield(.progress(progress))
-        }
+        let contents = contents
+        if let progress = contents.progress { stream.yield(.progress(progress)) }
         contents.nextStream += 1
         contents.streams[contents.nextStream] = stream
         return contents.nextStream
@@ -382,19 +337,10 @@ struct TaskLog<Event: TaskEvent> {
     /// Returns the next call, in the order of the events. After `nil` the delivery must be claimed anew.
     mutating func nextCall() -> (() -> Void)? {
         let contents = contents
-        while let (listener, news) = contents.nextNews() {
+        while let (listener, number, item) = contents.nextItem() {
             let hook = contents.listeners[listener].hook
-            switch news {
-            case .entry(let place):
-                contents.listeners[listener].cursor = place + 1
-                if let call = hook.call(with: contents.entries[place - contents.forgotten]) { return call }
-            case .progress(let progress):
-                contents.listeners[listener].progressHeard = contents.progressNumber
-                if case .events(.progress(let body)) = hook { return { body(progress) } }
-            case .preview(let preview):
-                contents.listeners[listener].previewHeard = contents.previewNumber
-                if case .preview(let body) = hook { return { body(preview) } }
-            }
+            contents.listeners[listener].heard = number
+            if let call = hook.call(with: item) { return call }
         }
         if outcome != nil, !contents.listeners.isEmpty {
             // All hooks have heard everything. Their closures are released outside the lock.

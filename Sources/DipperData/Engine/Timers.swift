@@ -1,7 +1,6 @@
 import HeapModule
 
 extension Engine {
-    /// Identifies a timer, and is never used again.
     typealias TimerID = UInt64
 
     /// The timers of the engine, by time. Entries without work have been cancelled, and are skipped.
@@ -10,10 +9,9 @@ extension Engine {
             case backOff(Fetch)
             case pause(UInt64)
             case cleaning
-            /// A call's time is up, when that much has been spent on its fetch.
             case timeout(DataTask)
             case patience(DataTask)
-            case report(Fetch, Fetch.News)
+            case report(Fetch, Fetch.Reports)
             /// Another look at a transfer to whose host there is no way: its number, and the bytes it had.
             case grace(Fetch, UInt64, received: Int)
         }

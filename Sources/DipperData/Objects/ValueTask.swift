@@ -69,7 +69,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<ValueResponse<Value>>) {
-        if feed.add(hook, on: callbackQueue, { self.flush() }) { flush() }
+        feed.add(hook, on: callbackQueue) { self.flush() }
     }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
@@ -137,11 +137,11 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     }
 
     private func finish(_ outcome: Result<ValueResponse<Value>, DipperError>) {
-        if feed.end(outcome, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
+        feed.end(outcome, on: callbackQueue) { self.flush() }
     }
 
     fileprivate func hear(_ news: FetchNews) {
-        if feed.hear(news, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
+        feed.hear(news, on: callbackQueue) { self.flush() }
     }
 
     private func flush() { feed.flush(on: callbackQueue) }

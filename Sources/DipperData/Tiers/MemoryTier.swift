@@ -194,8 +194,11 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    func setLimits(_ new: Limits) {
-        bounds.withLock { $0.given = new }
+    /// The limits while there is no pressure. Lower limits remove entries at once.
+    var limits: Limits { bounds.withLock { $0.given } }
+
+    func changeLimits(_ change: (inout Limits) -> Void) {
+        bounds.withLock { change(&$0.given) }
         enforceLimits(.overLimit)
     }
 

@@ -50,7 +50,14 @@ package final class ObjectTier: Sendable {
     package func removeAll() { memory.removeAll() }
     package func removeExpired(storedBefore limit: TimeInterval) { memory.removeExpired(storedBefore: limit) }
     package func trim(to bytes: Int) { memory.trim(toCost: max(0, bytes)) }
-    package func setLimits(bytes: Int, count: Int?) { memory.setLimits(.init(cost: bytes, count: count)) }
+    package var costLimit: Int {
+        get { memory.limits.cost }
+        set { memory.changeLimits { $0.cost = newValue } }
+    }
+    package var countLimit: Int? {
+        get { memory.limits.count }
+        set { memory.changeLimits { $0.count = newValue } }
+    }
     package var totalCost: Int { memory.totalCost }
     package var count: Int { memory.entryCount }
 }

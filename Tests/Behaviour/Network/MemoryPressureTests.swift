@@ -66,11 +66,12 @@ struct MemoryPressureTests {
         let test = test(pressure)
         try test.cache.addData(Data(count: 100_000), for: url("large"))
         #expect(test.cache.memoryCount == 1)
-        test.cache.setMemoryLimit(1 << 21, count: 21)
+        test.cache.memoryLimit = 1 << 21
+        test.cache.memoryCountLimit = 21
         try fill(test.cache)
         #expect(test.cache.memoryCount == 11)
         pressure.level = .severe
-        test.cache.setMemoryLimit(1 << 21)
+        test.cache.memoryCountLimit = nil
         try fill(test.cache)
         #expect(test.cache.memoryCount == 0)
         pressure.level = .normal

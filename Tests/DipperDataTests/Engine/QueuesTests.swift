@@ -19,7 +19,7 @@ struct QueuesTests {
 
 /// Drives the queues at random, and compares what they decide with the rules in the plainest words.
 private struct QueueWalk {
-    private final class Item: QueueEntry {
+    private final class Item: QueueEntry, @unchecked Sendable {
         let name: Int
         override var host: String { "h\(name % 3)" }
         /// Changes when the fetch turns to another source.
@@ -46,6 +46,7 @@ private struct QueueWalk {
     private var wasDemoted: Set<Int> = []
     private var reservations = 0
     private var isHolding = false
+    private var notices: UInt64 = 0
     private var next = 0
 
     init(_ run: Int) {
@@ -103,7 +104,7 @@ private struct QueueWalk {
             queues.release(.fast)
         case 13:
             isHolding.toggle()
-            queues.hold(isHolding, by: 1)
+            hold(isHolding)
         case 14 where random.below(20) == 0: configure()
         default: change { walk, item in walk.remove(item) }
         }
@@ -111,7 +112,7 @@ private struct QueueWalk {
     }
 
     mutating func drain() {
-        queues.hold(false, by: 1)
+        hold(false)
         isHolding = false
         for _ in 0..<reservations { queues.release(.fast) }
         reservations = 0
@@ -251,6 +252,11 @@ private struct QueueWalk {
         expect(counts.slowWaiting == items.values.count { $0.queue == .slow && $0.isWaiting }, "slow waiting")
         expect(counts.fastRunning == running(.fast).count && counts.slowRunning == running(.slow).count, "running")
         expect(counts.parked == items.values.count { $0.place == .parked }, "parked")
+    }
+
+    private mutating func hold(_ isHolding: Bool) {
+        notices += 1
+        _ = queues.hold(ByteBudget.Notice(isSpent: isHolding, number: notices), by: 1)
     }
 
     private mutating func expect(_ condition: Bool, _ message: @autoclosure () -> String) {

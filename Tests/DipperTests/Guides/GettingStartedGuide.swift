@@ -61,7 +61,7 @@ enum GettingStartedGuide {
     }
 
     static func local(_ cache: ImageCache, _ file: URL, _ photo: Image, _ uploadURL: URL) async throws -> [Image?] {
-        let icon = cache.imageNamed("icons/home")
+        let icon = cache.image(named: "icons/home")
         let local = try await cache.getImage(file).value
         try cache.addImage(photo, for: uploadURL)
         return [icon, local]

@@ -184,12 +184,15 @@ enum KingfisherGuide {
         _ = (cache.data.hasData(for: key, in: .disk), cache.data.entry(for: key)?.expires, cache.data.file(for: key))
         try await cache.data.addDataAndWait(bytes, for: key)
         await cache.synchronize()
-        _ = (cache.removeImage(for: request, from: .memory), cache.removeImage(for: request, from: .disk))
-        _ = (cache.removeImage(for: request), cache.removeImages(for: request), cache.removeExpired())
+        _ = (cache.removeVariant(for: request, from: .memory), cache.removeVariant(for: request, from: .disk))
+        _ = (cache.removeVariant(for: request), cache.removeImage(for: request), cache.removeExpired())
         _ = (cache.data.removeData(for: key, from: .memory), cache.data.removeExpired())
-        _ = (cache.setDiskLimit(1 << 30), cache.trim(toDiskSize: 1 << 20), cache.clearDisk())
+        cache.diskLimit = 1 << 30
+        _ = (cache.trim(toDiskSize: 1 << 20), cache.clearDisk())
         cache.slowQueue.maxConcurrent = 2
-        _ = (cache.setMemoryLimit(300 << 20, count: 500), cache.data.setDiskLimit(1 << 30))
+        cache.memoryLimit = 300 << 20
+        cache.memoryCountLimit = 500
+        cache.data.diskLimit = 1 << 30
         cache.data.fastQueue.maxConcurrent = 5
         _ = (cache.cancel(url), cache.cancelAll(), cache.clearMemory(), cache.clear())
     }

@@ -107,10 +107,11 @@ enum NukeGuide {
         try await data.addDataAndWait(bytes, for: key)
         _ = (data.data(for: key), data.hasData(for: key), data.file(for: key), data.diskCount, data.diskSize)
         _ = (cache.hasImage(for: request), cache.hasProcessedImage(for: request), cache.memorySize, cache.memoryCount)
-        cache.removeImage(for: request, from: .memory)
+        cache.removeVariant(for: request, from: .memory)
         data.removeData(for: request.data)
-        data.setDiskLimit(1 << 30)
-        cache.setMemoryLimit(300 << 20, count: 500)
+        data.diskLimit = 1 << 30
+        cache.memoryLimit = 300 << 20
+        cache.memoryCountLimit = 500
         cache.trimMemory(to: 50 << 20)
         data.trim(toDiskSize: 0)
         await cache.synchronize()

@@ -52,11 +52,12 @@ enum SGImageCacheGuide {
         _ = (cache.getRemoteImage(url), cache.getRemoteImage(request))
         _ = (cache.moveTaskToSlowQueue(url), cache.moveTaskToSlowQueue(request), cache.moveTaskToSlowQueue(key: key))
         _ = (cache.hasImage(for: url), cache.hasImage(for: request), cache.image(for: url), cache.image(for: request))
-        _ = (cache.imageNamed("name"), cache.getImage(named: "name"), request.cacheKey.digest)
+        _ = (cache.image(named: "name"), cache.getImage(named: "name"), request.cacheKey.digest)
         _ = (try cache.addImage(image, for: url), try cache.addImage(bytes: Data("bytes".utf8), for: url))
         _ = (cache.file(for: request), cache.memoryPressure)
         _ = (cache.removeImage(for: url), cache.flush(olderThan: .seconds(86_400)))
-        _ = (cache.setMemoryLimit(100 << 20), cache.trimMemory(to: cache.memorySize), cache.clearMemory())
+        cache.memoryLimit = 100 << 20
+        _ = (cache.trimMemory(to: cache.memorySize), cache.clearMemory())
 
         let data = cache.data
         let (bytes, request) = (Data("bytes".utf8), request.data)

@@ -1,0 +1,73 @@
+extension EventHub {
+    // MARK: Calls
+
+    @inline(__always)
+    func began(_ task: DataTask) {
+        tell(.calls, task.key, task.identity.id, .callBegan(task.requestedQueue))
+    }
+
+    func joined(_ task: DataTask, _ fetch: Fetch) {
+        tell(.calls, task.key, task.identity.id, .callJoined(job: fetch.identity.id))
+    }
+
+    @inline(__always)
+    func ended(_ task: DataTask, _ result: Result<ResponseSource, DipperError>) {
+        callEnded(task.key, task.identity.id, result)
+    }
+
+    // MARK: Fetches
+
+    func tell(_ fetch: Fetch, _ kind: @autoclosure () -> CacheEvent.Kind) {
+        tell(.jobs, fetch.key, fetch.identity.id, kind())
+    }
+
+    /// Ends the attempt that is under way, if there is one, before it tells the event.
+    func leftNetwork(_ fetch: Fetch, _ kind: @autoclosure () -> CacheEvent.Kind) {
+        endAttempt(fetch, .stopped)
+        tell(fetch, kind())
+    }
+
+    func looking(_ fetch: Fetch) {
+        guard wants(.lookUps), let id = fetch.lookUpSpan.begin() else { return }
+        tell(.lookUps, fetch.key, id, of: fetch.identity.id, .lookUpBegan(fetch.queue))
+    }
+
+    func lookedUp(_ fetch: Fetch, _ source: ResponseSource?) {
+        guard let id = fetch.lookUpSpan.end() else { return }
+        tell(.lookUps, fetch.key, id, of: fetch.identity.id, .lookUpEnded(source))
+    }
+
+    // MARK: Attempts
+
+    func transferring(_ fetch: Fetch) {
+        endAttempt(fetch, .stopped)
+        guard wants(.attempts), let id = fetch.attemptSpan.begin() else { return }
+        tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptBegan(fetch.queue))
+    }
+
+    func requested(_ fetch: Fetch) {
+        statistics.networkRequests.add(1, ordering: .relaxed)
+        metrics.requested()
+        tell(.requests, fetch.key, fetch.attemptSpan.id, of: fetch.identity.id, .requested)
+    }
+
+    func received(_ response: TransferResponse, _ fetch: Fetch) {
+        statistics.networkBytes.add(response.body.count, ordering: .relaxed)
+        metrics.transferred(response.metrics)
+        tell(
+            .requests, fetch.key, fetch.attemptSpan.id, of: fetch.identity.id,
+            .received(status: response.status, bytes: response.body.count, metrics: response.metrics))
+    }
+
+    func endAttempt(_ fetch: Fetch, _ end: CacheEvent.AttemptEnd) {
+        guard let id = fetch.attemptSpan.end() else { return }
+        tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptEnded(end))
+    }
+
+    func failed(_ fetch: Fetch, _ error: DipperError, willRetry: Bool) {
+        let id = fetch.attemptSpan.end()
+        tell(
+            [.attempts, .failures], fetch.key, id, of: fetch.identity.id,
+            .attemptEnded(.failed(error, willRetry: willRetry)))
+    }
+}
