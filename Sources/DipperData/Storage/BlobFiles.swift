@@ -60,9 +60,6 @@ final class BlobFiles: Sendable {
 
     var isThere: Bool { blobs.status.st_nlink > 0 && lock?.isThere != false }
 
-    // MARK: Single files
-
-    /// `nil` if there is no such file. The memory is from `malloc`, and the caller takes it over.
     /// - Parameter size: the size that the file has, in bytes. No more is read of a longer one.
     func read(_ name: String, size: Int) throws(FileError) -> FileBytes? {
         try faults?.check(.read, name)
@@ -77,9 +74,6 @@ final class BlobFiles: Sendable {
     }
 
     /// A durable file is on the device, with its name, when this returns.
-    /// - Parameters:
-    ///   - id: the number of the row that will name the file.
-    ///   - name: the name that ``FileNaming`` gives the entry.
     func write(_ body: Data, _ id: Int, _ name: String, _ durability: Durability) throws(FileError) -> String {
         try faults?.check(.write, name)
         if durability == .durable { try faults?.check(.flush, name) }
@@ -129,8 +123,6 @@ final class BlobFiles: Sendable {
         }
         return areGone
     }
-
-    // MARK: Listing
 
     func shards() throws(FileError) -> [String] {
         try blobs.listing().filter { $0.utf8.count == 2 && Folder.isHexadecimal($0) }

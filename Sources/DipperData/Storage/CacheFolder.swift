@@ -10,7 +10,6 @@ enum CacheFolder {
     static let markerName = "dipper-cache"
 
     /// Creates the folder if it is missing, and marks it if it is empty.
-    /// - Throws: `StoreProblem` or `FileError`.
     static func open(_ path: String) throws -> Folder {
         try make(path)
         let folder = try Folder(path: path)
@@ -18,7 +17,6 @@ enum CacheFolder {
         for _ in 0..<10 {
             if try isMarked(folder) { return folder }
             let names = try folder.listing()
-            // Another process may have marked the folder meanwhile.
             if names.contains(markerName) { continue }
             guard names.allSatisfy({ isUnfinishedMarker($0, in: folder) }) else { throw foreign(folder) }
             do throws(FileError) {

@@ -1,7 +1,6 @@
 import Foundation
 
 extension DiskTier {
-    /// Opens the folder and the index anew.
     /// - Parameter isWaiting: whether to wait up to two seconds if another process holds the index. Otherwise, as on
     ///   the caller's thread, the index is opened later, in the background.
     func reopen(isWaiting: Bool = true) {

@@ -1,7 +1,6 @@
 import Foundation
 
 extension DiskTier {
-    /// Removes a damaged row, unless another one has replaced it since.
     func removeDamaged(_ id: Int, _ table: EntryIndex.Table, _ content: EntryIndex.Content) {
         guard opened.isWritable else { return }
         do {
@@ -12,7 +11,6 @@ extension DiskTier {
     }
 
     /// Removes a row that still is as it was read, with its file.
-    /// - Returns: whether there was such a row.
     func remove(_ id: Int, _ table: EntryIndex.Table, ifStill content: EntryIndex.Content) throws -> Bool {
         guard let blobs = try opened.index?.remove(id, from: table, ifStill: content) else { return false }
         remove(blobs)
@@ -47,7 +45,6 @@ extension DiskTier {
         start(Clearing(), .background)
     }
 
-    /// In the order of eviction, in the background, until at most `size` bytes are left.
     func trim(toSize size: Int) { start(Removal((.oldest(untilSize: max(0, size)), .overLimit))) }
 
     func removeExpiredLater() {
@@ -142,7 +139,6 @@ struct Clearing: DiskJob {
             if try !removal.step(tier) { sweep = Sweep(index, isForFiles: true) }
         } else if try sweep?.step(tier) == false {
             if sweep?.isIncomplete == true { try index.requestSweep() }
-            // Another process may be reading the log.
             try? index.emptyLog()
             return false
         }

@@ -74,7 +74,6 @@ extension DiskTier {
         if join(key, durability, whenDone) { return }
         guard durability == .durable else { return whenDone(true) }
         let isRunning = writer.run {
-            // Another write may have been staged meanwhile.
             if self.join(key, durability, whenDone) { return }
             if self.flush(key) { return whenDone(true) }
             guard let record else { return whenDone(false) }
@@ -109,7 +108,6 @@ extension DiskTier {
             if case .write = change { isFull = staged.area.isFull(options.stagingLimit * 4, for: change, of: slot) }
             // A complete entry, or a removed one, has no partial body.
             let partial = slot.table == .entry ? staged.area.drop(.init(key: slot.key, table: .partial)) : nil
-            // An entry for which there is no room removes the earlier version.
             let replaced =
                 isFull
                 ? staged.area.add(.remove, for: slot)
@@ -169,7 +167,6 @@ extension DiskTier {
 
     // MARK: Writer thread
 
-    /// Between two batches other work of the writer thread has its turn.
     private func writeStaged() {
         while writeBatch() {
             // mutant WaitingWrite: `if writer.run({ self.writeStaged() })` => `if isClosed`

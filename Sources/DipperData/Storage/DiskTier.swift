@@ -27,8 +27,6 @@ import Synchronization
 // or gone, and a file that no row names is left over at most. Such files are found by a sweep, in small steps: after a
 // store has ended without closing, and in each boot of the machine (Sweep.swift). The files of a store that is open are
 // left alone, because their rows may be about to come.
-// Reading: the row, then its file. If the file is gone, the row has been replaced or removed in between, and is read
-// once more.
 // Nothing is flushed to the device per entry, unless the request asks for it. After a power cut a file may be torn: its
 // checksum is then wrong, and the row is removed. SQLite in WAL mode keeps the index consistent.
 // Writing a durable entry: its file is flushed, then the folders, then the commit of its row (`synchronous = FULL`).
@@ -80,15 +78,12 @@ final class DiskTier: Sendable {
     /// Whether another process holds the index, so that nothing can be written for now. Nothing waits for room then.
     let isStalled = Atomic(false)
     let jobs = Mutex(DiskJobs())
-    /// Called when staging fills up and when there is room again.
     let onBacklog: @Sendable (BacklogNotice) -> Void
     let events: EventHub?
 
-    /// Replaced as a whole.
     struct Opened: Sendable {
         var files: BlobFiles?
         var index: EntryIndex?
-        /// Tells whether the index at the path is still the open one.
         var indexFile: IndexFile?
         /// Whether another process holds the index, which is opened once that process releases it.
         var isIndexHeld = false
@@ -217,7 +212,6 @@ final class DiskTier: Sendable {
     }
 
     /// If the file of a row is gone, the row has been replaced or removed since it was read, and is read once more.
-    /// - Parameter find: returns `nil` if the file is gone.
     private func lookUp<Found>(
         _ id: Int, _ table: EntryIndex.Table, _ opened: Opened, _ find: (EntryIndex.Content) throws -> Found?
     ) -> (content: EntryIndex.Content, found: Found?)? {
@@ -276,7 +270,6 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Notes an access.
     /// - Parameter expires: as far as the index knows.
     private func accessed(
         _ id: Int, _ record: EntryRecord, expires: TimeInterval, extendedBy reader: Lifetime.Reader?
@@ -305,10 +298,8 @@ final class DiskTier: Sendable {
 
     // MARK: Partial bodies
 
-    /// However small they are.
     static let mostPartials = 1_024
 
-    /// At once for ``partial(of:)``, on disk in the background.
     /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
@@ -324,8 +315,6 @@ final class DiskTier: Sendable {
         else { return nil }
         return PartialBody(record.value)
     }
-
-    // MARK: Shutdown
 
     func shutdown() async {
         staged.withLock { $0.isClosed = true }

@@ -17,8 +17,7 @@ import Foundation
 //                  24  checksum, UInt64
 //
 // The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body on disk. It
-// covers every byte, the lengths and the key. A record with a wrong
-// footer, length or checksum counts as absent.
+// covers every byte, the lengths and the key. A record with a wrong footer, length or checksum counts as absent.
 //
 // Version 4 contains a whole record of version 2 or 3 that a `RecordCodec` has encoded, in place of the body. Its
 // metadata is the label: the number of the codec that is needed (UInt64), and the key. Without the codec the checksum
@@ -115,7 +114,6 @@ struct EntryRecord {
     }
 
     /// `nil` if `tail` does not hold the last bytes of a record.
-    /// - Parameter size: the size of the record, in bytes; `nil` if it is not known.
     static func layout(_ tail: UnsafeRawBufferPointer, size: Int?) -> Layout? {
         guard tail.count >= footerSize else { return nil }
         let footer = tail.count - footerSize
@@ -145,7 +143,6 @@ struct EntryRecord {
 
     /// Decodes a sound record that no codec has encoded; `nil` if it is not valid.
     /// - Parameters:
-    ///   - metadata: the beginning of the trailer.
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
     ///   - limit: the most bytes that a compressed body may become.
     ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body.

@@ -183,8 +183,6 @@ final class Folder: Sendable {
         return (bytes, count)
     }
 
-    // MARK: Contents
-
     func listing() throws(FileError) -> [String] {
         // A new descriptor, because duplicates of one share their position in the folder.
         let copy = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -213,8 +211,6 @@ final class Folder: Sendable {
         // Some file systems cannot flush folders.
         guard fsync(descriptor) == 0 || errno == EINVAL else { throw FileError("fsync", path) }
     }
-
-    // MARK: Names
 
     private static let temporaryPrefix = ".new."
 

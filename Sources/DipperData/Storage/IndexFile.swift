@@ -48,7 +48,6 @@ struct IndexFile: Sendable {
         identity = FileIdentity(status)
     }
 
-    /// Whether the path still leads to this file and there is no later index.
     var isCurrent: Bool {
         FileIdentity(path) == identity && folder.entry(Self.name(number + 1)) == nil
     }

@@ -60,7 +60,6 @@ package struct Lifetime: Sendable, Hashable {
         return lifetime
     }
 
-    /// The time in seconds that begins anew for ``AccessExtension/cacheTime``.
     func span(since entered: TimeInterval) -> TimeInterval {
         accessExtension.flatMap { $0 < 0 ? nil : $0 } ?? max(0, expires - entered)
     }

@@ -50,7 +50,6 @@ extension Data: SQLiteValue {
     }
 }
 
-/// Belongs to one thread at a time.
 // Unchecked: SQLitePool lends a connection to one thread at a time.
 final class SQLiteConnection: @unchecked Sendable {
     /// The present row of a statement. Each value is `nil` if its column holds a value of another kind.
@@ -97,7 +96,6 @@ final class SQLiteConnection: @unchecked Sendable {
 
     convenience init(readingOnly path: String) throws {
         do {
-            // With the log of a process that writes it elsewhere.
             try self.init(name: path, SQLITE_OPEN_READONLY)
             setPatience(50)
             _ = try first("SELECT 1 FROM sqlite_master") { _ in true }

@@ -82,8 +82,6 @@ struct StagingArea: Sendable {
         return others > 0 && others + change.bytes(slot.key) > limit
     }
 
-    // MARK: Changes
-
     /// Adds a change, which replaces the one that waits for its key. Callers that wait for a replaced write wait for
     /// the new write, which is durable if one of the two is.
     /// - Returns: the replaced change, which the caller releases outside its lock. Its `whenDone` contains the
@@ -141,8 +139,6 @@ struct StagingArea: Sendable {
         }
         return old.compactMap { add(.remove, for: $0.slot) }
     }
-
-    // MARK: Carrying out
 
     /// The oldest changes. They stay visible to reads until ``finish(_:_:)``.
     mutating func nextBatch() -> [Item] {

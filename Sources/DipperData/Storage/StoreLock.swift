@@ -10,7 +10,6 @@ final class StoreLock: Sendable {
     private let file: Int32
     private static let end = ".lock"
 
-    /// - Throws: `FileError` if the folder cannot be written, or if its file system has no locks.
     init(in all: Folder) throws(FileError) {
         for _ in 0..<100 {
             let id = Folder.randomName()

@@ -16,9 +16,7 @@ struct Sweep: DiskJob {
     private(set) var unlisted = 0
     private(set) var unfinished = 0
 
-    /// - Parameters:
-    ///   - request: answered by the sweep, which then ends early if the store is closed.
-    ///   - isForFiles: whether the sweep looks at files alone.
+    /// - Parameter request: answered by the sweep, which then ends early if the store is closed.
     init(_ index: EntryIndex, _ request: EntryIndex.SweepRequest? = nil, isForFiles: Bool = false) {
         self.index = index
         self.request = request
