@@ -29,8 +29,7 @@ struct BlobName {
     static func shard(_ text: String) -> String { String(text.prefix(2)) }
 }
 
-/// The files of bodies: `blobs/ab/NAME`. A file holds the body of one row as it was stored, and nothing else. A name is
-/// used once, and a file is not changed once its row is there.
+/// The files of bodies: `blobs/ab/NAME`. A file is not changed once its row is there.
 final class BlobFiles: Sendable {
     private let root: Folder
     private let blobs: Folder
@@ -40,7 +39,6 @@ final class BlobFiles: Sendable {
     /// Once is enough, because `blobs` is created when the store is opened.
     private let isRootFlushed = Atomic(false)
 
-    /// Creates missing folders.
     /// - Throws: `FileError` if the folder cannot be written; then nothing is open.
     init(root: Folder, faults: (any DiskFaults)? = nil) throws(FileError) {
         try faults?.check(.write, root.path)
@@ -50,7 +48,6 @@ final class BlobFiles: Sendable {
         lock = try StoreLock(in: root.makeFolder("stores"))
     }
 
-    /// Opens a store that cannot be written. Every write fails.
     init(readingOnly root: Folder, faults: (any DiskFaults)? = nil) throws(FileError) {
         self.root = root
         self.faults = faults
@@ -63,14 +60,11 @@ final class BlobFiles: Sendable {
 
     var isThere: Bool { blobs.status.st_nlink > 0 && lock?.isThere != false }
 
-    // MARK: Single files
-
-    /// `nil` if there is no such file. The memory is from `malloc`, and the caller takes it over.
     /// - Parameter size: the size that the file has, in bytes. No more is read of a longer one.
     func read(_ name: String, size: Int) throws(FileError) -> FileBytes? {
         try faults?.check(.read, name)
         guard let path = Self.path(name) else { return nil }
-        return try FileWriting.read(path, in: blobs, atMost: size + 1)
+        return try blobs.readFile(path, atMost: size + 1)
     }
 
     func size(of name: String) throws(FileError) -> Int? {
@@ -80,10 +74,6 @@ final class BlobFiles: Sendable {
     }
 
     /// A durable file is on the device, with its name, when this returns.
-    /// - Parameters:
-    ///   - id: the number of the row that will name the file.
-    ///   - name: the name that ``FileNaming`` gives the entry.
-    /// - Returns: the name of the file.
     func write(_ body: Data, _ id: Int, _ name: String, _ durability: Durability) throws(FileError) -> String {
         try faults?.check(.write, name)
         if durability == .durable { try faults?.check(.flush, name) }
@@ -91,13 +81,10 @@ final class BlobFiles: Sendable {
         let number = written.add(1, ordering: .relaxed).newValue
         let blob = BlobName(id: id, store: lock.id, number: number, name)
         let shard = try blobs.makeFolder(blob.shard)
-        let file = try shard.createFile(blob.text)
-        var failure = FileWriting.write(body, to: file, blob.text)
-        if failure == nil, durability == .durable, fdatasync(file) != 0 { failure = FileError("fdatasync", name) }
-        if close(file) != 0, failure == nil { failure = FileError("close", name) }
+        try shard.writeFile(blob.text, body, isFlushed: durability == .durable)
+        guard durability == .durable else { return blob.text }
         do throws(FileError) {
-            if let failure { throw failure }
-            if durability == .durable { try flushFolders(shard) }
+            try flushFolders(shard)
         } catch {
             shard.remove(blob.text)
             throw error
@@ -123,7 +110,7 @@ final class BlobFiles: Sendable {
         isRootFlushed.store(true, ordering: .relaxed)
     }
 
-    /// Returns `false` if one of the files is still there.
+    /// Returns whether all files are gone.
     @discardableResult
     func remove(_ names: [String]) -> Bool {
         var areGone = true
@@ -136,8 +123,6 @@ final class BlobFiles: Sendable {
         }
         return areGone
     }
-
-    // MARK: Listing
 
     func shards() throws(FileError) -> [String] {
         try blobs.listing().filter { $0.utf8.count == 2 && Folder.isHexadecimal($0) }
@@ -157,7 +142,6 @@ final class BlobFiles: Sendable {
     }
 
     private func folder(of name: String) throws(FileError) -> Folder? {
-        // A name from a damaged index might lead elsewhere.
         guard let name = BlobName(name) else { return nil }
         return try blobs.folder(name.shard)
     }

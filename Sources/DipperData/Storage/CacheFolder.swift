@@ -10,22 +10,17 @@ enum CacheFolder {
     static let markerName = "dipper-cache"
 
     /// Creates the folder if it is missing, and marks it if it is empty.
-    /// - Throws: `FolderRefusal` or `FileError`.
     static func open(_ path: String) throws -> Folder {
         try make(path)
         let folder = try Folder(path: path)
-        guard folder.isUsers else { throw FolderRefusal(path, .otherOwner) }
+        guard folder.isUsers else { throw StoreProblem("'\(path)' belongs to another user", isRefusal: true) }
         for _ in 0..<10 {
             if try isMarked(folder) { return folder }
             let names = try folder.listing()
-            // Another process may have marked the folder meanwhile.
             if names.contains(markerName) { continue }
-            guard names.allSatisfy({ isUnfinishedMarker($0, in: folder) }) else {
-                throw FolderRefusal(path, .notEmpty)
-            }
+            guard names.allSatisfy({ isUnfinishedMarker($0, in: folder) }) else { throw foreign(folder) }
             do throws(FileError) {
                 try folder.makeFile(markerName, markerText)
-                // Left by killed processes, or by processes that are about to find the folder marked.
                 for name in names { folder.remove(name) }
             } catch {
                 if error.code != ENOENT { throw error }
@@ -34,7 +29,13 @@ enum CacheFolder {
         throw FileError("mark", path, EAGAIN)
     }
 
-    private static let markerText = [UInt8]("\(markerName) \(format)\n".utf8)
+    private static func foreign(_ folder: Folder) -> StoreProblem {
+        StoreProblem(
+            "'\(folder.path)' is not a folder of Dipper's: it is not empty, and has no file '\(markerName)'",
+            isRefusal: true)
+    }
+
+    private static let markerText = Data("\(markerName) \(format)\n".utf8)
 
     /// Returns whether another process writes the marker now, or was killed or lost power while it did: the bytes are
     /// the beginning of the marker's, or zeros. Also `true` for a file that has just disappeared.
@@ -49,20 +50,21 @@ enum CacheFolder {
         return markerText.starts(with: bytes[..<size]) || bytes.allSatisfy { $0 == 0 }
     }
 
-    /// - Throws: `FolderRefusal` if the marker is not Dipper's or names another format, or `FileError`.
     private static func isMarked(_ folder: Folder) throws -> Bool {
         // mutant FolderSafety: `return false }` => `return true }`
         guard folder.entry(markerName) != nil else { return false }
-        guard let (file, size) = try folder.openFile(markerName) else { throw FolderRefusal(folder.path, .notEmpty) }
+        guard let (file, size) = try folder.openFile(markerName) else { throw foreign(folder) }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: min(size, 64))
         let count = pread(file, &bytes, bytes.count, 0)
         if count < 0 { throw FileError("read", folder.path + "/" + markerName) }
         let words = String(decoding: bytes.prefix(count), as: UTF8.self).split(whereSeparator: \.isWhitespace)
-        guard words.count == 2, words[0] == markerName, let number = Int(words[1]) else {
-            throw FolderRefusal(folder.path, .notEmpty)
+        guard words.count == 2, words[0] == markerName, let number = Int(words[1]) else { throw foreign(folder) }
+        guard number == format else {
+            throw StoreProblem(
+                "'\(folder.path)' has format \(number), and this version of Dipper reads format \(format)",
+                isRefusal: true)
         }
-        guard number == format else { throw FolderRefusal(folder.path, .otherFormat(number)) }
         return true
     }
 
@@ -81,32 +83,18 @@ enum CacheFolder {
     }
 }
 
-struct FolderRefusal: Error, Hashable, CustomStringConvertible {
-    enum Reason: Hashable {
-        case notEmpty
-        case otherFormat(Int)
-        case otherOwner
-        case notOwnFile(String)
-        case otherIndex
-    }
+/// The reason why nothing can be kept on disk.
+package struct StoreProblem: Error, Hashable {
+    /// A sentence for a log or a terminal, without its full stop.
+    package let description: String
+    /// Whether the cache refuses to use the folder, whatever it could do there. It changes nothing there then.
+    package let isRefusal: Bool
+    /// Whether existing entries can be read although nothing can be written.
+    package let isReadable: Bool
 
-    let path: String
-    let reason: Reason
-
-    init(_ path: String, _ reason: Reason) {
-        self.path = path
-        self.reason = reason
-    }
-
-    var description: String {
-        switch reason {
-        case .notEmpty:
-            "'\(path)' is not a folder of Dipper's: it is not empty, and has no file '\(CacheFolder.markerName)'"
-        case .otherFormat(let number):
-            "'\(path)' has format \(number), and this version of Dipper reads format \(CacheFolder.format)"
-        case .otherOwner: "'\(path)' belongs to another user"
-        case .notOwnFile(let name): "'\(path)/\(name)' is a link, no file, or belongs to another user"
-        case .otherIndex: "the index in '\(path)' was made by another program or another version of Dipper"
-        }
+    init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {
+        self.description = description
+        self.isRefusal = isRefusal
+        self.isReadable = isReadable
     }
 }

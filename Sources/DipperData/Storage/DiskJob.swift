@@ -1,8 +1,14 @@
 import Foundation
 import Synchronization
 
+/// Work of the writer thread in steps, between which other work has its turn.
 protocol DiskJob: Sendable {
+    /// Returns whether there is more to do.
     mutating func step(_ tier: DiskTier) throws -> Bool
+
+    /// Called once after the last step, even if a step failed or none ran: on the writer thread, or on the present
+    /// thread if the writer thread is ending.
+    func end(_ tier: DiskTier)
 }
 
 struct DiskJobs {
@@ -11,19 +17,17 @@ struct DiskJobs {
     enum Kind { case asked, background, opening }
 
     private var open: [(number: UInt64, kind: Kind)] = []
-    private var next: UInt64 = 0
+    private(set) var latest: UInt64 = 0
     var isKeepingLimit = false
     var isClearing = false
 
     mutating func begin(_ kind: Kind) -> UInt64 {
-        next += 1
-        open.append((next, kind))
-        return next
+        latest += 1
+        open.append((latest, kind))
+        return latest
     }
 
     mutating func end(_ number: UInt64) { open.removeAll { $0.number == number } }
-
-    var latest: UInt64 { next }
 
     func isOpen(upTo number: UInt64, _ kind: Kind?) -> Bool {
         open.contains { $0.number <= number && (kind == nil || $0.kind == kind) }
@@ -31,54 +35,49 @@ struct DiskJobs {
 }
 
 extension DiskTier {
-    /// Attempts of two seconds each to wait for another process that holds the index.
+    /// Attempts of two seconds each, while another process holds the index.
     private static let mostAttempts = 30
 
-    /// Runs a job to its end, then calls `whenDone` with it, even if the job failed or did not run: on the writer
-    /// thread, or on the present thread if the writer thread is ending.
-    func start<Work: DiskJob>(
-        _ job: Work, _ kind: DiskJobs.Kind = .asked, whenDone: @escaping @Sendable (Work) -> Void = { _ in }
-    ) {
-        let number = jobs.withLock { $0.begin(kind) }
-        carryOn(job, number, attempts: 0, whenDone)
+    func start(_ job: some DiskJob, _ kind: DiskJobs.Kind = .asked) {
+        carryOn(job, jobs.withLock { $0.begin(kind) }, attempts: 0)
     }
 
-    private func carryOn<Work: DiskJob>(
-        _ job: Work, _ number: UInt64, attempts: Int, _ whenDone: @escaping @Sendable (Work) -> Void
-    ) {
+    private func carryOn(_ job: some DiskJob, _ number: UInt64, attempts: Int) {
         let isRunning = writer.run {
-            let (job, attempts) = self.step(job, attempts: attempts)
-            if let attempts { return self.carryOn(job, number, attempts: attempts, whenDone) }
-            whenDone(job)
-            self.jobs.withLock { $0.end(number) }
+            var job = job
+            if let attempts = self.step(&job, attempts: attempts) {
+                self.carryOn(job, number, attempts: attempts)
+            } else {
+                self.end(job, number)
+            }
         }
-        if isRunning { return }
-        whenDone(job)
+        if !isRunning { end(job, number) }
+    }
+
+    private func end(_ job: some DiskJob, _ number: UInt64) {
+        job.end(self)
         jobs.withLock { $0.end(number) }
     }
 
-    /// Returns the job and the attempts that its next step has made so far; no number if the job has ended.
-    private func step<Work: DiskJob>(_ job: Work, attempts: Int) -> (Work, Int?) {
-        var job = job
+    /// Returns the attempts that the next step has made so far; `nil` if the job has ended.
+    private func step(_ job: inout some DiskJob, attempts: Int) -> Int? {
         if opened.isIndexHeld, attempts < Self.mostAttempts {
             reopen()
-            if opened.isIndexHeld { return (job, attempts + 1) }
+            if opened.isIndexHeld { return attempts + 1 }
         }
         let begun = ContinuousClock.now
         do {
-            return try job.step(self) ? (job, 0) : (job, nil)
+            return try job.step(self) ? 0 : nil
         } catch {
             if IndexFailure(error) == .busy, attempts < Self.mostAttempts {
-                // Reads wait for less.
                 Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
-                return (job, attempts + 1)
+                return attempts + 1
             }
             indexFailed(error)
-            return (job, nil)
+            return nil
         }
     }
 
-    /// Returns when all changes asked for so far have been carried out.
     func synchronize() async { await jobsEnd(.asked) }
 
     /// Also compares files and index if that is due, as after a power cut.

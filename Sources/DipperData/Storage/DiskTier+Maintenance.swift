@@ -25,12 +25,10 @@ public struct StoreReport: Sendable, Hashable {
     public var isSound: Bool { damaged == 0 && indexProblems.isEmpty }
 }
 
-/// Listing and verification. All methods are safe on any thread; the writer thread makes the changes.
 extension DiskTier {
     var totals: EntryIndex.Totals { (try? presentIndex?.totals()) ?? .init() }
 
     /// `nil` if the index is not open, if the folder has been removed, or if another process has set the index aside.
-    /// In the latter two cases the writer thread opens the store again.
     private var presentIndex: EntryIndex? {
         let opened = opened
         guard let index = opened.index else { return nil }
@@ -63,7 +61,8 @@ extension DiskTier {
     }
 
     func details(of key: CacheKey) -> CachedEntry? {
-        guard let row = try? presentIndex?.row(EntryIndex.id(of: key)), row.key == key.string else { return nil }
+        let rows = try? presentIndex?.rows(after: EntryIndex.id(of: key) &- 1, limit: 1)
+        guard let row = rows?.first, row.key == key.string else { return nil }
         return present([row]).first.map(CachedEntry.init)
     }
 
@@ -71,21 +70,18 @@ extension DiskTier {
     func file(for key: CacheKey) -> URL? {
         let opened = opened
         guard info(of: key) != nil, let content = try? opened.index?.content(EntryIndex.id(of: key)),
-            let blob = content.blob, let files = opened.files,
-            content.layout?.coding == .identity
+            content.layout?.coding == .identity, let blob = content.blob, let files = opened.files
         else { return nil }
         return URL(fileURLWithPath: files.location(blob))
     }
 
     func verify() async -> StoreReport {
         await synchronize()
-        // SQLite checks the whole index in one call. The writer thread carries out changes meanwhile.
-        let (problems, isCounted) = await withCheckedContinuation { continuation in
-            SeparateThread().run { continuation.resume(returning: self.checkIndex()) }
-        }
         return await withCheckedContinuation { continuation in
-            start(Verification(problems: problems, isCounted: isCounted)) { job in
-                continuation.resume(returning: job.report)
+            // SQLite checks the whole index in one call. The writer thread carries out changes meanwhile.
+            SeparateThread().run {
+                let (problems, isCounted) = self.checkIndex()
+                self.start(Verification(problems, isCounted: isCounted) { continuation.resume(returning: $0) })
             }
         }
     }
@@ -110,19 +106,20 @@ extension CachedEntry {
 }
 
 private struct Verification: DiskJob {
-    private(set) var report: StoreReport
+    private var report = StoreReport()
     private let isCounted: Bool
+    private let whenDone: @Sendable (StoreReport) -> Void
     private var sweep: Sweep?
     private var last: Int?
 
-    /// - Parameters:
-    ///   - problems: those that SQLite finds in the index.
-    ///   - isCounted: whether the totals of the index match its rows.
-    init(problems: [String], isCounted: Bool) {
-        report = StoreReport()
-        report.indexProblems = problems
+    /// - Parameter isCounted: whether the totals of the index match its rows.
+    init(_ problems: [String], isCounted: Bool, whenDone: @escaping @Sendable (StoreReport) -> Void) {
         self.isCounted = isCounted
+        self.whenDone = whenDone
+        report.indexProblems = problems
     }
+
+    func end(_ tier: DiskTier) { whenDone(report) }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
         guard let index = tier.opened.index else {
@@ -172,16 +169,13 @@ private struct Verification: DiskJob {
             return
         }
         guard let reading = found else { return }
-        guard reading.key?.string == row.key else {
-            let isReadOnly = tier.opened.files?.isReadOnly == true
-            if try isReadOnly || tier.remove(row.id, .entry, ifStill: content) { report.damaged += 1 }
-            return
-        }
-        if case .unreadable = reading {
+        if reading.key?.string != row.key {
+            if try !tier.opened.isWritable || tier.remove(row.id, .entry, ifStill: content) { report.damaged += 1 }
+        } else if case .unreadable = reading {
             report.unreadable += 1
-            return
+        } else {
+            report.sound += 1
+            report.bytes += row.size
         }
-        report.sound += 1
-        report.bytes += row.size
     }
 }

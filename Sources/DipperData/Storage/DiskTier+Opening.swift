@@ -1,7 +1,6 @@
 import Foundation
 
 extension DiskTier {
-    /// Opens the folder and the index anew.
     /// - Parameter isWaiting: whether to wait up to two seconds if another process holds the index. Otherwise, as on
     ///   the caller's thread, the index is opened later, in the background.
     func reopen(isWaiting: Bool = true) {
@@ -19,16 +18,10 @@ extension DiskTier {
                 self.carryOnClearing()
             }
         }
-        if new.isIndexHeld, !old.isIndexHeld { openIndexLater() }
+        if new.isIndexHeld, !old.isIndexHeld { start(IndexOpening(), .opening) }
     }
 
-    private func openIndexLater() {
-        start(IndexOpening(), .opening) { _ in
-            if self.opened.isIndexHeld, !self.isClosed { self.openIndexLater() }
-        }
-    }
-
-    /// Returns when the index is open, or when another process has held it for very long.
+    /// Returns when the index is open, or when another process has held it for a minute.
     func indexOpened() async { if opened.isIndexHeld { await jobsEnd(.opening) } }
 
     private func open(_ isWaiting: Bool) -> Opened {
@@ -42,11 +35,10 @@ extension DiskTier {
                 if [EROFS, EACCES, EPERM, ENOSPC, EDQUOT].contains(error.code) { openReadingOnly(folder, &new) }
                 new.problem = StoreProblem("\(error)", isReadable: new.index != nil)
             }
-            guard let lock = new.files?.lock else { return new }
-            new.abandoned = lock.abandoned()
+            if new.files?.lock == nil { return new }
             try openIndex(in: folder, isWaiting, &new)
-        } catch let refusal as FolderRefusal {
-            return Opened(problem: StoreProblem("\(refusal)", isRefusal: true))
+        } catch let refusal as StoreProblem {
+            return Opened(problem: refusal)
         } catch let error where IndexFailure(error) == .busy {
             new.isIndexHeld = true
         } catch {
@@ -62,43 +54,32 @@ extension DiskTier {
         new.index = try? EntryIndex(readingOnly: path)
     }
 
-    private func openIndex(
-        in folder: Folder, _ isWaiting: Bool, _ new: inout Opened
-    ) throws {
+    private func openIndex(in folder: Folder, _ isWaiting: Bool, _ new: inout Opened) throws {
         let file = try IndexFile.current(in: folder)
         do {
             (new.index, new.indexFile) = (try index(file, isWaiting), file)
-            return
-        } catch {
-            guard [.damage, .suspicion].contains(IndexFailure(error)) else { throw error }
+        } catch let error where IndexFailure(error).meansDamage {
             logger.warning("the index cannot be read and is set aside", metadata: ["error": "\(error)"])
+            let next = try file.next()
+            new.isIndexNew = true
+            (new.index, new.indexFile) = (try index(next, isWaiting), next)
         }
-        let next = try file.next()
-        new.isIndexNew = true
-        (new.index, new.indexFile) = (try index(next, isWaiting), next)
     }
 
     private func index(_ file: IndexFile, _ isWaiting: Bool) throws -> EntryIndex {
-        do {
-            return try EntryIndex(
-                path: file.path, boot: options.boot, order: options.evictionOrder, isWaiting: isWaiting,
-                faults: options.faults)
-        } catch is EntryIndex.ForeignDatabase {
-            throw FolderRefusal(options.folder, .otherIndex)
-        }
+        try EntryIndex(
+            path: file.path, boot: options.boot, order: options.evictionOrder, isWaiting: isWaiting,
+            faults: options.faults)
     }
 
-    /// The writer thread replaces a damaged index by a new one.
     func indexFailed(_ error: any Error) {
         let failure = IndexFailure(error)
-        guard [.damage, .suspicion].contains(failure), let failed = (error as? IndexError)?.index else {
+        guard failure.meansDamage, let failed = (error as? IndexError)?.index else {
             complain("the index fails", error)
             return
         }
         writer.run {
-            // After an earlier error the index may have been replaced already.
             guard self.opened.index === failed, let file = self.opened.indexFile else { return }
-            // Another process may have made the next index already.
             if file.isCurrent {
                 guard failure == .damage || !self.isSound(failed) else {
                     return self.complain("the index fails", error)
@@ -115,14 +96,14 @@ extension DiskTier {
         do {
             return try index.isSound()
         } catch {
-            return ![.damage, .suspicion].contains(IndexFailure(error))
+            return !IndexFailure(error).meansDamage
         }
     }
 
-    /// The store is lost if its folder has been removed, or if another process has set the index aside.
+    /// The folder may have been removed, or another process may have set the index aside.
     func reopenIfLost() {
         let opened = opened
-        if opened.isPresent, opened.files?.isReadOnly == false { return }
+        if opened.isPresent, opened.isWritable { return }
         if opened.indexFile?.isCurrent == false {
             logger.notice("the folder has changed behind the cache's back and is opened again")
         }
@@ -135,9 +116,10 @@ extension DiskTier {
         let opened = opened
         guard let index = opened.index, let lock = opened.files?.lock else { return }
         do {
-            if !opened.abandoned.isEmpty || index.isNew { try index.requestSweep() }
+            let abandoned = lock.abandoned()
+            if !abandoned.isEmpty || index.isNew { try index.requestSweep() }
             // From now on the index remembers that a comparison is due.
-            lock.remove(opened.abandoned)
+            lock.remove(abandoned)
             if let sweep = try index.dueSweep(boot: options.boot) { start(Sweep(index, sweep), .background) }
         } catch {
             indexFailed(error)
@@ -147,21 +129,9 @@ extension DiskTier {
 
 /// Waits for another process to release the index: any job opens the index before each step.
 private struct IndexOpening: DiskJob {
-    mutating func step(_ tier: DiskTier) -> Bool { false }
-}
+    func step(_ tier: DiskTier) -> Bool { false }
 
-/// The reason why nothing can be kept on disk.
-package struct StoreProblem: Sendable, Hashable {
-    /// A sentence for a log or a terminal, without its full stop.
-    package let description: String
-    /// Whether the cache refuses to use the folder, whatever it could do there.
-    package let isRefusal: Bool
-    /// Whether existing entries can be read although nothing can be written.
-    package let isReadable: Bool
-
-    init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {
-        self.description = description
-        self.isRefusal = isRefusal
-        self.isReadable = isReadable
+    func end(_ tier: DiskTier) {
+        if tier.opened.isIndexHeld, !tier.isClosed { tier.start(IndexOpening(), .opening) }
     }
 }

@@ -2,7 +2,7 @@ import Foundation
 
 /// Callers stage a change, reads see it at once, and the writer thread carries it out.
 extension DiskTier {
-    struct Staged {
+    struct Staged: Sendable {
         var area = StagingArea()
         var isWriting = false
         var backlog = StorageBacklog.none
@@ -25,13 +25,27 @@ extension DiskTier {
         }
     }
 
-    // MARK: Changes
+    /// Tells of a new backlog, and tells the callers of the dropped changes that their entries will not be on disk,
+    /// after the change and without the lock.
+    func updateStaged<Result: Sendable>(
+        _ change: (inout Staged) -> (Result, [StagingArea.Item])
+    ) -> Result {
+        let (result, dropped, notice) = staged.withLock { staged -> (Result, [StagingArea.Item], BacklogNotice?) in
+            let (result, dropped) = change(&staged)
+            return (result, dropped, staged.updateBacklog(limit: backlogLimit))
+        }
+        if let notice { onBacklog(notice) }
+        for item in dropped { for tell in item.whenDone { tell(false) } }
+        return result
+    }
+
+    private func beginWriting(_ staged: inout Staged) {
+        if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
+    }
 
     /// Stages a record that replaces the one of its key, and removes the partial body of the key.
     /// - Parameters:
-    ///   - claim: the right of work that began earlier to keep its result.
     ///   - isLatest: whether the record must not replace one that was written after the claim was made.
-    ///   - job: the fetch, for the events of the cache.
     ///   - whenDone: called once, with whether the record is on disk. If another record for the key is staged before
     ///     this one has been carried out, the outcome of that one counts for both.
     func write(
@@ -60,7 +74,6 @@ extension DiskTier {
         if join(key, durability, whenDone) { return }
         guard durability == .durable else { return whenDone(true) }
         let isRunning = writer.run {
-            // Another write may have been staged meanwhile.
             if self.join(key, durability, whenDone) { return }
             if self.flush(key) { return whenDone(true) }
             guard let record else { return whenDone(false) }
@@ -82,66 +95,44 @@ extension DiskTier {
         staged.withLock { $0.area.join(.init(key: key), durability, whenDone: whenDone) }
     }
 
-    private enum Staging {
-        case done(replaced: StagingArea.Item?, BacklogNotice?)
-        /// The removal of the earlier version is staged instead.
-        case noRoom(replaced: StagingArea.Item?, BacklogNotice?)
-        case refused
-    }
-
     /// - Parameter isAllowed: whether the change may still be made. Called under the lock.
     func stage(
         _ change: StagingArea.Change, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil, ifAllowed isAllowed: () -> Bool = { true }
     ) {
-        let (staging, beginning) = staged.withLock { staged -> (Staging, StagingArea.Item?) in
-            guard !staged.isClosed, isAllowed() else { return (.refused, nil) }
+        // `nil` if the change is refused.
+        let isFull = updateStaged { staged -> (Bool?, [StagingArea.Item]) in
+            guard !staged.isClosed, isAllowed() else { return (nil, []) }
             var isFull = false
             // A removal takes little memory and must not be refused.
             if case .write = change { isFull = staged.area.isFull(options.stagingLimit * 4, for: change, of: slot) }
             // A complete entry, or a removed one, has no partial body.
-            let beginning = slot.table == .entry ? staged.area.drop(.init(key: slot.key, table: .partial)) : nil
+            let partial = slot.table == .entry ? staged.area.drop(.init(key: slot.key, table: .partial)) : nil
             let replaced =
                 isFull
                 ? staged.area.add(.remove, for: slot)
                 : staged.area.add(change, for: slot, durability, whenDone: whenDone)
             // Accesses to the entry before do not concern this one, which may be made of bytes that came earlier.
             if slot.table == .entry { accesses.withLock { $0[EntryIndex.id(of: slot.key)] = nil } }
-            if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
-            let backlog = staged.updateBacklog(limit: backlogLimit)
-            return (isFull ? .noRoom(replaced: replaced, backlog) : .done(replaced: replaced, backlog), beginning)
+            beginWriting(&staged)
+            return (isFull, [partial, replaced].compactMap { $0 })
         }
-        _ = consume beginning
-        switch staging {
-        case .refused:
-            whenDone?(false)
-        case .noRoom(let replaced, let backlog):
-            complain("an entry stays in memory only: the disk is behind", nil)
-            if let backlog { onBacklog(backlog) }
-            for tell in replaced?.whenDone ?? [] { tell(false) }
-            whenDone?(false)
-        case .done(let replaced, let backlog):
-            if let backlog { onBacklog(backlog) }
-            for tell in replaced?.whenDone ?? [] { tell(false) }
-        }
+        if isFull == true { complain("an entry stays in memory only: the disk is behind", nil) }
+        if isFull != false { whenDone?(false) }
     }
 
-    func clear() {
-        remove(.all)
-    }
+    func clear() { remove(.all) }
 
-    /// At once for readers, on disk in the background. See ``CacheKey/isDerived(of:)``.
-    func removeDerived(of key: CacheKey) {
-        remove(.derived(of: key))
-    }
+    func removeDerived(of key: CacheKey) { remove(.derived(of: key)) }
 
     private func remove(_ scope: StagingArea.Scope) {
         let time = now().timeIntervalSince1970.nextUp
-        let (dropped, backlog, isClosed) = staged.withLock { staged in
+        let isClosed = updateStaged { staged -> (Bool, [StagingArea.Item]) in
             // After the store has been shut down, no job would end the removal.
-            if staged.isClosed { return (staged.area.drop(scope), nil as BacklogNotice?, true) }
-            return (staged.area.beginRemoving(scope), staged.updateBacklog(limit: backlogLimit), false)
+            if staged.isClosed { return (true, staged.area.drop(scope)) }
+            return (false, staged.area.beginRemoving(scope))
         }
+        if isClosed { return }
         let end: @Sendable (Bool) -> Void = { isDone in
             let isIdle = self.staged.withLock { staged in
                 staged.area.endRemoving(scope, isDone: isDone, begun: time)
@@ -149,31 +140,33 @@ extension DiskTier {
             }
             if isIdle { self.writeStaged() }
         }
+        writer.run { self.reopenIfLost() }
         switch scope {
-        case _ where isClosed: break
-        case .all: start(Clearing(whenEmpty: end), .asked)
-        case .derived(let key): start(Removal(derivedOf: key)) { end($0.isDone) }
+        case .all:
+            jobs.withLock { $0.isClearing = true }
+            start(Clearing(whenEmpty: end))
+        case .derived(let key):
+            var job = Removal((.derived(of: key), nil))
+            job.whenEnded = end
+            start(job)
         }
-        if let backlog { onBacklog(backlog) }
-        for item in dropped { for tell in item.whenDone { tell(false) } }
     }
 
     /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background. ``history``
     /// hides the latter entries from readers already.
     func remove(storedBefore limit: TimeInterval) {
-        let replaced = staged.withLock { staged in
+        updateStaged { staged -> (Void, [StagingArea.Item]) in
             let replaced = staged.area.removeWrites(storedBefore: limit)
-            if !replaced.isEmpty, !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
-            return replaced
+            if !replaced.isEmpty { beginWriting(&staged) }
+            return ((), replaced)
         }
-        for item in replaced { for tell in item.whenDone { tell(false) } }
+        writer.run { self.reopenIfLost() }
         removeExpiredLater()
-        start(Removal(storedBefore: limit)) { $0.tell(self) }
+        start(Removal((.partials(storedBefore: limit), nil), (.stored(before: limit, after: nil), .flushed)))
     }
 
     // MARK: Writer thread
 
-    /// Between two batches other work of the writer thread has its turn.
     private func writeStaged() {
         while writeBatch() {
             // mutant WaitingWrite: `if writer.run({ self.writeStaged() })` => `if isClosed`
@@ -182,17 +175,14 @@ extension DiskTier {
     }
 
     private func writeBatch() -> Bool {
-        let (batch, hidden) = staged.withLock { staged in
-            let batch = staged.area.nextBatch(count: 128, bytes: 4 << 20)
+        let batch = staged.withLock { staged in
+            let batch = staged.area.nextBatch()
             if batch.isEmpty { staged.isWriting = false }
-            return (batch, staged.area.hidden)
+            return batch
         }
         if batch.isEmpty { return false }
-        let outcome = carryOut(batch, hidden: hidden)
-        let (finished, backlog) = staged.withLock { staged in
-            (staged.area.finish(batch, outcome), staged.updateBacklog(limit: backlogLimit))
-        }
-        if let backlog { onBacklog(backlog) }
+        let outcome = carryOut(batch)
+        let finished = updateStaged { ($0.area.finish(batch, outcome), []) }
         for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
         return true
     }

@@ -4,24 +4,21 @@ import Synchronization
 /// The writer thread alone uses this extension, except ``backlogLimit``.
 extension DiskTier {
     /// Writes files of large bodies, changes all rows in one transaction, then removes files that no row names.
-    /// - Parameter hidden: the slots whose versions on disk could not be removed before.
-    func carryOut(_ batch: [StagingArea.Item], hidden: Set<StagingArea.Slot>) -> StagingArea.Outcome {
+    func carryOut(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
         reopenIfLost()
         waitForIndex()
-        var outcome = StagingArea.Outcome()
-        guard let files = opened.files, !files.isReadOnly, opened.index != nil, removeLeft() else {
-            return gaveUp(batch)
+        guard let files = opened.files, opened.writableIndex != nil, repeatFailedRemovals() else {
+            return failure(of: batch)
         }
-        let hidden = Set(hidden.prefix(512))
-        var changes = hidden.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
+        var outcome = StagingArea.Outcome()
+        var changes: [EntryIndex.Change] = []
         var written: [String] = []
         let time = now().timeIntervalSince1970
-        var hasPartials = false
         for item in batch {
             let id = EntryIndex.id(of: item.slot.key)
             let table = item.slot.table
             // A complete entry, or a removed one, has no partial body.
-            if table == .entry { changes.append(.remove(id, from: .partial)) } else { hasPartials = true }
+            if table == .entry { changes.append(.remove(id, from: .partial)) }
             guard case .write(let record) = item.change else {
                 changes.append(.remove(id, from: table))
                 continue
@@ -47,12 +44,11 @@ extension DiskTier {
         var unneeded: [String] = []
         guard attempt({ unneeded = try $0.write(durability, changes) }) else {
             remove(written)
-            return gaveUp(batch)
+            return failure(of: batch)
         }
-        outcome.freed = hidden
         for case .put(let row, _, .entry) in changes { noteExpiry(row.lifetime.expires) }
         remove(unneeded)
-        if hasPartials { keepPartialLimit() }
+        if batch.contains(where: { $0.slot.table == .partial }) { keepPartialLimit() }
         keepLimit()
         // mutant Clearing: `carryOnClearing()` => `noteExpiries()`
         carryOnClearing()
@@ -86,34 +82,40 @@ extension DiskTier {
         }
     }
 
-    func removeLeft() -> Bool {
-        for (scope, time) in staged.withLock({ $0.area.left }) {
-            // Entries that others have stored since then stay.
+    /// Removes what could not be removed before.
+    func repeatFailedRemovals() -> Bool {
+        let (failed, outdated) = staged.withLock { ($0.area.failedRemovals, $0.area.outdated) }
+        for (scope, time) in failed {
             var job =
                 switch scope {
-                case .all: Removal(storedBefore: time, .cleared)
-                case .derived(let key): Removal(derivedOf: key)
+                // Entries that others have stored since then stay.
+                case .all:
+                    Removal((.partials(storedBefore: time), nil), (.stored(before: time, after: nil), .cleared))
+                case .derived(let key): Removal((.derived(of: key), nil))
                 }
             guard attempt({ _ in while try job.step(self) {} }), job.isDone else { return false }
-            job.tell(self)
             staged.withLock { $0.area.endRemoving(scope, isDone: true, begun: time) }
         }
+        if outdated.isEmpty { return true }
+        let removals = outdated.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
+        guard attempt({ remove(try $0.write(.relaxed, removals)) }) else { return false }
+        staged.withLock { $0.area.removedOutdated(outdated) }
         return true
     }
 
     private func keepPartialLimit() {
+        let limits = EntryIndex.Selection.partials(
+            expiredAt: now().timeIntervalSince1970, bytes: options.partialLimit, count: Self.mostPartials)
         do {
-            let blobs = try opened.index?.removePartials(
-                expiredAt: now().timeIntervalSince1970, bytes: options.partialLimit, count: Self.mostPartials)
-            remove(blobs ?? [])
+            remove(try opened.index?.removeSome(of: limits).blobs ?? [])
         } catch {
             indexFailed(error)
         }
     }
 
-    /// Nothing of the batch could be carried out. Readers must not find earlier versions any more.
-    private func gaveUp(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
-        StagingArea.Outcome(failed: Set(batch.map(\.number)), stuck: Set(batch.map(\.slot).filter(isFound)))
+    /// Readers must not find earlier versions any more.
+    private func failure(of batch: [StagingArea.Item]) -> StagingArea.Outcome {
+        StagingArea.Outcome(failed: Set(batch.map(\.number)), outdated: Set(batch.map(\.slot).filter(isFound)))
     }
 
     private func isFound(_ slot: StagingArea.Slot) -> Bool {
@@ -126,13 +128,9 @@ extension DiskTier {
         }
     }
 
-    /// - Returns: `false` if there is no such entry, or if flushing fails.
     func flush(_ key: CacheKey) -> Bool {
-        let opened = opened
-        let id = EntryIndex.id(of: key)
-        guard info(of: key) != nil, let files = opened.files, !files.isReadOnly, let index = opened.index else {
-            return false
-        }
+        let (opened, id) = (opened, EntryIndex.id(of: key))
+        guard info(of: key) != nil, let files = opened.files, let index = opened.writableIndex else { return false }
         do {
             guard let content = try index.content(id) else { return false }
             // mutant DurableHit|Flush: `try files.flush(blob)` => `_ = blob`
@@ -182,20 +180,20 @@ extension DiskTier {
     private func setStalled(_ isStalled: Bool) {
         guard self.isStalled.exchange(isStalled, ordering: .relaxed) != isStalled else { return }
         if isStalled { complain("another process holds the index: entries wait in memory", nil) }
-        if let backlog = staged.withLock({ $0.updateBacklog(limit: backlogLimit) }) { onBacklog(backlog) }
+        updateStaged { _ in ((), []) }
     }
 
-    /// The number of bytes that may wait before there is a backlog.
     var backlogLimit: Int { isStalled.load(ordering: .relaxed) ? 1 << 50 : options.stagingLimit }
 
     func writeAccesses() {
+        let opened = opened
         if opened.isIndexHeld { return }
         let accesses = accesses.withLock { exchange(&$0, with: [:]) }
-        guard !accesses.isEmpty, opened.files?.isReadOnly == false else { return }
+        guard !accesses.isEmpty, let index = opened.writableIndex else { return }
         do {
             var rest = accesses[...]
             while !rest.isEmpty {
-                try opened.index?.touch(rest.prefix(128))
+                try index.touch(rest.prefix(128))
                 rest = rest.dropFirst(128)
             }
             noteExpiries()

@@ -27,8 +27,6 @@ import Synchronization
 // or gone, and a file that no row names is left over at most. Such files are found by a sweep, in small steps: after a
 // store has ended without closing, and in each boot of the machine (Sweep.swift). The files of a store that is open are
 // left alone, because their rows may be about to come.
-// Reading: the row, then its file. If the file is gone, the row has been replaced or removed in between, and is read
-// once more.
 // Nothing is flushed to the device per entry, unless the request asks for it. After a power cut a file may be torn: its
 // checksum is then wrong, and the row is removed. SQLite in WAL mode keeps the index consistent.
 // Writing a durable entry: its file is flushed, then the folders, then the commit of its row (`synchronous = FULL`).
@@ -60,7 +58,7 @@ final class DiskTier: Sendable {
         var compression = StorageCompression.off
         var recordCodec: (any RecordCodec)?
         var evictionOrder = EvictionOrder.leastRecentlyUsed
-        /// Writes from before the current boot that were not flushed may be lost.
+        /// Writes of an earlier boot that were not flushed may be lost.
         var boot = Boot.current
         var faults: (any DiskFaults)?
         var name = "dipper"
@@ -80,26 +78,25 @@ final class DiskTier: Sendable {
     /// Whether another process holds the index, so that nothing can be written for now. Nothing waits for room then.
     let isStalled = Atomic(false)
     let jobs = Mutex(DiskJobs())
-    /// Called when staging fills up and when there is room again.
     let onBacklog: @Sendable (BacklogNotice) -> Void
     let events: EventHub?
 
-    /// Replaced as a whole when the folder or the index is opened anew.
     struct Opened: Sendable {
         var files: BlobFiles?
         var index: EntryIndex?
-        /// Tells whether the index at the path is still the open one.
         var indexFile: IndexFile?
         /// Whether another process holds the index, which is opened once that process releases it.
         var isIndexHeld = false
         var isIndexNew = false
-        var abandoned: [String] = []
         var problem: StoreProblem?
         var isClosed = false
 
         var isPresent: Bool {
             index != nil && files?.isThere == true && indexFile?.isCurrent ?? (files?.isReadOnly == true)
         }
+
+        var isWritable: Bool { files?.isReadOnly == false }
+        var writableIndex: EntryIndex? { isWritable ? index : nil }
     }
 
     private struct State {
@@ -136,73 +133,68 @@ final class DiskTier: Sendable {
 
     // MARK: Reads
 
-    /// Returns an entry with the expiration that this access gives it; `nil` if there is none, if it has expired, or if
-    /// its checksum is wrong. An entry with a wrong checksum is removed.
+    /// Returns an entry with the expiration that this access gives it; `nil` if there is none, or if it has expired.
     /// - Parameter reader: the options whose access extension holds for this access; `nil` for that of the entry.
     func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
-        let time = now().timeIntervalSince1970
-        let goneBefore: TimeInterval
         let id = EntryIndex.id(of: key)
-        switch verdict(.init(key: key)) {
-        case .decided(let record):
-            guard var record, !record.lifetime.isExpired(at: time) else { return nil }
-            guard reader == nil else {
-                return accessed(id, record, expires: record.lifetime.expires, at: time, extendedBy: reader)
-            }
-            record.lifetime.expires = record.lifetime.expires(accessedAt: time)
-            return record
-        case .undecided(let time): goneBefore = time
-        }
-        guard let (record, expires) = stored(id, key), record.value.info.stored >= goneBefore else { return nil }
-        return accessed(id, record, expires: expires, at: time, extendedBy: reader)
+        guard let (record, expires) = find(.init(key: key), id) else { return nil }
+        return accessed(id, record, expires: expires, extendedBy: reader)
     }
 
     /// Does not read a body in a file, unless a codec has encoded it, and does not count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
-        let time = now().timeIntervalSince1970
-        let goneBefore: TimeInterval
-        switch verdict(.init(key: key)) {
-        case .decided(let record): return record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0.value.info }
-        case .undecided(let time): goneBefore = time
-        }
         let id = EntryIndex.id(of: key)
+        let (change, goneBefore) = staging(of: .init(key: key))
+        let found: (info: EntryInfo, lifetime: Lifetime, expires: TimeInterval)
+        switch change {
+        case .write(let record): found = (record.value.info, record.lifetime, record.lifetime.expires)
+        case .remove: return nil
+        case nil:
+            guard let stored = storedInfo(id, key), stored.info.stored >= goneBefore else { return nil }
+            found = stored
+        }
+        let known = accesses.withLock { $0[id] }
+        let expires = known?.expires(found.lifetime, found.info, found.expires) ?? found.expires
+        return expires > now().timeIntervalSince1970 ? found.info : nil
+    }
+
+    private func storedInfo(
+        _ id: Int, _ key: CacheKey
+    ) -> (info: EntryInfo, lifetime: Lifetime, expires: TimeInterval)? {
         let opened = opened
         let row = lookUp(id, .entry, opened) { content in
             try content.blob.map { try opened.files?.size(of: $0) != nil } ?? true ? content : nil
         }
         guard let content = row?.found else { return nil }
-        var found: (key: CacheKey, info: EntryInfo, lifetime: Lifetime)?
         if content.layout?.isEncoded == true {
-            found = stored(id, key).map { ($0.record.key, $0.record.value.info, $0.record.lifetime) }
-        } else {
-            found = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
+            return stored(id, key).map { ($0.record.value.info, $0.record.lifetime, $0.expires) }
         }
-        guard let found, found.key == key, found.info.stored >= goneBefore else { return nil }
-        let known = accesses.withLock { $0[id] }
-        let expires = known?.expires(found.lifetime, found.info, content.expires) ?? content.expires
-        return expires > time ? found.info : nil
+        let metadata = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
+        guard let metadata, metadata.key == key else { return nil }
+        return (metadata.info, metadata.lifetime, content.expires)
     }
 
-    private enum Verdict {
-        /// The record that is being written; `nil` if the entry is being removed.
-        case decided(EntryRecord?)
-        /// The index decides. Entries stored before a time are gone.
-        case undecided(TimeInterval)
+    /// Returns the change that is not on disk yet, and the time from before which versions on disk no longer count.
+    private func staging(of slot: StagingArea.Slot) -> (change: StagingArea.Change?, goneBefore: TimeInterval) {
+        let (change, goneBefore) = staged.withLock { ($0.area[slot]?.change, $0.area.goneBefore(slot)) }
+        return (change, max(goneBefore, history.storedBefore))
     }
 
-    private func verdict(_ slot: StagingArea.Slot) -> Verdict {
-        let (item, isHidden, goneBefore) = staged.withLock { staged in
-            (staged.area[slot], staged.area.isHidden(slot), staged.area.goneBefore(slot))
-        }
-        switch item?.change {
-        case .write(let record): return .decided(record)
-        case .remove: return .decided(nil)
-        case nil: return isHidden ? .decided(nil) : .undecided(max(goneBefore, history.storedBefore))
+    /// Returns the record with its expiration, without the accesses that have not been recorded.
+    private func find(
+        _ slot: StagingArea.Slot, _ id: Int
+    ) -> (record: EntryRecord, expires: TimeInterval)? {
+        let (change, goneBefore) = staging(of: slot)
+        switch change {
+        case .write(let record): return (record, record.lifetime.expires)
+        case .remove: return nil
+        case nil:
+            return stored(id, slot.key, slot.table).flatMap { $0.record.value.info.stored < goneBefore ? nil : $0 }
         }
     }
 
     /// Returns the rows whose entries have not been removed or flushed.
-    /// - Parameter removals: those that were in progress before the rows were read. They may have ended since.
+    /// - Parameter removals: those in progress before the rows were read, which may have ended since.
     func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
         let flushed = history.storedBefore
         return staged.withLock { staged in
@@ -212,7 +204,7 @@ final class DiskTier: Sendable {
                 case .remove: return false
                 case .write: return true
                 case nil:
-                    return row.stored >= max(flushed, staged.area.goneBefore(slot)) && !staged.area.isHidden(slot)
+                    return row.stored >= max(flushed, staged.area.goneBefore(slot))
                         && !removals.contains { $0.covers(slot) }
                 }
             }
@@ -220,7 +212,6 @@ final class DiskTier: Sendable {
     }
 
     /// If the file of a row is gone, the row has been replaced or removed since it was read, and is read once more.
-    /// - Parameter find: returns `nil` if the file is gone.
     private func lookUp<Found>(
         _ id: Int, _ table: EntryIndex.Table, _ opened: Opened, _ find: (EntryIndex.Content) throws -> Found?
     ) -> (content: EntryIndex.Content, found: Found?)? {
@@ -279,12 +270,11 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Notes an access. Returns the entry with the expiration that it has now; `nil` if it has expired before.
     /// - Parameter expires: as far as the index knows.
     private func accessed(
-        _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval,
-        extendedBy reader: Lifetime.Reader?
+        _ id: Int, _ record: EntryRecord, expires: TimeInterval, extendedBy reader: Lifetime.Reader?
     ) -> EntryRecord? {
+        let time = now().timeIntervalSince1970
         let lifetime = record.lifetime
         let rule = reader.map { lifetime.read(by: $0, entered: record.value.info.stored, at: time) } ?? lifetime
         let noted = accesses.withLock { accesses -> (expires: TimeInterval, count: Int)? in
@@ -308,10 +298,8 @@ final class DiskTier: Sendable {
 
     // MARK: Partial bodies
 
-    /// However small they are.
     static let mostPartials = 1_024
 
-    /// At once for ``partial(of:)``, on disk in the background.
     /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
@@ -322,28 +310,19 @@ final class DiskTier: Sendable {
     func dropPartial(of key: CacheKey) { stage(.remove, for: .init(key: key, table: .partial)) }
 
     func partial(of key: CacheKey) -> PartialBody? {
-        let record: EntryRecord?
-        switch verdict(.init(key: key, table: .partial)) {
-        case .decided(let staged): record = staged
-        case .undecided(let goneBefore):
-            record = stored(EntryIndex.id(of: key), key, .partial)?.record
-            if let record, record.value.info.stored < goneBefore { return nil }
-        }
-        guard let record, !record.lifetime.isExpired(at: now().timeIntervalSince1970) else { return nil }
+        guard let (record, _) = find(.init(key: key, table: .partial), EntryIndex.id(of: key)),
+            !record.lifetime.isExpired(at: now().timeIntervalSince1970)
+        else { return nil }
         return PartialBody(record.value)
     }
 
-    // MARK: Shutdown
-
-    /// Writes the staged changes and ends the writer thread.
     func shutdown() async {
         staged.withLock { $0.isClosed = true }
         await synchronize()
         writer.run {
-            if self.opened.files?.isReadOnly == false { _ = self.removeLeft() }
+            if self.opened.isWritable { _ = self.repeatFailedRemovals() }
             self.writeAccesses()
             self.opened.index?.close()
-            // Releases the lock of the store.
             self.replaceOpened(Opened(isClosed: true))
         }
         await writer.shutdown()

@@ -11,14 +11,13 @@ import Foundation
 ///
 /// Reads and transactions throw ``IndexError``, which contains ``SQLiteError`` or ``Damage``.
 final class EntryIndex: Sendable {
-    /// Tables of rows with the same columns.
     enum Table: String, Sendable {
         case entry
         /// Partial bodies, which interrupted transfers leave. They do not count as entries.
         case partial
 
         /// The SQL condition for rows that count.
-        fileprivate var isPresent: String { self == .entry ? EntryIndex.isPresent : "1" }
+        var isPresent: String { self == .entry ? EntryIndex.isPresent : "1" }
     }
 
     struct Totals: Sendable, Hashable {
@@ -56,20 +55,13 @@ final class EntryIndex: Sendable {
         var layout: EntryRecord.Layout? { trailer.withUnsafeBytes { EntryRecord.layout($0, size: nil) } }
     }
 
-    enum Change: Sendable {
-        case put(Row, body: Data?, in: Table)
-        case remove(Int, from: Table)
-    }
-
-    struct ForeignDatabase: Error {}
-
     struct Damage: Error {}
 
     private static let applicationID = 0x4449_5052
     private static let version = 4
 
     private let pool: SQLitePool
-    private let order: EvictionOrder
+    let order: EvictionOrder
     let isNew: Bool
     private let faults: (any DiskFaults)?
 
@@ -78,11 +70,8 @@ final class EntryIndex: Sendable {
     private static let cacheSize = "PRAGMA cache_size = -1024"
 
     /// Creates the tables of an empty index.
-    /// - Parameters:
-    ///   - boot: the identifier of the current boot of the machine.
-    ///   - order: decides which entries leave first.
-    ///   - isWaiting: whether to wait up to two seconds if another process holds the index; otherwise the call fails at
-    ///     once. Opening needs the lock because the first process to open an index writes to it.
+    /// - Parameter isWaiting: whether to wait up to two seconds if another process holds the index; otherwise the call
+    ///   fails at once. Opening needs the lock because the first process to open an index writes to it.
     init(
         path: String, boot: String, order: EvictionOrder = .leastRecentlyUsed, isWaiting: Bool = true,
         faults: (any DiskFaults)? = nil
@@ -93,11 +82,10 @@ final class EntryIndex: Sendable {
         // Before the journal mode is changed, which would change another program's database. SQLite alone may open the
         // file: closing it elsewhere would drop the locks of the other connections of this process.
         let version = try Self.version(db)
-        guard version ?? Self.version == Self.version else { throw ForeignDatabase() }
+        guard version ?? Self.version == Self.version else { throw Self.foreign(path) }
         guard try db.first("PRAGMA journal_mode = WAL", body: { $0.text(0) }) == "wal" else {
             throw SQLiteError(code: SQLiteError.cannotOpen, "the index cannot have a log")
         }
-        // A power cut may lose the latest entries, never the database; nothing is flushed per entry.
         try db.run(
             script:
                 "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA secure_delete = ON; \(Self.cacheSize)"
@@ -110,7 +98,6 @@ final class EntryIndex: Sendable {
         }
         db.setPatience(Self.patience)
         pool = SQLitePool(writer: db) {
-            // With a log, readers wait for others only in rare moments.
             let reader = try SQLiteConnection(path, patience: 50)
             try reader.run(script: "PRAGMA query_only = 1; \(Self.cacheSize)")
             return reader
@@ -120,34 +107,36 @@ final class EntryIndex: Sendable {
     init(readingOnly path: String) throws {
         (order, faults, isNew) = (.leastRecentlyUsed, nil, false)
         let open = { @Sendable in try SQLiteConnection(readingOnly: path) }
-        guard try Self.version(open()) == Self.version else { throw ForeignDatabase() }
+        guard try Self.version(open()) == Self.version else { throw Self.foreign(path) }
         pool = SQLitePool(writer: nil, reader: open)
     }
 
-    /// `nil` if the database is empty.
-    /// - Throws: ``ForeignDatabase`` if it has tables of another program.
+    private static func foreign(_ path: String) -> StoreProblem {
+        StoreProblem("the index '\(path)' was made by another program or another version of Dipper", isRefusal: true)
+    }
+
+    /// Returns `nil` if the database is empty, and zero if it has tables of another program.
     private static func version(_ db: SQLiteConnection) throws -> Int? {
         // One transaction, because another process may create the tables between two reads.
         try db.run("BEGIN")
-        defer { try? db.run("COMMIT") }
+        defer { _ = try? db.run("COMMIT") }
         if try db.first("PRAGMA application_id", body: { $0.integer(0) }) == applicationID {
             return try db.first("PRAGMA user_version") { $0.integer(0) }
         }
-        if try db.first("SELECT 1 FROM sqlite_master", body: { _ in true }) == true { throw ForeignDatabase() }
-        return nil
+        return try db.hasRow("SELECT 1 FROM sqlite_master") ? 0 : nil
     }
 
     /// The SQL condition for entries that were written after the store was cleared last.
     // mutant Clearing|SharedFolder: `SELECT cleared FROM` => `SELECT 0 * cleared FROM`
-    private static let isPresent = "place > (SELECT cleared FROM total)"
+    static let isPresent = "place > (SELECT cleared FROM total)"
 
     /// The SQL condition for derived entries, which are found by their keys. A cache of bytes has few of them, so
     /// `entry_by_origin` contains them alone; a query must contain this condition to use it.
-    private static let isDerived = "instr(key, x'0A23') > 0"
+    static let isDerived = "instr(key, x'0A23') > 0"
 
     private static func create(_ db: SQLiteConnection, _ boot: String) throws {
         // Another process may have created the tables first.
-        if try db.first("SELECT 1 FROM sqlite_master WHERE name = 'entry'", body: { _ in true }) == true { return }
+        if try db.hasRow("SELECT 1 FROM sqlite_master WHERE name = 'entry'") { return }
         // Rows are in the order in which they are written, so that a batch fills pages one after the other: four times
         // as fast as in the order of their ids. The body comes last, so that reading the other columns does not touch
         // its pages.
@@ -188,7 +177,6 @@ final class EntryIndex: Sendable {
 
     private static let lastPlace = 1 << 60
 
-    /// Returns whether there is one row of totals, and a next place in each table.
     private static func isPlausible(_ db: SQLiteConnection) throws -> Bool {
         try db.first(
             """
@@ -200,7 +188,6 @@ final class EntryIndex: Sendable {
         ) { $0.integer(0) } == 1
     }
 
-    /// SQLite finds no problem, tables are as they were created, and there is no impossible place.
     func isSound() throws -> Bool {
         try hasOwnSchema() && integrityProblems().isEmpty && read(Self.isPlausible)
     }
@@ -217,7 +204,7 @@ final class EntryIndex: Sendable {
         return try read(schema) == schema(fresh)
     }
 
-    private func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
+    func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
         do {
             try faults?.checkIndex(.read)
             return try pool.read(body)
@@ -226,10 +213,26 @@ final class EntryIndex: Sendable {
         }
     }
 
+    /// A durable transaction is on the device when this returns, with all transactions before it.
+    func transaction<Result>(
+        _ durability: Durability = .relaxed, _ body: (SQLiteConnection) throws -> Result
+    ) throws -> Result {
+        do {
+            try faults?.checkIndex(.write)
+            if durability == .durable { try faults?.checkIndex(.flush) }
+            return try pool.write { db in
+                if durability == .durable { try db.run(script: "PRAGMA synchronous = FULL") }
+                defer { if durability == .durable { try? db.run(script: "PRAGMA synchronous = NORMAL") } }
+                return try db.transaction { try body(db) }
+            }
+        } catch {
+            throw IndexError(cause: error, index: self)
+        }
+    }
+
     /// Writes the log into the database, so that the next process to open it finds nothing to do.
     func close() {
         try? pool.write { db in
-            // Other processes are not waited for.
             db.setPatience(0)
             try db.checkpoint()
         }
@@ -247,13 +250,13 @@ final class EntryIndex: Sendable {
 
     func totals() throws -> Totals { try read(Self.totals) }
 
-    private static func totals(_ db: SQLiteConnection) throws -> Totals {
+    static func totals(_ db: SQLiteConnection) throws -> Totals {
         try db.first("SELECT bytes, entries FROM total") {
             try Totals(bytes: number($0, 0), entries: number($0, 1))
         } ?? Totals()
     }
 
-    // Put together once, because hits of small entries are fast.
+    // Constants, because hits of small entries are fast.
     private static let entryContent = "SELECT blob, trailer, expires, body FROM entry WHERE id = ? AND \(isPresent)"
     private static let partialContent = "SELECT blob, trailer, expires, body FROM partial WHERE id = ?"
 
@@ -277,39 +280,32 @@ final class EntryIndex: Sendable {
         }
     }
 
-    func row(_ id: Int) throws -> Row? {
-        try read { db in
-            try db.first("SELECT \(Self.columns) FROM entry WHERE id = ? AND \(Self.isPresent)", id, body: Self.row)
-        }
-    }
-
     private static let columns = "id, key, url, size, stored, accessed, expires, extension, blob, trailer"
 
     private static func row(_ row: SQLiteConnection.Row) throws -> Row {
-        guard let id = row.integer(0), let key = row.textOrBytes(1), let stored = moment(row, 4),
-            let accessed = moment(row, 5), let trailer = row.blob(9)
-        else { throw Damage() }
+        guard let id = row.integer(0), let key = row.text(1), let trailer = row.blob(9) else { throw Damage() }
         return Row(
-            id: id, key: key, url: row.textOrBytes(2) ?? key, size: try number(row, 3), stored: stored,
-            accessed: accessed, lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)),
-            blob: row.text(8), trailer: trailer)
+            id: id, key: key, url: row.text(2) ?? key, size: try number(row, 3), stored: moment(row, 4),
+            accessed: moment(row, 5),
+            lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)), blob: row.text(8),
+            trailer: trailer)
     }
 
-    private static func number(_ row: SQLiteConnection.Row, _ column: Int32) throws -> Int {
+    static func number(_ row: SQLiteConnection.Row, _ column: Int32) throws -> Int {
         guard let number = row.integer(column), (0...1 << 50).contains(number) else { throw Damage() }
         return number
     }
 
     /// `nil` for NULL. An impossible time is the fault of its row alone and counts as long ago.
-    private static func time(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
+    static func time(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
         if row.isNull(column) { return nil }
         guard let time = row.real(column), time > -1e15 else { return 0 }
         return min(time, 1e15)
     }
 
-    /// A time in the past; `nil` for NULL. A time that would count as never becomes 0.
-    private static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
-        time(row, column).map { $0 < Lifetime.longest ? $0 : 0 }
+    /// A time in the past. A missing one, and one that would count as never, becomes 0.
+    static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval {
+        time(row, column).flatMap { $0 < Lifetime.longest ? $0 : nil } ?? 0
     }
 
     /// Returns up to `limit` rows that follow a number, in the order of their numbers.
@@ -326,326 +322,11 @@ final class EntryIndex: Sendable {
 
     func names(_ blob: String, _ id: Int) throws -> Bool {
         try read { db in
-            try db.first(
+            try db.hasRow(
                 """
                 SELECT 1 FROM entry WHERE id = ?1 AND blob = ?2 UNION ALL
                 SELECT 1 FROM partial WHERE id = ?1 AND blob = ?2
-                """, id, blob
-            ) { _ in true } == true
-        }
-    }
-
-    // MARK: Writes
-
-    /// In one transaction.
-    /// - Returns: the files that no row names any more.
-    func write(_ durability: Durability = .relaxed, _ changes: [Change]) throws -> [String] {
-        try transaction(durability) { db in
-            var account = Account()
-            for change in changes {
-                switch change {
-                case .put(let row, let body, let table):
-                    try account.forget(row.id, table, db)
-                    try Self.put(row, body, table, max(Self.turn(row.accessed), Self.nextTurn(table, db)), db)
-                    if table == .entry { account.change.add(.init(bytes: row.size, entries: 1)) }
-                case .remove(let id, let table):
-                    if try account.forget(id, table, db) { try Self.delete(id, table, db) }
-                }
-            }
-            try account.settle(db)
-            return account.blobs
-        }
-    }
-
-    /// The rest of a transaction: the files that no row names any more, and the change of the totals.
-    private struct Account {
-        var blobs: [String] = []
-        var change = Totals()
-
-        @discardableResult
-        mutating func forget(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Bool {
-            let old = try db.first(
-                "SELECT id, size, blob, \(table.isPresent) FROM \(table.rawValue) WHERE id = ?", id,
-                body: EntryIndex.leaving)
-            guard let old else { return false }
-            forget(old, table)
-            return true
-        }
-
-        mutating func forget(_ row: Leaving, _ table: Table) {
-            if let blob = row.blob { blobs.append(blob) }
-            if table == .entry, row.counts { change.add(.init(bytes: -row.size, entries: -1)) }
-        }
-
-        func settle(_ db: SQLiteConnection) throws {
-            if change == Totals() { return }
-            try db.run(
-                "UPDATE total SET bytes = max(0, bytes + ?), entries = max(0, entries + ?)", change.bytes,
-                change.entries)
-            guard db.changes == 1 else { throw Damage() }
-        }
-    }
-
-    /// A URL that equals the key is not stored twice.
-    private static func put(_ row: Row, _ body: Data?, _ table: Table, _ turn: Int, _ db: SQLiteConnection) throws {
-        try db.run(
-            """
-            INSERT OR REPLACE INTO \(table.rawValue)
-                (place, id, key, url, size, stored, accessed, expires, extension, turn, uses, blob, trailer, body)
-            VALUES (
-                (SELECT 1 + max(cleared, ifnull((SELECT max(place) FROM \(table.rawValue)), 0)) FROM total),
-                ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?
-            )
-            """, row.id, Data(row.key.utf8), row.url == row.key ? nil : Data(row.url.utf8), row.size, row.stored,
-            row.accessed, row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
-            row.lifetime.accessExtension.map { min($0, Lifetime.longest) }, turn, row.blob, row.trailer, body)
-    }
-
-    private static func delete(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws {
-        try db.run("DELETE FROM \(table.rawValue) WHERE id = ?", id)
-        // A row that was just found but cannot be removed is damage. Without this check, callers that repeat the
-        // removal until nothing is left would never end.
-        guard db.changes == 1 else { throw Damage() }
-    }
-
-    /// Removes a row that still is as it was read.
-    /// - Returns: the files that no row names any more; `nil` if there is no such row.
-    func remove(_ id: Int, from table: Table = .entry, ifStill content: Content) throws -> [String]? {
-        try transaction { db in
-            let isStill = try db.first(
-                "SELECT 1 FROM \(table.rawValue) WHERE id = ? AND trailer = ? AND blob IS ? AND body IS ?", id,
-                content.trailer, content.blob, content.body
-            ) { _ in true }
-            guard isStill == true else { return nil }
-            var account = Account()
-            try account.forget(id, table, db)
-            try Self.delete(id, table, db)
-            try account.settle(db)
-            return account.blobs
-        }
-    }
-
-    /// Flushes a row to the device, with everything that was written before it.
-    /// - Returns: `false` if the row no longer is as it was read.
-    func flush(_ id: Int, ifStill content: Content) throws -> Bool {
-        try transaction(.durable) { db in
-            // SQLite flushes only after a change.
-            try db.run(
-                """
-                UPDATE entry SET accessed = accessed + 0.001
-                WHERE id = ? AND trailer = ? AND blob IS ? AND \(Self.isPresent)
-                """, id, content.trailer, content.blob)
-            return db.changes == 1
-        }
-    }
-
-    /// A durable transaction is on the device when this returns, with all transactions before it.
-    private func transaction<Result>(
-        _ durability: Durability = .relaxed, _ body: (SQLiteConnection) throws -> Result
-    ) throws -> Result {
-        do {
-            try faults?.checkIndex(.write)
-            if durability == .durable { try faults?.checkIndex(.flush) }
-            return try pool.write { db in
-                if durability == .durable { try db.run(script: "PRAGMA synchronous = FULL") }
-                defer { if durability == .durable { try? db.run(script: "PRAGMA synchronous = NORMAL") } }
-                return try db.transaction { try body(db) }
-            }
-        } catch {
-            throw IndexError(cause: error, index: self)
-        }
-    }
-
-    // MARK: Uses
-
-    /// Accesses to an entry that have not been written to the index.
-    struct Access: Sendable, Hashable {
-        /// The last access, in seconds since 1970.
-        var time: TimeInterval
-        var count = 1
-        /// When the entry expires by the rule of a request that has read it; `nil` for the entry's own rule.
-        var given: TimeInterval?
-
-        /// - Parameter indexed: the time as far as the index knows.
-        func expires(_ lifetime: Lifetime, _ info: EntryInfo, _ indexed: TimeInterval) -> TimeInterval {
-            // An access to an earlier entry of the key does not count.
-            if let given { return time < info.stored ? indexed : given }
-            return lifetime.accessExtension == nil ? indexed : max(indexed, lifetime.expires(accessedAt: time))
-        }
-    }
-
-    /// The place of an entry among those to leave, by its last use. The entry with the lowest turn is next.
-    private static func turn(_ time: TimeInterval) -> Int { Int(min(max(time, 0), 1e12) * 1e6) }
-
-    /// Returns a turn behind those of the same time, and of later times if the clock was set back.
-    private static func nextTurn(_ table: Table, _ db: SQLiteConnection) throws -> Int {
-        try db.first("SELECT max(turn) FROM \(table.rawValue)") { ($0.integer(0) ?? 0) &+ 1 } ?? 1
-    }
-
-    func touch(_ accesses: Slice<[Int: Access]>) throws {
-        try transaction { db in
-            for (id, access) in accesses {
-                try db.run(
-                    """
-                    UPDATE entry SET accessed = max(accessed, ?1), turn = max(turn, ?2), uses = min(uses + ?3, 255),
-                        expires = CASE WHEN ?1 < accessed THEN expires WHEN ?5 THEN ?6 WHEN extension IS NULL THEN expires
-                            WHEN extension < 0 THEN -extension ELSE ?1 + extension END
-                    WHERE id = ?4
-                    """, access.time, Self.turn(access.time), access.count, id, access.given == nil ? 0 : 1,
-                    access.given.flatMap { $0.isFinite ? $0 : nil })
-            }
-        }
-    }
-
-    // MARK: Removal of many
-
-    /// No row that is there counts from now on. These rows are left to be removed.
-    /// - Returns: the entries that were there, and the files of the partial bodies.
-    func clear() throws -> (Totals, blobs: [String]) {
-        try transaction { db in
-            let totals = try Self.totals(db)
-            try db.run(
-                """
-                UPDATE total SET bytes = 0, entries = 0,
-                    cleared = max(cleared, ifnull((SELECT max(place) FROM entry), 0))
-                """)
-            guard db.changes == 1 else { throw Damage() }
-            let blobs = try db.all("SELECT blob FROM partial") { $0.text(0) }.compactMap { $0 }
-            try db.run("DELETE FROM partial")
-            return (totals, blobs)
-        }
-    }
-
-    func hasCleared() throws -> Bool {
-        try read { db in
-            try db.first("SELECT 1 FROM entry WHERE place <= (SELECT cleared FROM total) LIMIT 1") { _ in true } == true
-        }
-    }
-
-    enum Selection: Sendable {
-        case cleared
-        /// The entries that leave first, until at most so many bytes are left.
-        case oldest(untilSize: Int)
-        case expired(at: TimeInterval)
-        case derived(of: CacheKey)
-        /// The entries stored before a time, among those after a number.
-        case stored(before: TimeInterval, after: Int?)
-    }
-
-    struct Removed: Sendable {
-        var totals = Totals()
-        var blobs: [String] = []
-        var rest: Selection?
-    }
-
-    fileprivate typealias Leaving = (id: Int, size: Int, blob: String?, counts: Bool)
-
-    /// In one transaction, so that two processes never remove the same entry twice.
-    func removeSome(of selection: Selection, limit: Int = 64) throws -> Removed {
-        try transaction { db in
-            var removed = Removed()
-            let leaving = try self.select(selection, limit, &removed.rest, db)
-            var account = Account()
-            for entry in leaving {
-                account.forget(entry, .entry)
-                try Self.delete(entry.id, .entry, db)
-            }
-            try account.settle(db)
-            removed.totals = Totals(bytes: -account.change.bytes, entries: -account.change.entries)
-            removed.blobs = account.blobs
-            return removed
-        }
-    }
-
-    private func select(
-        _ selection: Selection, _ limit: Int, _ rest: inout Selection?, _ db: SQLiteConnection
-    ) throws -> [Leaving] {
-        let leaving: [Leaving]
-        switch selection {
-        case .oldest(let size):
-            let (leaving, isOver) = try leastUsed(Self.totals(db).bytes - size, limit, db)
-            rest = isOver ? nil : selection
-            return leaving
-        case .cleared:
-            leaving = try db.all(
-                "\(Self.leavingRows) WHERE place <= (SELECT cleared FROM total) LIMIT ?", limit, body: Self.leaving)
-        case .expired(let time):
-            leaving = try db.all("\(Self.leavingRows) WHERE expires <= ? LIMIT ?", time, limit, body: Self.leaving)
-        case .derived(let key):
-            let first = key.derivedPrefix
-            // `$` follows `#`, so this key comes right after all keys with the prefix.
-            let end = String(first.dropLast()) + "$"
-            leaving = try db.all(
-                "\(Self.leavingRows) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
-                Data(first.utf8), Data(end.utf8), limit, body: Self.leaving)
-        case .stored(let time, let last):
-            // A step looks at a limited number of rows, whichever of them it removes.
-            let rows = try db.all(
-                "SELECT id, size, blob, \(Self.isPresent), stored FROM entry WHERE id >= ? ORDER BY id LIMIT ?",
-                last.map { $0 &+ 1 } ?? .min, last == .max ? 0 : 4 * limit
-            ) { (try Self.leaving($0), stored: Self.moment($0, 4) ?? 0) }
-            rest = rows.last.map { .stored(before: time, after: $0.0.id) }
-            return rows.filter { $0.stored < time }.map(\.0)
-        }
-        rest = leaving.isEmpty ? nil : selection
-        return leaving
-    }
-
-    private static let leavingRows = "SELECT id, size, blob, \(isPresent) FROM entry"
-
-    fileprivate static func leaving(_ row: SQLiteConnection.Row) throws -> Leaving {
-        guard let id = row.integer(0) else { throw Damage() }
-        return (id, try number(row, 1), row.text(2), row.integer(3) == 1)
-    }
-
-    /// Returns those of the first `limit` entries in the line that leave so that `excess` bytes are free, and spares
-    /// the others. Says whether no more must leave.
-    private func leastUsed(
-        _ excess: Int, _ limit: Int, _ db: SQLiteConnection
-    ) throws -> (leaving: [Leaving], isOver: Bool) {
-        var excess = excess
-        var leaving: [Leaving] = []
-        var turn = try Self.nextTurn(.entry, db)
-        let rows = try db.all(
-            // The plus sign keeps SQLite from going through the entries by place instead of by turn.
-            "SELECT id, size, blob, 1, uses FROM entry WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", limit
-        ) { (entry: try Self.leaving($0), uses: try Self.number($0, 4)) }
-        // Too many bytes without any entry: the totals have been damaged.
-        if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }
-        for row in rows where excess > 0 {
-            if let uses = order.spared(UInt8(clamping: row.uses)) {
-                try db.run("UPDATE entry SET turn = ?, uses = ? WHERE id = ?", turn, Int(uses), row.entry.id)
-                turn &+= 1
-            } else {
-                leaving.append(row.entry)
-                excess -= row.entry.size
-            }
-        }
-        return (leaving, isOver: excess <= 0 || rows.isEmpty)
-    }
-
-    // MARK: Partial bodies
-
-    /// Removes partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
-    /// - Returns: the files that no row names any more.
-    func removePartials(
-        expiredAt now: TimeInterval, storedBefore limit: TimeInterval = -.infinity, bytes: Int = .max, count: Int = .max
-    ) throws -> [String] {
-        try transaction { db in
-            let rows = try db.all("SELECT id, size, blob, 1, stored, expires FROM partial ORDER BY turn") { row in
-                (
-                    try Self.leaving(row),
-                    isGone: Self.moment(row, 4) ?? 0 < limit || Self.time(row, 5) ?? .infinity <= now
-                )
-            }
-            var (size, left) = (rows.reduce(0) { $0 + $1.0.size }, rows.count)
-            var blobs: [String] = []
-            for (row, isGone) in rows where isGone || size > bytes || left > count {
-                try Self.delete(row.id, .partial, db)
-                if let blob = row.blob { blobs.append(blob) }
-                (size, left) = (size - row.size, left - 1)
-            }
-            return blobs
+                """, id, blob)
         }
     }
 
@@ -678,7 +359,7 @@ final class EntryIndex: Sendable {
         }
     }
 
-    private static let recount = """
+    static let recount = """
         INSERT INTO total
             SELECT ifnull(sum(size), 0), count(*), (SELECT ifnull(max(cleared), 0) FROM total) FROM entry
             WHERE place > (SELECT ifnull(max(cleared), 0) FROM total);
@@ -699,15 +380,16 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// By this process or the next one to open the store.
     func requestSweep() throws {
-        try transaction { try $0.run("UPDATE swept SET boot = 'due', due = due + 1") }
+        try transaction { db in
+            _ = try db.run("UPDATE swept SET boot = 'due', due = due + 1")
+        }
     }
 
-    /// Does nothing if somebody has asked for another comparison since.
+    /// Has no effect if somebody has asked for another comparison since.
     func answer(_ request: SweepRequest) throws {
-        try transaction {
-            try $0.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)
+        try transaction { db in
+            _ = try db.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)
         }
     }
 

@@ -17,15 +17,11 @@ import Foundation
 //                  24  checksum, UInt64
 //
 // The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body on disk. It
-// covers every byte, the lengths and the key. A record with a wrong
-// footer, length or checksum counts as absent.
-//
-// Records of versions 2 and 3 may exist in one folder. `DataCache.Configuration.compression` decides which one is
-// written; both are always read.
+// covers every byte, the lengths and the key. A record with a wrong footer, length or checksum counts as absent.
 //
 // Version 4 contains a whole record of version 2 or 3 that a `RecordCodec` has encoded, in place of the body. Its
-// metadata is the label: the key, and which codec is needed (`RecordLabel`).
-// Without the codec the checksum and the label can be read, and nothing else.
+// metadata is the label: the number of the codec that is needed (UInt64), and the key. Without the codec the checksum
+// and the label can be read, and nothing else.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
 // seconds; NaN for none; a fixed time in seconds since 1970, negated), generated and fresh until (Float64, seconds
@@ -51,7 +47,6 @@ struct EntryRecord {
         return (compressed, encodeTrailer(compressed: compressed, compression.coding))
     }
 
-    /// - Parameter compressed: the compressed body; `nil` if the body is stored as it is.
     func encodeTrailer(
         compressed: Data? = nil, _ coding: StorageCompression.Coding = .identity
     ) -> [UInt8] {
@@ -87,11 +82,10 @@ struct EntryRecord {
         return bytes
     }
 
-    /// - Parameters:
-    ///   - encoded: takes the place of the body.
-    ///   - codec: see ``RecordLabel``.
     func encodeTrailer(encoded: Data, by codec: UInt64) -> [UInt8] {
-        var bytes = RecordLabel(key, codec: codec).encoded()
+        var bytes: [UInt8] = []
+        bytes.append(value: codec)
+        bytes.append(text: key.string)
         Self.appendFooter(to: &bytes, body: encoded, version: Self.encodedVersion, .identity)
         return bytes
     }
@@ -120,7 +114,6 @@ struct EntryRecord {
     }
 
     /// `nil` if `tail` does not hold the last bytes of a record.
-    /// - Parameter size: the size of the record, in bytes; `nil` if it is not known.
     static func layout(_ tail: UnsafeRawBufferPointer, size: Int?) -> Layout? {
         guard tail.count >= footerSize else { return nil }
         let footer = tail.count - footerSize
@@ -138,25 +131,26 @@ struct EntryRecord {
         return Layout(body: Int(body), metadata: metadata, coding: isEncoded ? nil : coding)
     }
 
-    static func isSound(_ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer) -> Bool {
+    /// The layout of a record whose lengths and checksum are right; `nil` for any other bytes.
+    static func soundLayout(_ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer) -> Layout? {
+        guard let layout = Self.layout(trailer, size: body.count + trailer.count), layout.body == body.count else {
+            return nil
+        }
         let bodyHash = dipper_xxh3_seeded(body.baseAddress, body.count, 0)
-        return dipper_xxh3_seeded(trailer.baseAddress, trailer.count - 8, bodyHash)
-            == trailer.loadLE(UInt64.self, at: trailer.count - 8)
+        let checksum = dipper_xxh3_seeded(trailer.baseAddress, trailer.count - 8, bodyHash)
+        return checksum == trailer.loadLE(UInt64.self, at: trailer.count - 8) ? layout : nil
     }
 
-    /// Decodes a record that no codec has encoded, and checks it; `nil` if it is not valid.
+    /// Decodes a sound record that no codec has encoded; `nil` if it is not valid.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
     ///   - limit: the most bytes that a compressed body may become.
     ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body.
     static func decode(
-        _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
-        limit: Int = .max, takeBody: () -> Data
+        _ body: UnsafeRawBufferPointer, _ coding: StorageCompression.Coding, metadata: UnsafeRawBufferPointer,
+        begun: UInt64, limit: Int, takeBody: () -> Data
     ) -> EntryRecord? {
-        guard let layout = Self.layout(trailer, size: body.count + trailer.count), layout.body == body.count,
-            let coding = layout.coding, isSound(body, trailer)
-        else { return nil }
-        var reader = RecordReader(UnsafeRawBufferPointer(rebasing: trailer[..<layout.metadata]))
+        var reader = RecordReader(metadata)
         guard let head = reader.readHead(begun) else { return nil }
         let data: Data
         switch coding {
@@ -171,6 +165,13 @@ struct EntryRecord {
         }
         return EntryRecord(
             key: head.key, value: StoredData(data: data, info: head.info), lifetime: head.lifetime)
+    }
+
+    /// Decodes the metadata of a record that a codec has encoded: which codec, and the key, in clear.
+    static func decodeLabel(_ metadata: UnsafeRawBufferPointer) -> (codec: UInt64, key: CacheKey)? {
+        var reader = RecordReader(metadata)
+        guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }
+        return (codec, CacheKey(verbatim: key))
     }
 
     /// Decodes the metadata of a record that no codec has encoded, without checking the body.
@@ -202,31 +203,6 @@ extension PartialBody {
     }
 }
 
-/// The metadata of a record that a codec has encoded: the codec that is needed (UInt64), and the key, in clear.
-struct RecordLabel {
-    let codec: UInt64
-    let key: CacheKey
-
-    init(_ key: CacheKey, codec: UInt64) {
-        self.key = key
-        self.codec = codec
-    }
-
-    init?(_ metadata: UnsafeRawBufferPointer) {
-        var reader = RecordReader(metadata)
-        guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }
-        self.init(CacheKey(verbatim: key), codec: codec)
-    }
-
-    func encoded() -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.append(value: codec)
-        bytes.append(text: key.string)
-        return bytes
-    }
-}
-
-/// Checks every read against the end.
 private struct RecordReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
@@ -269,7 +245,6 @@ private struct RecordReader {
         )
     }
 
-    /// The length of a body before it was compressed.
     mutating func readCount() -> Int? { read(UInt64.self).flatMap { Int(exactly: $0) } }
 
     mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {

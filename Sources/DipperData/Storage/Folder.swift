@@ -6,7 +6,7 @@ import ProcessShims
 /// symbolic link is followed. Files of other users count as absent; opening another user's folder throws.
 final class Folder: Sendable {
     let descriptor: Int32
-    /// For messages and for SQLite, which opens files by their paths.
+    /// SQLite opens files by their paths.
     let path: String
 
     /// The path may lead through symbolic links.
@@ -25,7 +25,6 @@ final class Folder: Sendable {
 
     var status: stat {
         var status = stat()
-        // `fstat` cannot fail for an open descriptor.
         fstat(descriptor, &status)
         return status
     }
@@ -57,7 +56,7 @@ final class Folder: Sendable {
 
     // MARK: Files
 
-    /// Opens a regular file of the user in this folder or a subfolder. The caller closes the descriptor.
+    /// A regular file of the user in this folder or a subfolder. The caller closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
         // Opening or reading a file that is not a regular one could block forever.
         var file = dipper_open_below(descriptor, name)
@@ -79,7 +78,7 @@ final class Folder: Sendable {
         return (file, Int(status.st_size))
     }
 
-    /// For its owner alone. The caller closes the descriptor.
+    /// The caller closes the descriptor.
     func createFile(_ name: String) throws(FileError) -> Int32 {
         // mutant FolderSafety: `EC, 0o600)` => `EC, 0o666)`
         let file = openat(descriptor, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
@@ -105,14 +104,6 @@ final class Folder: Sendable {
     @discardableResult
     func remove(_ name: String) -> Bool { unlinkat(descriptor, name, 0) == 0 }
 
-    /// - Returns: `false` if the new name is taken.
-    /// - Throws: `FileError`, with `EINVAL` or `ENOSYS` if the file system can only replace files.
-    private func rename(_ name: String, unlessTaken newName: String) throws(FileError) -> Bool {
-        if dipper_rename_unless_taken(descriptor, name, descriptor, newName) == 0 { return true }
-        guard errno == EEXIST else { throw FileError("rename", path + "/" + newName) }
-        return false
-    }
-
     /// Creates an empty file, for its owner alone, without opening it. Has no effect if the name is taken.
     func makeEmptyFile(_ name: String) throws(FileError) {
         guard mknodat(descriptor, name, S_IFREG | 0o600, 0) == 0 || errno == EEXIST else {
@@ -123,29 +114,31 @@ final class Folder: Sendable {
 
     /// The file is on the device when this returns. Has no effect if the name is taken. The whole file appears in one
     /// step, except on file systems that have no hard links and can only replace files.
-    func makeFile(_ name: String, _ contents: [UInt8]) throws(FileError) {
+    func makeFile(_ name: String, _ contents: Data) throws(FileError) {
         let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
-        try writeFile(temporary, contents)
+        try writeFile(temporary, contents, isFlushed: true, tolerating: EINVAL)
         defer { remove(temporary) }
         if linkat(descriptor, temporary, descriptor, name, 0) != 0, errno != EEXIST {
-            // Some file systems have no hard links.
             guard errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK else {
                 throw FileError("link", path + "/" + name)
             }
-            do throws(FileError) {
-                _ = try rename(temporary, unlessTaken: name)
-            } catch {
-                guard error.code == EINVAL || error.code == ENOSYS else { throw error }
-                if entry(name) == nil { try writeFile(name, contents) }
+            if dipper_rename_unless_taken(descriptor, temporary, descriptor, name) != 0, errno != EEXIST {
+                guard errno == EINVAL || errno == ENOSYS else { throw FileError("rename", path + "/" + name) }
+                if entry(name) == nil { try writeFile(name, contents, isFlushed: true, tolerating: EINVAL) }
             }
         }
         try flush()
     }
 
-    private func writeFile(_ name: String, _ contents: [UInt8]) throws(FileError) {
+    /// - Parameters:
+    ///   - isFlushed: whether the bytes must be on the device when this method returns.
+    ///   - code: the `errno` of a file system that cannot flush files, if that is no failure.
+    func writeFile(
+        _ name: String, _ bytes: Data, isFlushed: Bool, tolerating code: Int32? = nil
+    ) throws(FileError) {
         let file = try createFile(name)
-        var failure = FileWriting.write(Data(contents), to: file, name)
-        if failure == nil, fsync(file) != 0, errno != EINVAL { failure = FileError("fsync", name) }
+        var failure = write(bytes, to: file, name)
+        if failure == nil, isFlushed, fdatasync(file) != 0, errno != code { failure = FileError("fdatasync", name) }
         if close(file) != 0, failure == nil { failure = FileError("close", name) }
         if let failure {
             remove(name)
@@ -153,9 +146,42 @@ final class Folder: Sendable {
         }
     }
 
-    // MARK: Contents
+    private func write(_ bytes: Data, to file: Int32, _ name: String) -> FileError? {
+        bytes.withUnsafeBytes { bytes in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let written = Glibc.write(file, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                if written >= 0 {
+                    rest = rest.dropFirst(written)
+                } else if errno != EINTR {
+                    return FileError("write", name)
+                }
+            }
+            return nil
+        }
+    }
 
-    func names() -> [String] { (try? listing()) ?? [] }
+    /// Reads a file in this folder or a subfolder; `nil` if there is no such file. The memory is from `malloc`, and the
+    /// caller takes it over.
+    func readFile(_ name: String, atMost limit: Int) throws(FileError) -> FileBytes? {
+        guard let (file, whole) = try openFile(name) else { return nil }
+        defer { close(file) }
+        let size = min(whole, limit)
+        guard let bytes = malloc(max(size, 1)) else { throw FileError("malloc", name) }
+        var count = 0
+        while count < size {
+            let read = Glibc.read(file, bytes + count, size - count)
+            if read == 0 { break }
+            if read < 0 {
+                if errno == EINTR { continue }
+                let error = FileError("read", name)
+                free(bytes)
+                throw error
+            }
+            count += read
+        }
+        return (bytes, count)
+    }
 
     func listing() throws(FileError) -> [String] {
         // A new descriptor, because duplicates of one share their position in the folder.
@@ -181,50 +207,29 @@ final class Folder: Sendable {
         }
     }
 
-    /// Created and removed names survive a power cut then.
     func flush() throws(FileError) {
         // Some file systems cannot flush folders.
         guard fsync(descriptor) == 0 || errno == EINVAL else { throw FileError("fsync", path) }
     }
 
-    // MARK: Names
-
     private static let temporaryPrefix = ".new."
 
-    /// Sixteen hexadecimal digits.
     static func randomName() -> String { name(of: UInt64.random(in: .min ... .max)) }
 
+    /// Sixteen hexadecimal digits.
     static func name(of number: UInt64) -> String {
         let digits = String(number, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
+    static func isRandomName(_ name: some StringProtocol) -> Bool { name.utf8.count == 16 && isHexadecimal(name) }
+
     static func isHexadecimal(_ text: some StringProtocol) -> Bool {
         text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
     }
 
-    static func isRandomName(_ name: some StringProtocol) -> Bool {
-        name.utf8.count == 16 && isHexadecimal(name)
-    }
-
     static func isTemporary(_ name: String) -> Bool {
         name.hasPrefix(temporaryPrefix) && isRandomName(name.dropFirst(temporaryPrefix.count))
-    }
-}
-
-struct FileIdentity: Hashable, Sendable {
-    let device: UInt64
-    let inode: UInt64
-
-    init(_ status: stat) {
-        device = UInt64(status.st_dev)
-        inode = UInt64(status.st_ino)
-    }
-
-    init?(_ path: String) {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
-        self.init(status)
     }
 }
 
@@ -242,49 +247,8 @@ struct FileError: Error, CustomStringConvertible {
     var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
 }
 
-enum FileWriting {
-    /// Returns the error; `nil` for success.
-    static func write(_ bytes: Data, to file: Int32, _ name: String) -> FileError? {
-        bytes.withUnsafeBytes { bytes in
-            var rest = bytes[...]
-            while !rest.isEmpty {
-                let written = Glibc.write(file, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-                if written >= 0 {
-                    rest = rest.dropFirst(written)
-                } else if errno != EINTR {
-                    return FileError("write", name)
-                }
-            }
-            return nil
-        }
-    }
-
-    /// `nil` if there is no such file. The memory is from `malloc`, and the caller takes it over.
-    static func read(_ name: String, in folder: Folder, atMost limit: Int) throws(FileError) -> FileBytes? {
-        guard let (file, whole) = try folder.openFile(name) else { return nil }
-        defer { close(file) }
-        let size = min(whole, limit)
-        guard let bytes = malloc(max(size, 1)) else { throw FileError("malloc", name) }
-        var count = 0
-        while count < size {
-            let read = Glibc.read(file, bytes + count, size - count)
-            if read == 0 { break }
-            if read < 0 {
-                if errno == EINTR { continue }
-                let error = FileError("read", name)
-                free(bytes)
-                throw error
-            }
-            count += read
-        }
-        return (bytes, count)
-    }
-}
-
-/// In memory from `malloc`.
 typealias FileBytes = (bytes: UnsafeMutableRawPointer, count: Int)
 
-/// An operation that the disk tier asks of a disk.
 package enum DiskOperation: Sendable {
     case read, write, flush, remove
 }
@@ -297,12 +261,10 @@ package protocol DiskFaults: Sendable {
 }
 
 extension DiskFaults {
-    /// - Throws: the error with which the operation on a file fails, if it does.
     func check(_ operation: DiskOperation, _ name: String) throws(FileError) {
         if let code = error(for: operation) { throw FileError("\(operation)", name, code) }
     }
 
-    /// - Throws: the error that SQLite reports for such a failure, if there is one.
     func checkIndex(_ operation: DiskOperation) throws {
         switch error(for: operation) {
         case nil: return

@@ -9,16 +9,14 @@ import Foundation
 struct IndexFile: Sendable {
     let folder: Folder
     let number: Int
-    let identity: FileIdentity
-    private let lookUp: FileIdentity?
+    private let identity: FileIdentity
 
     static func name(_ number: Int) -> String { number == 1 ? "index.sqlite" : "index-\(number).sqlite" }
     private static let companions = ["-wal", "-shm", "-journal"]
 
     var path: String { folder.path + "/" + Self.name(number) }
 
-    /// Creates a file, for its owner alone, if there is none.
-    /// - Throws: `FolderRefusal` for a link and for a file of another user, or `FileError`.
+    /// - Throws: `StoreProblem` for a link and for a file of another user, or `FileError`.
     static func current(in folder: Folder) throws -> IndexFile {
         let names = try folder.listing()
         // A process that was killed while it marked the folder left this file.
@@ -28,7 +26,8 @@ struct IndexFile: Sendable {
 
     /// `nil` if there is no index, or if it has a log, without which it is not complete.
     static func pathReadingOnly(in folder: Folder) -> String? {
-        guard let name = folder.names().compactMap(number(of:)).max().map(name), folder.file(name) != nil,
+        guard let names = try? folder.listing(), let name = names.compactMap(number(of:)).max().map(name),
+            folder.file(name) != nil,
             folder.entry(name + "-wal").map({ $0.st_size == 0 }) ?? true
         else { return nil }
         return folder.path + "/" + name
@@ -40,17 +39,17 @@ struct IndexFile: Sendable {
         let name = Self.name(number)
         if folder.entry(name) == nil { try folder.makeEmptyFile(name) }
         for name in [name] + Self.companions.map({ name + $0 }) where folder.entry(name) != nil {
-            guard folder.file(name) != nil else { throw FolderRefusal(folder.path, .notOwnFile(name)) }
+            guard folder.file(name) != nil else {
+                throw StoreProblem(
+                    "'\(folder.path)/\(name)' is a link, no file, or belongs to another user", isRefusal: true)
+            }
         }
         guard let status = folder.file(name) else { throw FileError("stat", folder.path + "/" + name, ENOENT) }
         identity = FileIdentity(status)
-        lookUp = FileIdentity(folder.path)
     }
 
-    /// Whether the path still leads to this file and there is no later index.
     var isCurrent: Bool {
-        FileIdentity(path) == identity && FileIdentity(folder.path) == lookUp
-            && folder.entry(Self.name(number + 1)) == nil
+        FileIdentity(path) == identity && folder.entry(Self.name(number + 1)) == nil
     }
 
     /// Returns the file that replaces this damaged one; creates it unless another process has done so. The damaged file
@@ -80,41 +79,55 @@ struct IndexFile: Sendable {
     }
 }
 
+private struct FileIdentity: Equatable {
+    let device: UInt64
+    let inode: UInt64
+
+    init(_ status: stat) {
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+    }
+
+    init?(_ path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        self.init(status)
+    }
+}
+
 enum IndexFailure {
     case busy
-    /// The disk is full, memory is short, or permission is missing.
-    case machine
-    /// The index belongs to another program or another version.
-    case foreign
+    /// The disk is full, memory is short, or permission is missing; or the index belongs to another program or another
+    /// version.
+    case other
     case damage
     /// An integrity check decides; an index that cannot even be opened counts as damaged.
     case suspicion
+
+    var meansDamage: Bool { self == .damage || self == .suspicion }
 
     // SQLITE_IOERR_SHORT_READ, which Swift does not see.
     private static let shortRead = SQLITE_IOERR | 2 << 8
 
     init(_ error: any Error) {
         let error = (error as? IndexError)?.cause ?? error
-        if error is EntryIndex.Damage {
-            self = .damage
-            return
-        }
-        if error is EntryIndex.ForeignDatabase || error is FolderRefusal {
-            self = .foreign
-            return
-        }
-        guard let error = error as? SQLiteError else {
-            self = .machine
-            return
-        }
+        self =
+            switch error {
+            case is EntryIndex.Damage: .damage
+            case let error as SQLiteError: Self.of(error)
+            default: .other
+            }
+    }
+
+    private static func of(_ error: SQLiteError) -> IndexFailure {
         switch error.primaryCode {
-        case SQLITE_NOTADB, SQLITE_CORRUPT: self = .damage
-        case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: self = .busy
+        case SQLITE_NOTADB, SQLITE_CORRUPT: .damage
+        case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: .busy
         // A flipped byte or another program can cause a missing table, a broken constraint or a value of another type.
-        case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: self = .suspicion
+        case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: .suspicion
         // A short read may mean that the file is damaged. The machine is the cause of all other I/O errors.
-        case SQLITE_IOERR: self = error.code == Self.shortRead ? .suspicion : .machine
-        default: self = .machine
+        case SQLITE_IOERR where error.code == shortRead: .suspicion
+        default: .other
         }
     }
 }

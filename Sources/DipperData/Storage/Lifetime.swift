@@ -60,7 +60,6 @@ package struct Lifetime: Sendable, Hashable {
         return lifetime
     }
 
-    /// The time in seconds that begins anew for ``AccessExtension/cacheTime``.
     func span(since entered: TimeInterval) -> TimeInterval {
         accessExtension.flatMap { $0 < 0 ? nil : $0 } ?? max(0, expires - entered)
     }
@@ -81,23 +80,18 @@ final class ExpiryWatch: Sendable {
     private let cleaners = Mutex<[@Sendable () -> Void]>([])
     private let onChange: @Sendable (TimeInterval) -> Void
 
-    /// - Parameter onChange: called when an entry expires before all others, with the time, on any thread.
     init(onChange: @escaping @Sendable (TimeInterval) -> Void) {
         self.onChange = onChange
     }
 
     func note(_ expires: TimeInterval) {
         let new = max(0, expires).bitPattern
-        var old = earliest.load(ordering: .relaxed)
-        while new < old {
-            let (isDone, present) = earliest.weakCompareExchange(
-                expected: old, desired: new, ordering: .acquiringAndReleasing)
-            if isDone { return onChange(expires) }
-            old = present
-        }
+        // Most entries expire later, and need no more than this look.
+        guard new < earliest.load(ordering: .relaxed) else { return }
+        if new < earliest.min(new, ordering: .acquiringAndReleasing).oldValue { onChange(expires) }
     }
 
-    /// Tells the listener again, which may not have been there.
+    /// The listener may not have been there before.
     func tell() {
         let expires = TimeInterval(bitPattern: earliest.load(ordering: .acquiring))
         if expires < .infinity { onChange(expires) }

@@ -71,7 +71,6 @@ struct RecordFormat: Sendable {
     }
 
     /// Returns two parts, which are stored one after the other.
-    /// - Throws: the error of the codec.
     func encode(_ record: EntryRecord) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
         let (body, trailer) = record.encoded(compression)
         guard let codec else { return (body, trailer) }
@@ -83,7 +82,6 @@ struct RecordFormat: Sendable {
         return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
     }
 
-    /// - Parameter limit: the most bytes that a compressed body may become.
     func decode(_ whole: Data, begun: UInt64 = StoreHistory.now, limit: Int = .max) -> Reading {
         whole.withUnsafeBytes { bytes in
             guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }
@@ -102,16 +100,14 @@ struct RecordFormat: Sendable {
         _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
         limit: Int = .max, takeBody: () -> Data
     ) -> Reading {
-        guard let layout = EntryRecord.layout(trailer, size: body.count + trailer.count), layout.body == body.count
-        else { return .damaged }
-        guard layout.isEncoded else {
-            guard let record = EntryRecord.decode(body, trailer, begun: begun, limit: limit, takeBody: takeBody)
-            else { return .damaged }
-            return .record(record)
+        guard let layout = EntryRecord.soundLayout(body, trailer) else { return .damaged }
+        let metadata = UnsafeRawBufferPointer(rebasing: trailer[..<layout.metadata])
+        if let coding = layout.coding {
+            let record = EntryRecord.decode(
+                body, coding, metadata: metadata, begun: begun, limit: limit, takeBody: takeBody)
+            return record.map(Reading.record) ?? .damaged
         }
-        guard EntryRecord.isSound(body, trailer),
-            let label = RecordLabel(UnsafeRawBufferPointer(rebasing: trailer[..<layout.metadata]))
-        else { return .damaged }
+        guard let label = EntryRecord.decodeLabel(metadata) else { return .damaged }
         guard let codec, label.codec == Self.number(of: codec) else { return .unreadable(label.key, nil) }
         let whole: Data
         do {

@@ -3,7 +3,6 @@ import Foundation
 import Synchronization
 
 struct SQLiteError: Error, CustomStringConvertible {
-    /// With SQLite's extension of the code.
     let code: Int32
     let message: String
 
@@ -51,7 +50,6 @@ extension Data: SQLiteValue {
     }
 }
 
-/// Belongs to one thread at a time.
 // Unchecked: SQLitePool lends a connection to one thread at a time.
 final class SQLiteConnection: @unchecked Sendable {
     /// The present row of a statement. Each value is `nil` if its column holds a value of another kind.
@@ -71,15 +69,13 @@ final class SQLiteConnection: @unchecked Sendable {
                 ? sqlite3_column_double(statement, column) : nil
         }
 
+        /// The UTF-8 of text or of a blob.
         func text(_ column: Int32) -> String? {
-            holds(SQLITE_TEXT, column) ? String(decoding: bytes(column), as: UTF8.self) : nil
+            holds(SQLITE_TEXT, column) || holds(SQLITE_BLOB, column)
+                ? String(decoding: bytes(column), as: UTF8.self) : nil
         }
 
         func blob(_ column: Int32) -> Data? { holds(SQLITE_BLOB, column) ? Data(bytes(column)) : nil }
-
-        func textOrBytes(_ column: Int32) -> String? {
-            holds(SQLITE_BLOB, column) ? String(decoding: bytes(column), as: UTF8.self) : text(column)
-        }
 
         /// The bytes of text or of a blob, valid until the next row.
         private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
@@ -92,17 +88,14 @@ final class SQLiteConnection: @unchecked Sendable {
     private let database: OpaquePointer
     private var statements: [String: OpaquePointer] = [:]
 
-    /// The database exists or is in memory.
     /// - Parameter patience: how long to wait for another process that holds the database, in milliseconds.
     convenience init(_ path: String, patience: Int32) throws(SQLiteError) {
         try self.init(name: path, SQLITE_OPEN_READWRITE)
         setPatience(patience)
     }
 
-    /// Neither file nor folder can be written.
     convenience init(readingOnly path: String) throws {
         do {
-            // With the log of a process that writes it elsewhere.
             try self.init(name: path, SQLITE_OPEN_READONLY)
             setPatience(50)
             _ = try first("SELECT 1 FROM sqlite_master") { _ in true }
@@ -132,18 +125,24 @@ final class SQLiteConnection: @unchecked Sendable {
 
     func setPatience(_ milliseconds: Int32) { sqlite3_busy_timeout(database, milliseconds) }
 
-    /// By the last statement.
-    var changes: Int { Int(sqlite3_changes(database)) }
-
     func run(script: String) throws(SQLiteError) {
         try check(sqlite3_exec(database, script, nil, nil, nil))
     }
 
     /// The statement is prepared once for each connection, so it must be one of a few.
-    func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) {
+    /// - Returns: the number of rows that a statement other than a query has changed.
+    @discardableResult
+    func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) -> Int {
         let statement = try bound(sql, values)
         defer { reset(statement) }
         while try step(statement) {}
+        return Int(sqlite3_changes(database))
+    }
+
+    func hasRow(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) -> Bool {
+        let statement = try bound(sql, values)
+        defer { reset(statement) }
+        return try step(statement)
     }
 
     func first<Result>(
@@ -171,12 +170,11 @@ final class SQLiteConnection: @unchecked Sendable {
             return result
         } catch {
             // SQLite may have undone it already.
-            if sqlite3_get_autocommit(database) == 0 { try? run("ROLLBACK") }
+            if sqlite3_get_autocommit(database) == 0 { _ = try? run("ROLLBACK") }
             throw error
         }
     }
 
-    /// As far as nobody reads the log.
     func checkpoint() throws(SQLiteError) {
         try check(sqlite3_wal_checkpoint_v2(database, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil))
     }
@@ -235,7 +233,6 @@ final class SQLitePool: @unchecked Sendable {
     private let readers = Mutex(Connections())
     private let permits = DispatchSemaphore(value: mostReaders)
 
-    /// - Parameter writer: `nil` if nothing can be written.
     init(writer: SQLiteConnection?, reader open: @escaping @Sendable () throws -> SQLiteConnection) {
         self.writer = writer
         self.open = open

@@ -30,7 +30,6 @@ public struct StorageCompression: Sendable, Hashable {
     /// A version of the library that does not know Zstandard takes such entries for damaged and removes them.
     public static let zstd = StorageCompression(coding: .zstd)
 
-    /// In bytes.
     private static let smallestBody = 1_024
 
     func compressed(_ value: StoredData) -> Data? {
@@ -49,7 +48,6 @@ private enum CompressedFormats {
         if let type, contain(type: type) { return true }
         return body.prefix(12).withUnsafeBytes { start in
             beginnings.contains { start.starts(with: $0) }
-                // WebP is one kind of RIFF.
                 || (start.starts(with: "RIFF".utf8) && start.dropFirst(8).starts(with: "WEBP".utf8))
                 // ISO base media: MP4, AVIF, HEIC.
                 || start.dropFirst(4).starts(with: "ftyp".utf8)
@@ -95,7 +93,7 @@ private enum CompressedFormats {
 enum Gzip {
     /// zlib counts the bytes that one call takes or makes in 32 bits.
     private static let largestStep = 1 << 30
-    /// A window of 32 KiB with the header and trailer of gzip.
+    /// 32 KiB, with the header and trailer of gzip.
     private static let windowBits: Int32 = 15 + 16
 
     /// `nil` if the compressed body does not fit into `limit` bytes. Never makes more bytes than that.
@@ -139,29 +137,38 @@ enum Gzip {
         stream.initialize(to: z_stream())
         guard begin(stream) == Z_OK else { return nil }
         defer { _ = end(stream) }
-        guard let output = malloc(max(room, 1)) else { return nil }
-        var (taken, made) = (0, 0)
-        while true {
-            let given = min(input.count - taken, largestStep)
-            let offered = min(room - made, largestStep)
-            stream.pointee.next_in = input.baseAddress.map {
-                UnsafeMutablePointer(mutating: ($0 + taken).assumingMemoryBound(to: Bytef.self))
-            }
-            stream.pointee.avail_in = uInt(given)
-            stream.pointee.next_out = (output + made).assumingMemoryBound(to: Bytef.self)
-            stream.pointee.avail_out = uInt(offered)
-            let result = step(stream, taken + given == input.count)
-            let (read, written) = (given - Int(stream.pointee.avail_in), offered - Int(stream.pointee.avail_out))
-            taken += read
-            made += written
-            if result == Z_STREAM_END, taken == input.count { break }
-            guard result == Z_OK, read + written > 0 else {
-                free(output)
-                return nil
+        return Data(room: room) { output in
+            var (taken, made) = (0, 0)
+            while true {
+                let given = min(input.count - taken, largestStep)
+                let offered = min(room - made, largestStep)
+                stream.pointee.next_in = input.baseAddress.map {
+                    UnsafeMutablePointer(mutating: ($0 + taken).assumingMemoryBound(to: Bytef.self))
+                }
+                stream.pointee.avail_in = uInt(given)
+                stream.pointee.next_out = (output + made).assumingMemoryBound(to: Bytef.self)
+                stream.pointee.avail_out = uInt(offered)
+                let result = step(stream, taken + given == input.count)
+                let (read, written) = (given - Int(stream.pointee.avail_in), offered - Int(stream.pointee.avail_out))
+                taken += read
+                made += written
+                if result == Z_STREAM_END, taken == input.count { return made }
+                guard result == Z_OK, read + written > 0 else { return nil }
             }
         }
-        // The output may be shorter than `room`; the rest of the memory is given back.
-        return Data(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
+    }
+}
+
+extension Data {
+    /// - Parameter make: writes up to `room` bytes and returns their number; `nil` for failure.
+    fileprivate init?(room: Int, make: (UnsafeMutableRawPointer) -> Int?) {
+        guard let output = malloc(max(room, 1)) else { return nil }
+        guard let made = make(output) else {
+            free(output)
+            return nil
+        }
+        // The rest of the memory is given back.
+        self.init(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
     }
 }
 
@@ -186,13 +193,9 @@ enum Zstd {
     }
 
     private static func output(_ room: Int, _ make: (UnsafeMutableRawPointer) -> Int) -> Data? {
-        guard let output = malloc(max(room, 1)) else { return nil }
-        let made = make(output)
-        guard ZSTD_isError(made) == 0 else {
-            free(output)
-            return nil
+        Data(room: room) { output in
+            let made = make(output)
+            return ZSTD_isError(made) == 0 ? made : nil
         }
-        // The output may be shorter than the room; the rest of the memory is given back.
-        return Data(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
     }
 }

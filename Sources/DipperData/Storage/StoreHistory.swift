@@ -1,16 +1,11 @@
 import Foundation
 import Synchronization
 
-/// The removals from a store, recorded so that work that began before a removal does not bring removed entries back.
+/// The removals from a store, so that work that began before a removal does not bring removed entries back.
 ///
 /// A removal is recorded here first; then the tiers are cleaned. A tier checks a ``Permit`` under its own lock before
 /// it keeps an entry. The cleaning therefore finds every entry that a tier kept before the removal was recorded, and
 /// the tier refuses every entry that comes later.
-///
-/// Three rules apply:
-/// - An entry is refused if the work for it began before everything was removed.
-/// - An entry is refused if it was stored before the moment of a flush.
-/// - The result of a fetch is refused if its key was removed meanwhile (``Claim``).
 package final class StoreHistory: Sendable {
     /// All stores of the process share it: an entry that is read from one store may be kept by another.
     private static let moments = Atomic<UInt64>(1)
@@ -24,8 +19,6 @@ package final class StoreHistory: Sendable {
     private let claims = Mutex<[CacheKey: Claim.Standing]>([:])
 
     package init() {}
-
-    // MARK: Queries
 
     /// Entries stored earlier are gone; in seconds since 1970.
     var storedBefore: TimeInterval { TimeInterval(bitPattern: flushed.load(ordering: .sequentiallyConsistent)) }
@@ -53,8 +46,6 @@ package final class StoreHistory: Sendable {
         }
     }
 
-    // MARK: Changes
-
     func clear() {
         cleared.store(
             Self.moments.add(1, ordering: .sequentiallyConsistent).newValue, ordering: .sequentiallyConsistent)
@@ -63,62 +54,56 @@ package final class StoreHistory: Sendable {
 
     func revoke(from tiers: CacheTiers) {
         claims.withLock { claims in
-            for first in claims.values { for standing in first.all { standing.revoke(tiers) } }
+            for first in claims.values { first.lose(tiers.rawValue) }
         }
     }
 
-    /// - Parameter limit: entries stored earlier are being removed; in seconds since 1970.
+    func remove(_ key: CacheKey, from tiers: CacheTiers) { take(tiers.rawValue, from: key) }
+
+    /// Records that an entry has been kept under the key.
+    func supersede(_ key: CacheKey) { take(Claim.Standing.superseded, from: key) }
+
+    private func take(_ rights: UInt8, from key: CacheKey) {
+        claims.withLock { claims in
+            if let first = claims[key] { first.lose(rights) }
+        }
+    }
+
     func flush(storedBefore limit: TimeInterval) {
-        setFlushed { max($0, limit) }
+        changeFlushed { max($0, limit) }
     }
 
     /// Records that an entry is being stored now. A time before the moment of a flush means that the clock was set
     /// back; the moment is then moved back to that time.
     func store(at now: TimeInterval) {
-        if now < storedBefore { setFlushed { min($0, now) } }
+        if now < storedBefore { changeFlushed { min($0, now) } }
     }
 
-    private func setFlushed(_ change: (TimeInterval) -> TimeInterval) {
-        var old = flushed.load(ordering: .sequentiallyConsistent)
-        while true {
-            let new = change(TimeInterval(bitPattern: old)).bitPattern
-            let (isDone, present) = flushed.compareExchange(
-                expected: old, desired: new, ordering: .sequentiallyConsistent)
-            if isDone { return }
-            old = present
-        }
-    }
-
-    func remove(_ key: CacheKey, from tiers: CacheTiers) {
-        claims.withLock { claims in
-            if let first = claims[key] { for standing in first.all { standing.revoke(tiers) } }
-        }
-    }
-
-    func supersede(_ key: CacheKey) {
-        claims.withLock { claims in
-            if let first = claims[key] { for standing in first.all { standing.supersede() } }
+    private func changeFlushed(_ change: (TimeInterval) -> TimeInterval) {
+        // The lock keeps two changes apart; readers do without it.
+        claims.withLock { _ in
+            flushed.store(change(storedBefore).bitPattern, ordering: .sequentiallyConsistent)
         }
     }
 }
 
 /// The right of running work to keep its result under a key. Removals of the key revoke this right, tier by tier.
 package final class Claim: Sendable {
+    /// The rights that a claim has lost. The claims of a key are linked, under the lock of the history.
     fileprivate final class Standing: Sendable {
-        private let lost = Atomic<UInt8>(0)
+        static let superseded: UInt8 = 0x80
+
+        /// The raw value of the revoked tiers, and whether the claim is superseded.
+        private let losses = Atomic<UInt8>(0)
         nonisolated(unsafe) var next: Standing?
-        private static let superseded: UInt8 = 0x80
 
         var all: some Sequence<Standing> { sequence(first: self) { $0.next } }
+        var lost: UInt8 { losses.load(ordering: .sequentiallyConsistent) }
 
-        func revoke(_ tiers: CacheTiers) { lost.bitwiseOr(tiers.rawValue, ordering: .sequentiallyConsistent) }
-        func supersede() { lost.bitwiseOr(Self.superseded, ordering: .sequentiallyConsistent) }
-
-        var revoked: CacheTiers {
-            .init(rawValue: lost.load(ordering: .sequentiallyConsistent) & ~Self.superseded)
+        /// Takes rights from this claim and from those linked to it.
+        func lose(_ rights: UInt8) {
+            for standing in all { standing.losses.bitwiseOr(rights, ordering: .sequentiallyConsistent) }
         }
-        var isSuperseded: Bool { lost.load(ordering: .sequentiallyConsistent) & Self.superseded != 0 }
-        var isWhole: Bool { lost.load(ordering: .sequentiallyConsistent) & ~CacheTiers.memory.rawValue == 0 }
     }
 
     let key: CacheKey
@@ -140,26 +125,26 @@ package final class Claim: Sendable {
     // mutant Removal: `revoked.isDisjoint(with: tier) }` => `tier.isEmpty || true }`
     func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
 
-    private var revoked: CacheTiers { standing.revoked.union(outer?.revoked ?? []) }
+    private var revoked: CacheTiers {
+        CacheTiers(rawValue: standing.lost & ~Standing.superseded).union(outer?.revoked ?? [])
+    }
 
     /// Whether the entry has not been removed from disk, and no complete one been kept, since the claim was made.
-    var allowsPartial: Bool { standing.isWhole }
+    var allowsPartial: Bool { standing.lost & ~CacheTiers.memory.rawValue == 0 }
 
-    var isLatest: Bool { !standing.isSuperseded }
+    var isLatest: Bool { standing.lost & Standing.superseded == 0 }
 
-    /// Whether the entry was removed from any tier while the work was running.
     var isRevoked: Bool { !revoked.isEmpty }
 
-    /// Whether the entry was removed from memory and disk while the work was running.
     var isOutdated: Bool { revoked.isSuperset(of: [.memory, .disk]) }
 }
 
 /// The check that a tier makes, under its own lock, before it keeps an entry.
 struct Permit: Sendable {
     let info: EntryInfo
-    var claim: Claim?
+    private let claim: Claim?
     /// Whether the entry is an older one, which must not replace an entry that was kept after the claim was made.
-    var isLatest = false
+    private let isLatest: Bool
 
     init(_ info: EntryInfo, _ claim: Claim? = nil, isLatest: Bool = false) {
         self.info = info
@@ -168,7 +153,7 @@ struct Permit: Sendable {
     }
 
     func isGranted(in tier: CacheTiers, by history: StoreHistory) -> Bool {
-        guard history.admits(info), let claim else { return history.admits(info) }
-        return claim.allows(tier) && (!isLatest || claim.isLatest)
+        guard history.admits(info) else { return false }
+        return claim.map { $0.allows(tier) && (!isLatest || $0.isLatest) } ?? true
     }
 }

@@ -5,13 +5,11 @@ import Foundation
 /// The store holds the lock while it is open; the kernel releases the lock of a process that ends. Files in `blobs` that
 /// a store has written and no row names are being written as long as its lock is held, and are left over from then on.
 final class StoreLock: Sendable {
-    /// No other store has or will have this identifier.
     let id: String
     private let all: Folder
     private let file: Int32
     private static let end = ".lock"
 
-    /// - Throws: `FileError` if the folder cannot be written, or if its file system has no locks.
     init(in all: Folder) throws(FileError) {
         for _ in 0..<100 {
             let id = Folder.randomName()
@@ -42,12 +40,11 @@ final class StoreLock: Sendable {
 
     var isThere: Bool { all.entry(id + Self.end) != nil && all.status.st_nlink > 0 }
 
-    /// As far as can be told.
     func isOpen(_ other: some StringProtocol) -> Bool { whileLocked(other) {} }
 
-    /// The stores whose processes were killed, or whose power failed.
+    /// The stores of killed processes.
     func abandoned() -> [String] {
-        all.names().compactMap { name in
+        ((try? all.listing()) ?? []).compactMap { name in
             guard name.hasSuffix(Self.end), case let other = name.dropLast(Self.end.count),
                 Folder.isRandomName(other), other != id, !isOpen(other)
             else { return nil }

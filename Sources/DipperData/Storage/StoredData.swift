@@ -10,7 +10,7 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// An estimate, in bytes, of data, key, header fields, and the storage around them.
+    /// An estimate, in bytes.
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
@@ -35,7 +35,6 @@ package final class EntryInfo: Sendable {
 
     let begun: UInt64
 
-    /// The size of the texts, with the estimated storage around each of them, in bytes.
     private let textBytes: Int
 
     /// - Parameters:
@@ -86,7 +85,6 @@ package final class EntryInfo: Sendable {
 
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 
-    /// The URL that the answer came from; `nil` for what came from elsewhere.
     package var source: URL? { url.hasPrefix("http") ? URL(string: url) : nil }
 
     /// Returns whether a request with these header fields may see an object made from this answer, however old.

@@ -4,25 +4,23 @@ import Foundation
 struct Sweep: DiskJob {
     private let index: EntryIndex
     private let request: EntryIndex.SweepRequest?
-    private let isForFiles: Bool
     private var shards: [String]?
     private var names: [String] = []
-    /// The stores whose files have been met, and whether they are open.
+    /// Whether the stores are open whose files have been met.
     private var stores: [Substring: Bool] = [:]
-    private var table: EntryIndex.Table? = .entry
+    /// The table whose rows are looked at next; `nil` after the last one.
+    private var table: EntryIndex.Table?
     private var last: Int?
     private(set) var isIncomplete = false
 
     private(set) var unlisted = 0
     private(set) var unfinished = 0
 
-    /// - Parameters:
-    ///   - request: answered by the sweep, which then ends early if the store is closed.
-    ///   - isForFiles: whether the sweep looks at files alone.
+    /// - Parameter request: answered by the sweep, which then ends early if the store is closed.
     init(_ index: EntryIndex, _ request: EntryIndex.SweepRequest? = nil, isForFiles: Bool = false) {
         self.index = index
         self.request = request
-        self.isForFiles = isForFiles
+        table = isForFiles ? nil : .entry
     }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
@@ -32,19 +30,21 @@ struct Sweep: DiskJob {
             isIncomplete = true
             return false
         }
-        if shards == nil { shards = look { () throws(FileError) in try files.shards() } ?? [] }
+        if shards == nil { shards = look { try files.shards() } ?? [] }
         if !names.isEmpty {
             try compare(files, lock)
         } else if let shard = shards?.popLast() {
-            names = look { () throws(FileError) in try files.names(inShard: shard) } ?? []
-        } else if let table, !isForFiles {
+            names = look { try files.names(inShard: shard) } ?? []
+        } else if let table {
             try compareRows(of: table, files, tier)
         } else {
-            if let request { try end(request, tier) }
+            if let request { try answer(request, tier) }
             return false
         }
         return true
     }
+
+    func end(_ tier: DiskTier) {}
 
     private mutating func compare(_ files: BlobFiles, _ lock: StoreLock) throws {
         let some = names.suffix(64)
@@ -58,8 +58,8 @@ struct Sweep: DiskJob {
         names.removeLast(some.count)
     }
 
-    private mutating func look<Found>(_ body: () throws(FileError) -> Found) -> Found? {
-        do throws(FileError) {
+    private mutating func look<Found>(_ body: () throws -> Found) -> Found? {
+        do {
             return try body()
         } catch {
             isIncomplete = true
@@ -70,7 +70,7 @@ struct Sweep: DiskJob {
     private mutating func compareRows(of table: EntryIndex.Table, _ files: BlobFiles, _ tier: DiskTier) throws {
         let rows = try index.rows(in: table, after: last, limit: 128)
         for row in rows {
-            guard let blob = row.blob, let size = look({ () throws(FileError) in try files.size(of: blob) }),
+            guard let blob = row.blob, let size = look({ try files.size(of: blob) }),
                 size != row.size - row.trailer.count
             else { continue }
             let content = EntryIndex.Content(blob: blob, trailer: row.trailer, expires: .infinity)
@@ -80,7 +80,7 @@ struct Sweep: DiskJob {
         if rows.isEmpty { self.table = table == .entry ? .partial : nil }
     }
 
-    private func end(_ request: EntryIndex.SweepRequest, _ tier: DiskTier) throws {
+    private func answer(_ request: EntryIndex.SweepRequest, _ tier: DiskTier) throws {
         if !isIncomplete { try index.answer(request) }
         tier.logger.info("files and index have been compared")
         tier.keepLimit()
