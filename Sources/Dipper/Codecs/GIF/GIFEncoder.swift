@@ -1,6 +1,5 @@
 #if GIF
     import CGIF
-    import CPixels
     import Foundation
     import Synchronization
 
@@ -164,25 +163,17 @@
 
         /// 0xRRGGBB, or `clear`, for each pixel.
         private static func colors(of image: Image) throws(DipperError) -> [UInt32] {
-            let scratch = try PixelScratch(byteCount: image.width * 4)
-            return [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
-                count = image.width * image.height
-                defer { withExtendedLifetime(scratch) {} }
-                image.withPixels { bytes in
-                    guard let base = bytes.baseAddress else { return }
-                    for y in 0..<image.height {
-                        let straight = scratch.base.assumingMemoryBound(to: UInt8.self)
-                        let source = (base + y * image.rowStride).assumingMemoryBound(to: UInt8.self)
-                        pixels_unpremultiply(straight, source, image.width)
-                        for x in 0..<image.width {
-                            let color = straight + x * 4
-                            colors[y * image.width + x] =
-                                color[3] < 128
-                                ? clear : UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
-                        }
-                    }
+            var colors: [UInt32] = []
+            colors.reserveCapacity(image.width * image.height)
+            try image.forEachRow { _, row throws(DipperError) in
+                for start in stride(from: 0, to: image.width * 4, by: 4) {
+                    colors.append(
+                        row[start + 3] < 128
+                            ? clear
+                            : UInt32(row[start]) << 16 | UInt32(row[start + 1]) << 8 | UInt32(row[start + 2]))
                 }
             }
+            return colors
         }
 
         /// A palette of the picture's own colours, and the index of each pixel; `nil` if the palette has no room for

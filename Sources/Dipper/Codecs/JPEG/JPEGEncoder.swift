@@ -1,3 +1,4 @@
+import CPixels
 import CodecShims
 import Foundation
 
@@ -10,7 +11,6 @@ public struct JPEGEncoder: ImageEncoder {
 
     /// In pixels (`JPEG_MAX_DIMENSION`).
     static let longestSide = 65_500
-    private static let rowsPerStep = 16
 
     /// Creates an encoder.
     public init() {}
@@ -22,45 +22,20 @@ public struct JPEGEncoder: ImageEncoder {
         let quality = options.quality.isFinite ? min(1, max(0, options.quality)) : EncodeOptions().quality
         let writer = try JPEGWriter(
             image.size, quality: max(1, Int((quality * 100).rounded())), halvesColors: quality < 0.9)
-        try image.withPixels { bytes throws(DipperError) in
-            guard let base = bytes.baseAddress else { throw .unencodable }
-            if image.isOpaque {
-                try writer.write(base, stride: image.rowStride, rows: image.height)
-            } else {
-                try Self.write(image, base, over: options.background.with(alpha: 1).premultiplied, to: writer)
+        if image.isOpaque {
+            try writer.write(image.row(0), stride: image.rowStride, rows: image.height)
+        } else {
+            let background = options.background.with(alpha: 1).premultiplied
+            let scratch = try PixelScratch(byteCount: image.width * 4)
+            let row = scratch.base.assumingMemoryBound(to: UInt8.self)
+            for y in 0..<image.height {
+                row.update(from: image.row(y), count: image.width * 4)
+                pixels_over(row, image.width, background.x, background.y, background.z)
+                try writer.write(row, stride: image.width * 4, rows: 1)
             }
+            withExtendedLifetime(scratch) {}
         }
         return try writer.finish()
-    }
-
-    private static func write(
-        _ image: Image, _ base: UnsafeRawPointer, over background: SIMD4<UInt8>, to writer: borrowing JPEGWriter
-    ) throws(DipperError) {
-        let stride = image.width * 4
-        let rows = try PixelScratch(byteCount: stride * rowsPerStep)
-        for y in Swift.stride(from: 0, to: image.height, by: rowsPerStep) {
-            let count = min(rowsPerStep, image.height - y)
-            for row in 0..<count {
-                compose(base + (y + row) * image.rowStride, over: background, into: rows.base + row * stride, stride)
-            }
-            try writer.write(rows.base, stride: stride, rows: count)
-        }
-    }
-
-    private static func compose(
-        _ source: UnsafeRawPointer, over background: SIMD4<UInt8>, into row: UnsafeMutableRawPointer, _ count: Int
-    ) {
-        let source = source.assumingMemoryBound(to: UInt8.self)
-        let row = row.assumingMemoryBound(to: UInt8.self)
-        for start in Swift.stride(from: 0, to: count, by: 4) {
-            let rest = 255 - UInt32(source[start + 3])
-            for channel in 0..<3 {
-                let color = UInt32(source[start + channel]) + (UInt32(background[channel]) * rest + 127) / 255
-                row[start + channel] = UInt8(min(255, color))
-            }
-            // libjpeg ignores this byte, but it must not stay uninitialized.
-            row[start + 3] = 255
-        }
     }
 }
 

@@ -33,79 +33,61 @@ public struct PNGDecoder: ImageDecoder {
         _ bytes: UnsafeRawBufferPointer, _ orientation: Orientation, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
         let reader = try PNGReader(bytes, mayEndEarly: options.allowsPartial)
-        try options.limits.check(reader.size)
+        let size = reader.size
+        try options.limits.check(size)
         let color = PNGColors.transform(for: reader.header)
         var writer = try RowWriter(
-            source: reader.size, of: reader.size, alpha: reader.header.has_alpha ? .straight : .opaque,
-            orientation: orientation, options)
+            source: size, of: size, alpha: reader.header.has_alpha ? .straight : .opaque, orientation: orientation,
+            options)
+        let rowsAtATime = max(1, Self.bytesPerStep / (size.width * 4))
         if reader.header.is_interlaced {
             // Each pass covers the whole picture.
-            let (count, overflows) = (reader.size.width * reader.size.height).multipliedReportingOverflow(by: 8)
-            try options.limits.check(bytes: overflows ? .max : count)
-            try reader.start()
-            try readPasses(reader, into: &writer, options)
+            try options.limits.checkMemory(size, bytesPerPixel: 8)
+            let picture = try PixelScratch(byteCount: size.width * size.height * 4)
+            let known = try Self.readPasses(reader, into: picture.base, rowsAtATime, options)
+            try writer.fill(rowsAtATime: rowsAtATime) { memory, first, rows throws(DipperError) in
+                let done = min(rows, known - first)
+                memory.copyMemory(from: picture.base + first * size.width * 4, byteCount: done * size.width * 4)
+                reader.addAlpha(memory, rows: done)
+                return done
+            }
+            withExtendedLifetime(picture) {}
         } else {
             try reader.start()
-            try readRows(reader, into: &writer, options)
+            try writer.fill(rowsAtATime: rowsAtATime) { memory, _, rows throws(DipperError) in
+                let done = try reader.read(rows, to: memory)
+                reader.addAlpha(memory, rows: done)
+                return done
+            }
         }
         return try writer.finish(color: color)
     }
 
-    private func rowsPerStep(_ size: PixelSize) -> Int { max(1, Self.bytesPerStep / (size.width * 4)) }
-
-    private func readRows(
-        _ reader: borrowing PNGReader, into writer: inout RowWriter, _ options: DecodeOptions
-    ) throws(DipperError) {
-        while writer.committed < writer.source.height {
-            try options.checkCancelled()
-            let (base, rows) = writer.memory(rows: rowsPerStep(writer.source))
-            let done = try reader.read(rows, to: base)
-            reader.addAlpha(base, rows: done)
-            writer.commit(done)
-            if done < rows {
-                guard options.allowsPartial, writer.committed > 0 else { throw PNGReader.truncated }
-                return
-            }
-        }
-    }
-
-    private func readPasses(
-        _ reader: borrowing PNGReader, into writer: inout RowWriter, _ options: DecodeOptions
-    ) throws(DipperError) {
+    /// Returns the number of rows of which there are some pixels.
+    private static func readPasses(
+        _ reader: PNGReader, into picture: UnsafeMutableRawPointer, _ rowsAtATime: Int, _ options: DecodeOptions
+    ) throws(DipperError) -> Int {
+        try reader.start()
         let size = reader.size
-        let picture = try PixelScratch(byteCount: size.width * size.height * 4)
-        let rowsPerStep = rowsPerStep(size)
-        // After the first pass each row holds some pixels.
-        var known = size.height
-        passes: for pass in 0..<7 {
-            var y = 0
-            while y < size.height {
+        for pass in 0..<7 {
+            for y in stride(from: 0, to: size.height, by: rowsAtATime) {
                 try options.checkCancelled()
-                let rows = min(rowsPerStep, size.height - y)
+                let rows = min(rowsAtATime, size.height - y)
                 let done = try reader.read(
-                    rows, to: picture.base + y * size.width * 4, fillsBlocks: options.allowsPartial)
-                y += done
-                if done < rows {
-                    if pass == 0 { known = y }
-                    guard options.allowsPartial, known > 0 else { throw PNGReader.truncated }
-                    break passes
-                }
+                    rows, to: picture + y * size.width * 4, fillsBlocks: options.allowsPartial)
+                if done == rows { continue }
+                guard options.allowsPartial else { throw RowWriter.truncated }
+                // After the first pass each row holds some pixels.
+                return pass == 0 ? y + done : size.height
             }
         }
-        while writer.committed < known {
-            try options.checkCancelled()
-            let (base, rows) = writer.memory(rows: min(rowsPerStep, known - writer.committed))
-            let source = picture.base + writer.committed * size.width * 4
-            reader.addAlpha(source, rows: rows)
-            base.copyMemory(from: source, byteCount: rows * size.width * 4)
-            writer.commit(rows)
-        }
+        return size.height
     }
 }
 
-private struct PNGReader: ~Copyable {
-    let header: dipper_png_header
+private final class PNGReader {
     private let reader: OpaquePointer
+    private(set) var header = dipper_png_header()
 
     /// In bytes, for one chunk other than pixels.
     private static let largestChunk = 8 << 20
@@ -117,16 +99,9 @@ private struct PNGReader: ~Copyable {
     init(_ bytes: UnsafeRawBufferPointer, mayEndEarly: Bool) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
         guard let base = start.baseAddress else { throw .undecodable.with(detail: "there are no bytes") }
-        guard let reader = dipper_png_open(base, start.count, mayEndEarly) else { throw Self.noMemory }
-        var header = dipper_png_header()
-        let status = dipper_png_read_header(reader, Self.largestChunk, &header)
-        guard status == DIPPER_PNG_OK else {
-            let error = Self.error(status, reader)
-            dipper_png_close(reader)
-            throw error
-        }
+        guard let reader = dipper_png_open(base, start.count, mayEndEarly) else { throw PixelMemory.noMemory }
         self.reader = reader
-        self.header = header
+        try check(dipper_png_read_header(reader, Self.largestChunk, &header))
     }
 
     deinit {
@@ -136,8 +111,7 @@ private struct PNGReader: ~Copyable {
     var size: PixelSize { PixelSize(width: Int(header.width), height: Int(header.height)) }
 
     func start() throws(DipperError) {
-        let status = dipper_png_start(reader, header.has_alpha ? 4 : 3)
-        guard status == DIPPER_PNG_OK else { throw Self.error(status, reader) }
+        try check(dipper_png_start(reader, header.has_alpha ? 4 : 3))
     }
 
     /// Reads the next rows of RGBA, without gaps, and returns their number: fewer than asked for if the bytes end too
@@ -148,7 +122,7 @@ private struct PNGReader: ~Copyable {
         var done = 0
         let status = dipper_png_read_rows(
             reader, memory.assumingMemoryBound(to: UInt8.self) + gap, size.width * 4, rows, fillsBlocks, &done)
-        guard status == DIPPER_PNG_OK || status == DIPPER_PNG_TRUNCATED else { throw Self.error(status, reader) }
+        if status != DIPPER_PNG_TRUNCATED { try check(status) }
         return done
     }
 
@@ -165,14 +139,12 @@ private struct PNGReader: ~Copyable {
     /// The number of bytes left free at the start of a row.
     private var gap: Int { header.has_alpha ? 0 : size.width }
 
-    static let truncated = DipperError.undecodable.with(detail: "the bytes end too early")
-    private static let noMemory = DipperError.imageTooLarge.with(detail: "there is no memory")
-
-    private static func error(_ status: dipper_png_status, _ reader: OpaquePointer) -> DipperError {
+    private func check(_ status: dipper_png_status) throws(DipperError) {
         switch status {
-        case DIPPER_PNG_TRUNCATED: truncated
-        case DIPPER_PNG_NO_MEMORY: noMemory
-        default: .undecodable.with(detail: String(cString: dipper_png_message(reader)))
+        case DIPPER_PNG_OK: return
+        case DIPPER_PNG_TRUNCATED: throw RowWriter.truncated
+        case DIPPER_PNG_NO_MEMORY: throw PixelMemory.noMemory
+        default: throw .undecodable.with(detail: String(cString: dipper_png_message(reader)))
         }
     }
 }
@@ -188,14 +160,10 @@ private enum PNGColors {
 
     /// `nil` if no conversion is needed.
     static func transform(for header: dipper_png_header) -> ColorTransform? {
-        let source = header.is_grey ? ColorTransform.Source.grey : .rgb
         // libpng also reports the usual sRGB profiles as `sRGB`.
         if header.is_srgb { return nil }
-        if let profile = header.profile {
-            return ColorTransform.shared(icc: Data(bytes: profile, count: Int(header.profile_length)), for: source)
-        }
-        guard let profile = profile(of: header) else { return nil }
-        return ColorTransform.shared(icc: profile, for: source)
+        let icc = header.profile.map { Data(bytes: $0, count: Int(header.profile_length)) } ?? profile(of: header)
+        return icc.flatMap { ColorTransform.shared(icc: $0, for: header.is_grey ? .grey : .rgb) }
     }
 
     /// `nil` if gamma and primaries are those of sRGB, missing, or not plausible.
@@ -203,34 +171,15 @@ private enum PNGColors {
         let found = withUnsafeBytes(of: header.chromaticities) { Array($0.bindMemory(to: Int32.self)) }
         let chromaticities = header.has_chromaticities ? found : chromaticitiesOfSRGB
         let gamma = header.has_gamma ? header.gamma : gammaOfSRGB
-        guard header.has_gamma || header.has_chromaticities else { return nil }
-        let usual = zip(chromaticities, chromaticitiesOfSRGB).allSatisfy { isNear($0, $1) }
-        if usual, isNear(gamma, gammaOfSRGB) { return nil }
+        if zip(chromaticities, chromaticitiesOfSRGB).allSatisfy({ isNear($0, $1) }), isNear(gamma, gammaOfSRGB) {
+            return nil
+        }
         // Exponents from 0.1 to 10.
         guard (10_000...1_000_000).contains(gamma) else { return nil }
-
-        func point(_ index: Int) -> cmsCIExyY {
-            cmsCIExyY(x: Double(chromaticities[index]) / 100_000, y: Double(chromaticities[index + 1]) / 100_000, Y: 1)
-        }
-        guard let context = cmsCreateContext(nil, nil) else { return nil }
-        defer { cmsDeleteContext(context) }
         // A file with primaries but without a gamma has the curve of sRGB.
-        let curve =
-            header.has_gamma
-            ? cmsBuildGamma(context, 100_000 / Double(gamma))
-            : cmsBuildParametricToneCurve(context, 4, [2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045])
-        guard let curve else { return nil }
-        defer { cmsFreeToneCurve(curve) }
-        var white = point(0)
-        var primaries = cmsCIExyYTRIPLE(Red: point(2), Green: point(4), Blue: point(6))
-        var curves: [OpaquePointer?] = [curve, curve, curve]
-        guard let profile = cmsCreateRGBProfileTHR(context, &white, &primaries, &curves) else { return nil }
-        defer { cmsCloseProfile(profile) }
-        var length: UInt32 = 0
-        guard cmsSaveProfileToMem(profile, nil, &length) != 0, length > 0 else { return nil }
-        var data = Data(count: Int(length))
-        let isSaved = data.withUnsafeMutableBytes { cmsSaveProfileToMem(profile, $0.baseAddress, &length) != 0 }
-        return isSaved ? data : nil
+        return ColorTransform.profile(
+            chromaticities.map { Double($0) / 100_000 },
+            header.has_gamma ? cmsBuildGamma(nil, 100_000 / Double(gamma)) : ColorTransform.sRGBCurve())
     }
 
     private static func isNear(_ a: Int32, _ b: Int32) -> Bool { (b - tolerance...b + tolerance).contains(a) }

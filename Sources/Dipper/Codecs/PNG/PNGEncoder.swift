@@ -1,4 +1,3 @@
-import CPixels
 import CodecShims
 import Foundation
 
@@ -13,7 +12,6 @@ public struct PNGEncoder: ImageEncoder {
     private static let level: Int32 = 2
     /// All filters; libpng chooses the best one for each row.
     private static let filters: Int32 = 0xF8
-    private static let bytesPerStep = 1 << 18
 
     /// Creates an encoder.
     public init() {}
@@ -31,28 +29,10 @@ public struct PNGEncoder: ImageEncoder {
                 == DIPPER_PNG_OK
         else { throw Self.failed }
 
-        let step = min(image.height, max(1, Self.bytesPerStep / (image.width * channels)))
-        let rows = try PixelScratch(byteCount: step * image.width * channels)
-        let memory = rows.base.assumingMemoryBound(to: UInt8.self)
-        var y = 0
-        while y < image.height {
-            let count = min(step, image.height - y)
-            image.withPixels { bytes in
-                guard let base = bytes.bindMemory(to: UInt8.self).baseAddress else { return }
-                for row in 0..<count {
-                    let from = base + (y + row) * image.rowStride
-                    let to = memory + row * image.width * channels
-                    if image.isOpaque {
-                        pixels_drop_alpha(to, from, image.width)
-                    } else {
-                        pixels_unpremultiply(to, from, image.width)
-                    }
-                }
-            }
-            guard dipper_png_write_rows(writer, memory, image.width * channels, count) == DIPPER_PNG_OK else {
+        try image.forEachRow(withoutAlpha: image.isOpaque) { _, row throws(DipperError) in
+            guard dipper_png_write_rows(writer, row, image.width * channels, 1) == DIPPER_PNG_OK else {
                 throw Self.failed
             }
-            y += count
         }
         var bytes: UnsafeMutablePointer<UInt8>?
         var length = 0

@@ -1,5 +1,4 @@
 #if WebP
-    import CPixels
     import CWebP
     import Foundation
 
@@ -123,20 +122,12 @@
                 throw .unencodable.with(detail: "WebP: no memory")
             }
             let stride = Int(picture.pointee.argb_stride)
-            let scratch = try PixelScratch(byteCount: image.width * 4)
-            defer { withExtendedLifetime(scratch) {} }
-            image.withPixels { bytes in
-                guard let base = bytes.baseAddress else { return }
-                for y in 0..<image.height {
-                    let straight = scratch.base.assumingMemoryBound(to: UInt8.self)
-                    let source = (base + y * image.rowStride).assumingMemoryBound(to: UInt8.self)
-                    pixels_unpremultiply(straight, source, image.width)
-                    let row = pixels + y * stride
-                    for x in 0..<image.width {
-                        let color = straight + x * 4
-                        row[x] =
-                            UInt32(color[3]) << 24 | UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
-                    }
+            try image.forEachRow { y, row throws(DipperError) in
+                let target = pixels + y * stride
+                for x in 0..<image.width {
+                    let color = row + x * 4
+                    target[x] =
+                        UInt32(color[3]) << 24 | UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
                 }
             }
         }
