@@ -55,6 +55,20 @@ public struct EncodeOptions: Sendable, Hashable {
     public init(quality: Double) {
         self.quality = quality
     }
+
+    /// From 0 to 1, whatever was set.
+    var validQuality: Double { quality.isFinite ? min(1, max(0, quality)) : EncodeOptions().quality }
+}
+
+extension ImageEncoder {
+    /// The size that all frames of an animation have. Throws `DipperError.unencodable` if there is none.
+    func size(of frames: [AnimationFrame]) throws(DipperError) -> PixelSize {
+        guard let size = frames.first?.image.size else { throw .unencodable.with(detail: "there are no frames") }
+        if let other = frames.first(where: { $0.image.size != size }) {
+            throw .unencodable.with(detail: "frames of \(size) and of \(other.image.size) pixels")
+        }
+        return size
+    }
 }
 
 extension Image {
