@@ -65,9 +65,7 @@ public struct ImageSerializer: Sendable {
 
     /// Returns a serializer for a format that a codec is registered for.
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
-        ImageSerializer(still: { image, _, codecs in
-            try codecs.encode(image, as: format, options)
-        })
+        ImageSerializer(still: { image, _, codecs in try codecs.encode(image, as: format, options) })
     }
 
     func data(for image: Image, madeOf original: Data?, _ codecs: CodecRegistry) throws(DipperError) -> Data {

@@ -74,15 +74,6 @@ struct OrientedRows: ~Copyable {
         if inBand == Self.bandRows || committed == stored.height { empty() }
     }
 
-    /// Makes the rows that have not been committed transparent.
-    mutating func clearRest() {
-        while committed < stored.height {
-            let (base, rows) = memory(rows: stored.height)
-            base.initializeMemory(as: UInt8.self, repeating: 0, count: rows * stored.width * 4)
-            commit(rows)
-        }
-    }
-
     /// All rows must have been committed.
     consuming func finish() -> PixelBuffer {
         precondition(committed == stored.height, "All rows have come.")

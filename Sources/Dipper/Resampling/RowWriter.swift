@@ -104,25 +104,17 @@ struct RowWriter: ~Copyable {
     /// Rows that have not come are transparent. The transform converts the colours to sRGB. Throws
     /// `DipperError.cancelled`.
     consuming func finish(color: ColorTransform? = nil) throws(DipperError) -> Image {
-        if committed < source.height {
-            isOpaque = false
-            try clearRest()
+        if committed < source.height { isOpaque = false }
+        while committed < source.height {
+            try options.checkCancelled()
+            let (base, rows) = memory(rows: Self.bandBytes / (source.width * 4) + 1)
+            base.initializeMemory(as: UInt8.self, repeating: 0, count: rows * source.width * 4)
+            commit(rows)
         }
         let (isOpaque, options) = (isOpaque, options)
         let buffer = result.finish()
         try color?.apply(to: buffer, isOpaque: isOpaque, options)
         return buffer.image(isOpaque: isOpaque, scale: options.scale)
-    }
-
-    private mutating func clearRest() throws(DipperError) {
-        guard let band else { return result.clearRest() }
-        band.bytes.initializeMemory(as: UInt8.self, repeating: 0)
-        while committed < source.height {
-            try options.checkCancelled()
-            let rows = min(bandRows, source.height - committed)
-            resampler?.add(band.base, stride: source.width * 4, count: rows, to: &result)
-            committed += rows
-        }
     }
 }
 

@@ -54,7 +54,11 @@ struct ByteReader {
     /// Big-endian, clamped to the range of `Int`.
     func u64(at offset: Int) throws(DipperError) -> Int { Int(clamping: try load(UInt64.self, at: offset)) }
 
-    func code(at offset: Int) throws(DipperError) -> FourCC { FourCC(rawValue: try load(UInt32.self, at: offset)) }
+    /// The four characters that name a box or a chunk.
+    func name(at offset: Int) throws(DipperError) -> String {
+        let code = try load(UInt32.self, at: offset)
+        return withUnsafeBytes(of: code.bigEndian) { String(decoding: $0, as: UTF8.self) }
+    }
 
     /// Whether the bytes at an offset are a text; `false` if they have not all arrived.
     func holds(_ text: StaticString, at offset: Int = 0) -> Bool {
@@ -79,22 +83,9 @@ struct ByteReader {
     static let broken = DipperError.undecodable.with(detail: "the header is broken")
 }
 
-/// A code of four characters that names a box or a chunk.
-struct FourCC: Hashable, Sendable, ExpressibleByStringLiteral {
-    /// The first character is the highest byte.
-    let rawValue: UInt32
-
-    init(rawValue: UInt32) { self.rawValue = rawValue }
-
-    init(stringLiteral value: StaticString) {
-        precondition(value.utf8CodeUnitCount == 4, "A name has four characters.")
-        rawValue = value.withUTF8Buffer { $0.reduce(0) { $0 << 8 | UInt32($1) } }
-    }
-}
-
 /// A box of the ISO base media file format (ISO/IEC 14496-12, section 4.2).
 struct Box {
-    let type: FourCC
+    let type: String
     let content: ByteReader
 }
 
@@ -111,7 +102,7 @@ struct BoxReader {
     mutating func next() throws(DipperError) -> Box? {
         guard offset < bytes.count else { return nil }
         var (header, length) = (8, try bytes.u32(at: offset))
-        let type = try bytes.code(at: offset + 4)
+        let type = try bytes.name(at: offset + 4)
         if length == 0 {
             length = bytes.count - offset  // up to the end
         } else if length == 1 {
@@ -125,7 +116,7 @@ struct BoxReader {
 
     /// Throws an error if there is none.
     static func first(
-        _ type: FourCC, in bytes: ByteReader, else error: DipperError = ByteReader.broken
+        _ type: String, in bytes: ByteReader, else error: DipperError = ByteReader.broken
     ) throws(DipperError) -> ByteReader {
         var boxes = BoxReader(bytes)
         while let box = try boxes.next() {

@@ -97,8 +97,8 @@ struct WebPChunks {
     var end: Int { 12 + offset }
 
     /// Throws at the end.
-    mutating func next() throws(DipperError) -> (name: FourCC, content: ByteReader) {
-        let name = try chunks.code(at: offset)
+    mutating func next() throws(DipperError) -> (name: String, content: ByteReader) {
+        let name = try chunks.name(at: offset)
         let length = try chunks.u32(at: offset + 4, .little)
         let content = try chunks.part(at: offset + 8, count: length)
         offset += 8 + length + length % 2

@@ -4,7 +4,7 @@
 enum HEIFHeader {
     static func info(_ file: ByteReader, _ format: ImageFormat) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: format)
-        let isSequence = Self.sequenceBrands.contains(try file.code(at: 8))
+        let isSequence = Self.sequenceBrands.contains(try file.name(at: 8))
         var (wantsItem, hasItem) = (true, false)
         var track: MovieTrack?
         var boxes = BoxReader(file)
@@ -39,7 +39,7 @@ enum HEIFHeader {
     }
 
     /// The major brands of files that are displayed as their track. Other files are displayed as their primary item.
-    private static let sequenceBrands: Set<FourCC> = ["avis", "msf1", "hevc", "hevx", "hevm", "hevs"]
+    private static let sequenceBrands: Set<String> = ["avis", "msf1", "hevc", "hevx", "hevm", "hevs"]
 }
 
 /// The primary item of a `meta` box (ISO/IEC 23008-12, section 6; ISO/IEC 14496-12, section 8.11).
@@ -102,7 +102,7 @@ private struct HEIFItem {
             case "clap" where aperture == nil: aperture = content
             // There may be two, of different kinds.
             case "colr":
-                let kind = try content.code(at: 0)
+                let kind = try content.name(at: 0)
                 if kind == "prof" || kind == "rICC" { info.hasColorProfile = true }
             default: break
             }
@@ -209,10 +209,10 @@ struct MovieTrack {
     private(set) var hasAuxiliaryTrack = false
     /// In units of the film's clock; `nil` if it is endless.
     private var duration: Int?
-    private var handler: FourCC = "none"
+    private var handler: String = "none"
 
     /// The first track with a handler: `pict` for pictures, `vide` for a film. `nil` if there is none.
-    static func first(_ handler: FourCC, in moov: ByteReader) throws(DipperError) -> MovieTrack? {
+    static func first(_ handler: String, in moov: ByteReader) throws(DipperError) -> MovieTrack? {
         var found: MovieTrack?
         var hasAuxiliaryTrack = false
         var boxes = BoxReader(moov)
@@ -263,7 +263,7 @@ struct MovieTrack {
     private mutating func readMedia(_ box: ByteReader) throws(DipperError) {
         var boxes = BoxReader(box)
         while let part = try boxes.next() {
-            if part.type == "hdlr" { handler = try part.content.code(at: 8) }
+            if part.type == "hdlr" { handler = try part.content.name(at: 8) }
             guard part.type == "minf", let table = try? BoxReader.first("stbl", in: part.content) else { continue }
             if let sizes = try? BoxReader.first("stsz", in: table) { frameCount = try sizes.u32(at: 8) }
         }

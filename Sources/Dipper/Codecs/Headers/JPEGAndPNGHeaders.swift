@@ -34,7 +34,7 @@ enum JPEGHeader {
 enum PNGHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .png)
-        guard try file.u32(at: 8) == 13, try file.code(at: 12) == "IHDR" else { throw ByteReader.broken }
+        guard try file.u32(at: 8) == 13, try file.name(at: 12) == "IHDR" else { throw ByteReader.broken }
         let stored = PixelSize(width: try file.u32(at: 16), height: try file.u32(at: 20))
         let depth = try file.u8(at: 24)
         let colorType = try file.u8(at: 25)
@@ -46,7 +46,7 @@ enum PNGHeader {
         var offset = 33
         while true {
             let length = try file.u32(at: offset)
-            let type = try file.code(at: offset + 4)
+            let type = try file.name(at: offset + 4)
             if type == "IDAT" || type == "IEND" { break }
             // Lengths of 2^31 and more are invalid.
             guard length <= Int(Int32.max) else { throw ByteReader.broken }

@@ -40,7 +40,7 @@ public struct JPEGDecoder: ImageDecoder {
         try options.limits.checkMemory(stored, beside: Int(header.coefficient_bytes))
 
         let colors = JPEGColors(header, bytes)
-        let eighths = JPEGScale.eighths(from: size, to: stored)
+        let eighths = Self.eighths(from: size, to: stored)
         func picture(_ reader: JPEGReader) throws(DipperError) -> Image {
             let source = reader.outputSize
             var writer = try RowWriter(source: source, of: size, alpha: .opaque, orientation: orientation, options)
@@ -65,23 +65,18 @@ public struct JPEGDecoder: ImageDecoder {
             return try picture(reader)
         }
     }
-}
 
-private enum JPEGScale {
     /// The smallest number of eighths of the picture's size that is at least the target. Only powers of two are used,
     /// because libjpeg-turbo has fast transforms only for these: 3/8 takes longer than 4/8, and 5/8 to 7/8 take longer
     /// than the whole picture.
-    static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
-        for eighths in [1, 2, 4] {
-            let width = scaled(picture.width, eighths)
-            let height = scaled(picture.height, eighths)
-            if width >= target.width && height >= target.height { return eighths }
+    private static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
+        // Rounded up as libjpeg does.
+        func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
+        let enough = [1, 2, 4].first {
+            scaled(picture.width, $0) >= target.width && scaled(picture.height, $0) >= target.height
         }
-        return 8
+        return enough ?? 8
     }
-
-    /// Rounded up as libjpeg does.
-    private static func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
 }
 
 /// The bytes must stay at their address while the reader lives.
@@ -112,27 +107,12 @@ final class JPEGReader {
         try check(dipper_jpeg_start(handle, Int32(eighths), max(0, memory)))
     }
 
-    enum Step {
-        case more
-        case done
-        /// The bytes end too early. A reader reports this only once.
-        case truncated
-        /// An error after this number of complete scans. Another reader may stop after them; this one cannot continue.
-        case brokenOff(Int)
-    }
+    var completeScans: Int { Int(dipper_jpeg_complete_scans(handle)) }
 
-    /// Reads a few rows of blocks of a file with several scans, up to the end of scan `stop`; 0 for all scans.
-    func absorb(maxScans: Int, stopAfter stop: Int) throws(DipperError) -> Step {
-        let status = dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
-        switch status {
-        case DIPPER_JPEG_BROKEN_OFF: return .brokenOff(Int(dipper_jpeg_complete_scans(handle)))
-        case DIPPER_JPEG_MORE: return .more
-        case DIPPER_JPEG_TRUNCATED: return .truncated
-        case DIPPER_JPEG_TOO_MANY_SCANS: throw .imageTooLarge.with(detail: "more than \(maxScans) scans")
-        default:
-            try check(status)
-            return .done
-        }
+    /// Reads a few rows of blocks of a file with several scans, up to the end of scan `stop`; 0 for all scans. Returns
+    /// the status as it is.
+    func absorb(maxScans: Int, stopAfter stop: Int) -> dipper_jpeg_status {
+        dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
     }
 
     /// Without gaps. Returns the number of rows for which the file has data.
@@ -143,7 +123,7 @@ final class JPEGReader {
         return max(0, Int(done))
     }
 
-    private func check(_ status: dipper_jpeg_status) throws(DipperError) {
+    func check(_ status: dipper_jpeg_status) throws(DipperError) {
         switch status {
         case DIPPER_JPEG_OK: return
         case DIPPER_JPEG_TRUNCATED: throw RowWriter.truncated

@@ -1,3 +1,4 @@
+import CodecShims
 import Foundation
 
 enum JPEGScans {
@@ -42,11 +43,15 @@ enum JPEGScans {
         let maxScans = overflows ? most : min(most, max(1, work / (size.width * size.height)))
         while true {
             try options.checkCancelled()
-            switch try reader.absorb(maxScans: maxScans, stopAfter: stop) {
-            case .done: return nil
-            case .more: continue
-            case .brokenOff(let scans): return scans
-            case .truncated: guard options.allowsPartial else { throw RowWriter.truncated }
+            let status = reader.absorb(maxScans: maxScans, stopAfter: stop)
+            switch status {
+            case DIPPER_JPEG_OK: return nil
+            case DIPPER_JPEG_BROKEN_OFF: return reader.completeScans
+            case DIPPER_JPEG_TOO_MANY_SCANS: throw .imageTooLarge.with(detail: "more than \(maxScans) scans")
+            // A reader reports this only once.
+            case DIPPER_JPEG_TRUNCATED where options.allowsPartial: continue
+            case DIPPER_JPEG_MORE: continue
+            default: try reader.check(status)
             }
         }
     }
