@@ -34,7 +34,6 @@ enum PixelMemory {
 
     static var noMemory: DipperError { .imageTooLarge.with(detail: "there is no memory") }
 
-    /// Frees memory that ``allocate(_:)`` returned, or keeps it for the next picture.
     static func free(_ memory: UnsafeMutableRawBufferPointer) {
         guard let start = memory.baseAddress else { return }
         let block = PixelBlock(start: start, capacity: capacity(for: memory.count))
@@ -88,10 +87,11 @@ enum PixelMemory {
         // first touch matters compared with a decode, so the pools of smaller blocks are smaller. Thumbnails have their
         // own, so that they do not fill the next.
         var pools = [PixelPool(limit: 4 << 20), PixelPool(limit: 16 << 20), PixelPool(limit: 64 << 20)]
-        /// Above zero no block is kept.
         var pauses = 0
 
-        private static func pool(of capacity: Int) -> Int { capacity >= smallestHuge ? 2 : capacity >= 1 << 18 ? 1 : 0 }
+        private static func pool(of capacity: Int) -> Int {
+            capacity >= PixelMemory.smallestHuge ? 2 : capacity >= 1 << 18 ? 1 : 0
+        }
 
         mutating func take(_ capacities: ClosedRange<Int>) -> PixelBlock? {
             pools[Self.pool(of: capacities.lowerBound)].take(capacities)

@@ -5,14 +5,12 @@ import CPixels
 /// rows.
 struct RowWriter: ~Copyable {
     enum Alpha {
-        /// Every alpha is written as 255.
         case opaque
         case premultiplied
         /// The writer multiplies colours by alpha.
         case straight
     }
 
-    /// The size of the rows that come.
     let source: PixelSize
     /// The size of the result before the orientation is applied.
     let stored: PixelSize

@@ -23,11 +23,9 @@
         }
     }
 
-    /// A still picture has one frame. Owns libavif's decoder.
     private final class AVIFFrames: FrameReader {
         let loopCount: Int
         private let options: DecodeOptions
-        /// The decoder reads the bytes frame by frame.
         private let bytes: PinnedBytes
         private let decoder: UnsafeMutablePointer<avifDecoder>
         /// The transform of the first frame, used for all frames; `nil` before the first frame is decoded.
@@ -38,7 +36,6 @@
             avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE.rawValue) == nil
             ? AVIF_CODEC_CHOICE_AUTO : AVIF_CODEC_CHOICE_AOM
 
-        /// Parses the container. No frame is decoded.
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
             let limits = options.limits
             let info = try? ImageInfo(data)

@@ -5,7 +5,6 @@
 
     /// Valid until libavif decodes the next frame.
     struct AVIFPicture {
-        /// The part of the stored picture that is displayed.
         private let area: avifCropRect
         private let image: UnsafeMutablePointer<avifImage>
 
@@ -69,7 +68,6 @@
         /// rows.
         var rowsBeside: Int { image.pointee.yuvFormat == AVIF_PIXEL_FORMAT_YUV420 ? 2 : 0 }
 
-        /// The whole picture if the file has no clean aperture or an invalid one.
         private static func cleanAperture(of image: avifImage) -> avifCropRect {
             var area = avifCropRect(x: 0, y: 0, width: image.width, height: image.height)
             guard image.transformFlags & AVIF_TRANSFORM_CLAP.rawValue != 0 else { return area }
@@ -91,7 +89,6 @@
         /// `nil` if the colours are close to sRGB or the transfer characteristics are not known.
         var profile: Data? {
             if isSRGB { return nil }
-            // Red, green, blue, white.
             var values = [Float](repeating: 0, count: 8)
             avifColorPrimariesGetValues(avifColorPrimaries(primaries), &values)
             return ColorTransform.profile((values.suffix(2) + values.prefix(6)).map { Double($0) }, curve)

@@ -265,7 +265,6 @@
             index = data.startIndex
         }
 
-        /// Returns the number of bytes copied.
         func read(into buffer: UnsafeMutablePointer<GifByteType>, _ count: Int32) -> Int32 {
             let end = min(data.endIndex, index + max(0, Int(count)))
             data.copyBytes(to: buffer, from: index..<end)
@@ -283,7 +282,6 @@
         let isInterlaced: Bool
         /// The treatment of the frame's area before the next frame is drawn (GIF 89a, 23), as in giflib.
         let disposal: Int32
-        /// As the file states it.
         let duration: Duration
         /// The pixel for each palette index, in the byte order of memory; 0 leaves the canvas as it is.
         let pixels: [UInt32]

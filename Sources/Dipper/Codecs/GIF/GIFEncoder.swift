@@ -41,7 +41,6 @@
         private var isOpen = true
         private let size: PixelSize
 
-        /// The animation plays `loopCount` times; 0 for endlessly.
         init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
             self.size = size
             guard size.width <= 0xFFFF, size.height <= 0xFFFF else {
@@ -70,7 +69,6 @@
             if isOpen { EGifCloseFile(file, nil) }
         }
 
-        /// The duration is `nil` for a still picture.
         func add(_ pixels: IndexedPixels, duration: Duration?) throws(DipperError) {
             if duration != nil || pixels.transparent != nil { try putControl(pixels, duration) }
             // giflib copies the palette.
@@ -125,10 +123,8 @@
         /// Padded to a power of two.
         private(set) var palette: [GifColorType] = []
         private(set) var indices: [UInt8] = []
-        /// `nil` if there are no transparent pixels.
         private(set) var transparent: UInt8?
 
-        /// Throws `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
         init(_ image: Image) throws(DipperError) {
             let colors = try Self.colors(of: image)
             if !keepColors(colors) { try reduceColors(colors) }

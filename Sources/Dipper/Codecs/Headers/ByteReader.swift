@@ -2,9 +2,7 @@
 /// the bytes are.
 struct ByteReader {
     enum Order {
-        /// The highest byte comes first.
         case big
-        /// The lowest byte comes first.
         case little
     }
 
@@ -114,7 +112,6 @@ struct BoxReader {
         return Box(type: type, content: content)
     }
 
-    /// Throws an error if there is none.
     static func first(
         _ type: String, in bytes: ByteReader, else error: DipperError = ByteReader.broken
     ) throws(DipperError) -> ByteReader {

@@ -5,7 +5,6 @@ struct GIFHeader {
     private var info = ImageInfo(format: .gif)
     private var offset: Int
     private var frameCount = 0
-    /// The right and bottom end of the first frame.
     private var firstFrameEnd: PixelSize?
 
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
@@ -96,7 +95,6 @@ struct WebPChunks {
     /// The position in the file after the last chunk read, in bytes.
     var end: Int { 12 + offset }
 
-    /// Throws at the end.
     mutating func next() throws(DipperError) -> (name: String, content: ByteReader) {
         let name = try chunks.name(at: offset)
         let length = try chunks.u32(at: offset + 4, .little)

@@ -199,7 +199,6 @@ extension Orientation {
 
 /// A track of pictures or of a film in a `moov` box (ISO/IEC 14496-12, section 8).
 struct MovieTrack {
-    /// Empty if the track states none.
     private(set) var size = PixelSize(width: 0, height: 0)
     private(set) var orientation = Orientation.up
     private(set) var frameCount = 0

@@ -97,7 +97,6 @@ final class JPEGReader {
 
     var size: PixelSize { PixelSize(width: Int(header.width), height: Int(header.height)) }
 
-    /// Known after ``start(eighths:memory:)``.
     var outputSize: PixelSize {
         PixelSize(width: Int(dipper_jpeg_output_width(handle)), height: Int(dipper_jpeg_output_height(handle)))
     }

@@ -107,12 +107,10 @@ struct JPEGFrame {
 
 /// The header of a scan of a JPEG file (ITU-T T.81, B.2.3).
 struct JPEGScan {
-    /// The names of the components.
     let components: [UInt8]
     /// The number of the first coefficient; 0 is the mean of a block.
     let firstCoefficient: UInt8
 
-    /// `nil` if the segment is too short.
     init?(_ segment: Slice<UnsafeRawBufferPointer>) {
         let bytes = UnsafeRawBufferPointer(rebasing: segment)
         guard let count = bytes.first.map(Int.init), bytes.count > 1 + 2 * count else { return nil }

@@ -19,10 +19,6 @@ public struct PNGDecoder: ImageDecoder {
     /// Creates a decoder.
     public init() {}
 
-    public func recognizes(_ start: Data) -> Bool {
-        start.starts(with: [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
-    }
-
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
         let orientation = (try? ImageInfo(data))?.orientation ?? .up
@@ -136,7 +132,6 @@ private final class PNGReader {
         }
     }
 
-    /// The number of bytes left free at the start of a row.
     private var gap: Int { header.has_alpha ? 0 : size.width }
 
     private func check(_ status: dipper_png_status) throws(DipperError) {
