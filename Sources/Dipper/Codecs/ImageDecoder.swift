@@ -42,30 +42,84 @@ extension ImageDecoder {
     public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? { nil }
 }
 
-protocol CountedFrames: FrameDecoder {
+/// A reader of an animation's frames from a file, in order.
+protocol FrameReader: AnyObject {
     var frameCount: Int { get }
+    /// The number of times the animation plays; 0 for endlessly.
     var loopCount: Int { get }
+    /// `nil` after the last frame.
+    func read() throws(DipperError) -> AnimationFrame?
+    /// Restarts at the first frame.
+    func restart() throws(DipperError)
+}
+
+/// The frames of a file. They end before the first broken one: data after a broken place cannot be told from noise, but
+/// frames before it are good.
+final class FileFrames: FrameDecoder {
+    fileprivate let options: DecodeOptions
+    private let reader: any FrameReader
+    private var hasFrame = false
+    private var isAtEnd = false
+
+    init(_ reader: any FrameReader, _ options: DecodeOptions) {
+        self.reader = reader
+        self.options = options
+    }
+
+    fileprivate var frameCount: Int { options.firstFrameOnly ? min(1, reader.frameCount) : reader.frameCount }
+    fileprivate var loopCount: Int { reader.loopCount }
+
+    /// `nil` for a still picture.
+    var ifAnimated: FileFrames? { frameCount > 1 ? self : nil }
+
+    func rewind() throws(DipperError) {
+        try reader.restart()
+        (hasFrame, isAtEnd) = (false, false)
+    }
+
+    func next() throws(DipperError) -> AnimationFrame? {
+        guard !isAtEnd else { return nil }
+        // Reading goes on only after a complete frame, whatever happens before.
+        isAtEnd = true
+        try options.checkCancelled()
+        do throws(DipperError) {
+            guard let frame = try reader.read() else { return nil }
+            (hasFrame, isAtEnd) = (true, false)
+            return frame
+        } catch {
+            if error == .undecodable, hasFrame { return nil }
+            throw error
+        }
+    }
+
+    /// `nil` if the frames would take more memory than allowed.
+    fileprivate func all(after first: AnimationFrame) throws(DipperError) -> [AnimationFrame]? {
+        let (bytes, overflows) = first.image.byteCount.multipliedReportingOverflow(by: frameCount)
+        guard !overflows, bytes <= options.limits.bytes else { return nil }
+        var all = [first]
+        while all.count < frameCount, let frame = try next() { all.append(frame) }
+        return all
+    }
 }
 
 extension ImageDecoder {
     /// The picture of an animation also has the decoder of the frames, and all frames if the options preload them.
-    func picture(
-        _ frames: some CountedFrames, of data: Data, _ options: DecodeOptions
-    ) throws(DipperError) -> Image {
+    func picture(_ frames: FileFrames, of data: Data) throws(DipperError) -> Image {
+        var options = frames.options
+        try options.checkCancelled()
         guard let first = try frames.next() else { throw .undecodable.with(detail: "there are no frames") }
+        let preloaded = try options.preloadsFrames && frames.frameCount > 1 ? frames.all(after: first) : nil
+        let count = preloaded?.count ?? frames.frameCount
+        guard count > 1 else { return first.image }
+        // The caller's closure would keep the cache alive.
+        options.isCancelled = { false }
+        options.preloadsFrames = false
+        options.allowsPartial = false
         var image = first.image
-        guard !options.firstFrameOnly, frames.frameCount > 1 else { return image }
-        var count = frames.frameCount
-        var preloaded: [AnimationFrame]?
-        if options.preloadsFrames {
-            preloaded = try allFrames(after: first, of: frames, options)
-            count = preloaded?.count ?? count
-        }
-        guard count > 1 else { return image }
         image.animation = ImageAnimation(
             frameCount: count, loopCount: frames.loopCount, fileSize: data.count, limits: options.limits,
             preloaded: preloaded
-        ) { [options = options.forFrames] limits, isCancelled throws(DipperError) in
+        ) { [options] limits, isCancelled throws(DipperError) in
             var options = options
             options.limits = limits
             options.isCancelled = isCancelled
@@ -75,31 +129,6 @@ extension ImageDecoder {
             return frames
         }
         return image
-    }
-
-    /// `nil` if the frames would take more memory than allowed.
-    private func allFrames(
-        after first: AnimationFrame, of frames: some CountedFrames, _ options: DecodeOptions
-    ) throws(DipperError) -> [AnimationFrame]? {
-        let (bytes, overflows) = first.image.byteCount.multipliedReportingOverflow(by: frames.frameCount)
-        guard !overflows, bytes <= options.limits.bytes else { return nil }
-        var all = [first]
-        while all.count < frames.frameCount, let frame = try frames.next() {
-            try options.checkCancelled()
-            all.append(frame)
-        }
-        return all
-    }
-}
-
-extension DecodeOptions {
-    fileprivate var forFrames: DecodeOptions {
-        var options = self
-        // The caller's closure would keep the cache alive.
-        options.isCancelled = { false }
-        options.preloadsFrames = false
-        options.allowsPartial = false
-        return options
     }
 }
 
@@ -118,24 +147,20 @@ extension Data {
 /// A copy of a file's bytes at a fixed address, for C libraries that read them over several calls.
 // The bytes are written only before the object is shared.
 final class PinnedBytes: @unchecked Sendable {
-    let bytes: UnsafeMutableRawBufferPointer
+    let base: UnsafeMutablePointer<UInt8>
+    let count: Int
 
     init(_ data: Data) {
         // One more byte, so that there is an address even if the data is empty.
-        bytes = .allocate(byteCount: data.count + 1, alignment: 16)
-        bytes[data.count] = 0
-        data.copyBytes(to: bytes)
+        base = .allocate(capacity: data.count + 1)
+        base[data.count] = 0
+        data.copyBytes(to: base, count: data.count)
         count = data.count
     }
 
     deinit {
-        bytes.deallocate()
+        base.deallocate()
     }
 
-    let count: Int
-
-    var base: UnsafeMutablePointer<UInt8> {
-        // At least one byte was allocated.
-        bytes.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self)
-    }
+    var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base, count: count) }
 }

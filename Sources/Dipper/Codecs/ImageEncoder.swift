@@ -1,3 +1,4 @@
+import CPixels
 import Foundation
 
 /// An encoder of one picture format. It may be called from any thread, several at a time.
@@ -53,5 +54,39 @@ public struct EncodeOptions: Sendable, Hashable {
     /// Creates options with a quality from 0 to 1.
     public init(quality: Double) {
         self.quality = quality
+    }
+
+    /// From 0 to 1, whatever was set.
+    var validQuality: Double { quality.isFinite ? min(1, max(0, quality)) : EncodeOptions().quality }
+}
+
+extension ImageEncoder {
+    /// The size that all frames of an animation have. Throws `DipperError.unencodable` if there is none.
+    func size(of frames: [AnimationFrame]) throws(DipperError) -> PixelSize {
+        guard let size = frames.first?.image.size else { throw .unencodable.with(detail: "there are no frames") }
+        if let other = frames.first(where: { $0.image.size != size }) {
+            throw .unencodable.with(detail: "frames of \(size) and of \(other.image.size) pixels")
+        }
+        return size
+    }
+}
+
+extension Image {
+    /// Calls a closure with each row of `width` pixels, in memory that it may change: red, green and blue, and alpha
+    /// with the colours divided by it unless it is left out.
+    func forEachRow(
+        withoutAlpha: Bool = false, _ body: (_ y: Int, _ row: UnsafeMutablePointer<UInt8>) throws(DipperError) -> Void
+    ) throws(DipperError) {
+        let scratch = try PixelScratch(byteCount: width * 4)
+        let pixels = scratch.base.assumingMemoryBound(to: UInt8.self)
+        for y in 0..<height {
+            if withoutAlpha {
+                pixels_drop_alpha(pixels, row(y), width)
+            } else {
+                pixels_unpremultiply(pixels, row(y), width)
+            }
+            try body(y, pixels)
+        }
+        withExtendedLifetime(scratch) {}
     }
 }

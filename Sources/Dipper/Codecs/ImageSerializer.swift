@@ -28,9 +28,13 @@ public struct ImageSerializer: Sendable {
         readsOriginal = true
     }
 
-    /// Reads no more than the first bytes of the original.
+    /// Reads no more than the first bytes of the original, and refuses animations, of which the file would hold only a
+    /// still picture.
     private init(still body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
-        self.body = body
+        self.body = { image, original, codecs in
+            if image.animation != nil { throw DipperError.unencodable.with(detail: "the picture moves") }
+            return try body(image, original, codecs)
+        }
         readsOriginal = false
     }
 
@@ -39,7 +43,6 @@ public struct ImageSerializer: Sendable {
     /// files.
     public static let automatic = ImageSerializer(still: { image, original, codecs in
         let lossy: Set<ImageFormat> = [.jpeg, .webp, .avif, .heic]
-        try refuseFrames(of: image)
         let wasLossy = original.flatMap { ImageFormat(sniffing: $0) }.map(lossy.contains) ?? false
         return wasLossy && image.isOpaque
             ? try codecs.encode(image, as: .jpeg, EncodeOptions(quality: 0.9)) : try codecs.encode(image, as: .png)
@@ -50,7 +53,6 @@ public struct ImageSerializer: Sendable {
     /// is written as PNG.
     public static let original = ImageSerializer(still: { image, original, codecs in
         if original != nil { throw DipperError.unencodable.with(detail: "only originals are kept") }
-        try refuseFrames(of: image)
         return try codecs.encode(image, as: .png)
     })
 
@@ -63,15 +65,7 @@ public struct ImageSerializer: Sendable {
 
     /// Returns a serializer for a format that a codec is registered for.
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
-        ImageSerializer(still: { image, _, codecs in
-            try refuseFrames(of: image)
-            return try codecs.encode(image, as: format, options)
-        })
-    }
-
-    /// The file of an animation would hold only a still picture.
-    private static func refuseFrames(of image: Image) throws(DipperError) {
-        if image.animation != nil { throw DipperError.unencodable.with(detail: "the picture moves") }
+        ImageSerializer(still: { image, _, codecs in try codecs.encode(image, as: format, options) })
     }
 
     func data(for image: Image, madeOf original: Data?, _ codecs: CodecRegistry) throws(DipperError) -> Data {

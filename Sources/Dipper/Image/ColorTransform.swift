@@ -1,4 +1,5 @@
 import CLCMS
+import CPixels
 import Foundation
 import Synchronization
 
@@ -16,78 +17,77 @@ final class ColorTransform: @unchecked Sendable {
     /// In bytes. A larger profile is ignored.
     static let largestProfile = 8 << 20
 
-    private enum Work {
-        case rgb(cmsHTRANSFORM)
-        case cmyk(cmsHTRANSFORM)
-        /// A colour for each grey.
-        case grey([SIMD4<UInt8>])
-    }
-
-    private let work: Work
     private let context: cmsContext
+    private let transform: cmsHTRANSFORM
+    /// The colour of each grey, for a profile of greys. Looking it up is faster than the transform.
+    private let greys: [SIMD4<UInt8>]
+    /// Whether ``apply(toCMYK:pixels:)`` must be called in place of ``apply(to:pixels:isOpaque:)``.
+    let takesCMYK: Bool
 
     /// `nil` if the profile is broken, too large, for other colours than the picture's, or sRGB itself, so that no
     /// conversion is needed.
-    convenience init?(icc: Data, for source: Source = .rgb) {
+    init?(icc: Data, for source: Source = .rgb) {
         // A context for each transform needs no lock while profiles are read.
         guard icc.count <= Self.largestProfile, let context = cmsCreateContext(nil, nil) else { return nil }
-        guard let work = Self.work(icc, source, context) else {
+        guard let (transform, input) = Self.transform(icc, source, context) else {
             cmsDeleteContext(context)
             return nil
         }
-        self.init(work: work, context: context)
+        self.context = context
+        self.transform = transform
+        takesCMYK = input == Layout.cmyk || input == Layout.invertedCMYK
+        var greys: [SIMD4<UInt8>] = []
+        if input == Layout.grey {
+            greys = [SIMD4<UInt8>](repeating: .zero, count: 256)
+            cmsDoTransform(transform, [UInt8](0...255), &greys, 256)
+        }
+        self.greys = greys
         if changesNothing(of: source) { return nil }
     }
 
-    private init(work: Work, context: cmsContext) {
-        self.work = work
-        self.context = context
-    }
-
     deinit {
-        switch work {
-        case .rgb(let transform), .cmyk(let transform): cmsDeleteTransform(transform)
-        case .grey: break
-        }
+        cmsDeleteTransform(transform)
         cmsDeleteContext(context)
-    }
-
-    /// Whether ``apply(toCMYK:pixels:)`` must be called in place of ``apply(to:pixels:isOpaque:)``.
-    var takesCMYK: Bool {
-        if case .cmyk = work { true } else { false }
     }
 
     /// Converts a row of premultiplied RGBA in place.
     func apply(to row: UnsafeMutableRawPointer, pixels: Int, isOpaque: Bool) {
+        if takesCMYK { return }
         let row = row.assumingMemoryBound(to: UInt8.self)
-        if !isOpaque { Alpha.divide(row, pixels) }
-        switch work {
-        case .rgb(let transform):
+        if !isOpaque { pixels_unpremultiply(row, row, pixels) }
+        if greys.isEmpty {
             cmsDoTransform(transform, row, row, cmsUInt32Number(clamping: pixels))
-        case .grey(let table):
+        } else {
             for start in stride(from: 0, to: pixels * 4, by: 4) {
-                let color = table[Int(row[start])]
+                let color = greys[Int(row[start])]
                 row[start] = color.x
                 row[start + 1] = color.y
                 row[start + 2] = color.z
             }
-        case .cmyk: break
         }
-        if !isOpaque { Alpha.multiply(row, pixels) }
+        if !isOpaque { _ = pixels_premultiply(row, pixels) }
+    }
+
+    /// Converts a whole picture in place.
+    func apply(to picture: borrowing PixelBuffer, isOpaque: Bool, _ options: DecodeOptions) throws(DipperError) {
+        for y in 0..<picture.size.height {
+            if y % DecodeOptions.rowsAtATime == 0 { try options.checkCancelled() }
+            apply(to: picture.row(y), pixels: picture.size.width, isOpaque: isOpaque)
+        }
     }
 
     /// Converts a row of CMYK to opaque RGBA in place; both have four bytes for each pixel.
     func apply(toCMYK row: UnsafeMutableRawPointer, pixels: Int) {
-        guard case .cmyk(let transform) = work else { return }
+        guard takesCMYK else { return }
         cmsDoTransform(transform, row, row, cmsUInt32Number(clamping: pixels))
         let row = row.assumingMemoryBound(to: UInt8.self)
         // The transform does not write the fourth byte.
         for start in stride(from: 0, to: pixels * 4, by: 4) { row[start + 3] = 255 }
     }
-}
 
-extension ColorTransform {
-    private static func work(_ icc: Data, _ source: Source, _ context: cmsContext) -> Work? {
+    private static func transform(
+        _ icc: Data, _ source: Source, _ context: cmsContext
+    ) -> (transform: cmsHTRANSFORM, input: UInt32)? {
         let opened = icc.withUnsafeBytes {
             cmsOpenProfileFromMemTHR(context, $0.baseAddress, cmsUInt32Number(clamping: $0.count))
         }
@@ -96,28 +96,18 @@ extension ColorTransform {
         leaveOutElements(of: profile)
         guard let sRGB = cmsCreate_sRGBProfileTHR(context) else { return nil }
         defer { cmsCloseProfile(sRGB) }
-
-        func transform(_ input: UInt32, _ output: UInt32) -> cmsHTRANSFORM? {
-            cmsCreateTransformTHR(
-                context, profile, input, sRGB, output, cmsUInt32Number(INTENT_PERCEPTUAL),
-                cmsUInt32Number(cmsFLAGS_NOCACHE))
-        }
+        let input: UInt32
         switch (cmsGetColorSpace(profile), source) {
         // A grey picture with an RGB profile has the greys of that profile.
-        case (cmsSigRgbData, .rgb), (cmsSigRgbData, .grey):
-            return transform(Layout.rgba, Layout.rgba).map { .rgb($0) }
-        case (cmsSigGrayData, .grey):
-            guard let transform = transform(Layout.grey, Layout.rgba) else { return nil }
-            defer { cmsDeleteTransform(transform) }
-            let greys = [UInt8](0...255)
-            var table = [SIMD4<UInt8>](repeating: .zero, count: 256)
-            cmsDoTransform(transform, greys, &table, 256)
-            return .grey(table)
-        case (cmsSigCmykData, .cmyk(let isInverted)):
-            return transform(isInverted ? Layout.invertedCMYK : Layout.cmyk, Layout.rgba).map { .cmyk($0) }
-        default:
-            return nil
+        case (cmsSigRgbData, .rgb), (cmsSigRgbData, .grey): input = Layout.rgba
+        case (cmsSigGrayData, .grey): input = Layout.grey
+        case (cmsSigCmykData, .cmyk(let isInverted)): input = isInverted ? Layout.invertedCMYK : Layout.cmyk
+        default: return nil
         }
+        let transform = cmsCreateTransformTHR(
+            context, profile, input, sRGB, Layout.rgba, cmsUInt32Number(INTENT_PERCEPTUAL),
+            cmsUInt32Number(cmsFLAGS_NOCACHE))
+        return transform.map { ($0, input) }
     }
 
     /// Deletes the tags with multi-process elements (ICC.1:2022, 9.2.26 to 9.2.29), which are alternatives to other
@@ -134,14 +124,15 @@ extension ColorTransform {
 
     /// lcms2.h defines the layouts with nested macros that Swift cannot import.
     private enum Layout {
-        static let grey = colorSpace(PT_GRAY) | channels(1) | byte
-        static let rgba = colorSpace(PT_RGB) | UInt32(1 << 7) | channels(3) | byte
-        static let cmyk = colorSpace(PT_CMYK) | channels(4) | byte
-        static let invertedCMYK = cmyk | UInt32(1 << 13)
+        static let grey = layout(PT_GRAY, channels: 1)
+        static let rgba = layout(PT_RGB, channels: 3) | 1 << 7
+        static let cmyk = layout(PT_CMYK, channels: 4)
+        static let invertedCMYK = cmyk | 1 << 13
 
-        private static let byte: UInt32 = 1
-        private static func channels(_ count: UInt32) -> UInt32 { count << 3 }
-        private static func colorSpace(_ space: Int32) -> UInt32 { UInt32(space) << 16 }
+        /// With one byte for each channel.
+        private static func layout(_ space: Int32, channels: UInt32) -> UInt32 {
+            UInt32(space) << 16 | channels << 3 | 1
+        }
     }
 
     /// Whether the transform changes no colour of a sample by more than one step, as with the many profiles that
@@ -164,63 +155,30 @@ extension ColorTransform {
     }
 }
 
-/// Conversion between straight and premultiplied alpha.
-private enum Alpha {
-    static func divide(_ row: UnsafeMutablePointer<UInt8>, _ pixels: Int) {
-        for start in stride(from: 0, to: pixels * 4, by: 4) {
-            let alpha = UInt32(row[start + 3])
-            if alpha == 0 || alpha == 255 { continue }
-            for index in start..<start + 3 {
-                row[index] = UInt8(min(255, (UInt32(row[index]) * 255 + alpha / 2) / alpha))
-            }
-        }
-    }
-
-    static func multiply(_ row: UnsafeMutablePointer<UInt8>, _ pixels: Int) {
-        for start in stride(from: 0, to: pixels * 4, by: 4) {
-            let alpha = UInt32(row[start + 3])
-            if alpha == 255 { continue }
-            for index in start..<start + 3 { row[index] = UInt8((UInt32(row[index]) * alpha + 127) / 255) }
-        }
-    }
-}
-
 extension ColorTransform {
     /// Returns ``init(icc:for:)`` from a cache of the 16 transforms used last: many pictures have the same profile.
     static func shared(icc: Data, for source: Source = .rgb) -> ColorTransform? {
         guard !icc.isEmpty, icc.count <= largestProfile else { return nil }
         let key = Key(icc, source)
-        if let known = cache.withLock({ $0.transform(for: key) }) { return known.transform }
+        let known = cache.withLock { entries -> Entry? in
+            guard let index = entries.firstIndex(where: { $0.key == key }) else { return nil }
+            entries.append(entries.remove(at: index))
+            return entries.last
+        }
+        if let known { return known.transform }
         // Two threads may create the same transform at once. This is better than one waiting for the other.
         let transform = ColorTransform(icc: icc, for: source)
-        let dropped = cache.withLock { $0.insert(Entry(key: key, transform: transform)) }
+        let dropped = cache.withLock { entries -> Entry? in
+            entries.append(Entry(key: key, transform: transform))
+            return entries.count > 16 ? entries.removeFirst() : nil
+        }
+        // Released outside the lock.
         withExtendedLifetime(dropped) {}
         return transform
     }
 
-    private static let cache = Mutex(Cache())
-
-    /// A profile's length, source and 128 bits of hash. The hash depends on the random seed of the process, so nobody
-    /// outside can construct two profiles with the same key.
-    private struct Key: Equatable {
-        let count: Int
-        let source: Source
-        let first: Int
-        let second: Int
-
-        init(_ icc: Data, _ source: Source) {
-            count = icc.count
-            self.source = source
-            func hash(_ salt: Int) -> Int {
-                var hasher = Hasher()
-                hasher.combine(salt)
-                icc.withUnsafeBytes { hasher.combine(bytes: $0) }
-                return hasher.finalize()
-            }
-            first = hash(1)
-            second = hash(2)
-        }
-    }
+    /// The last used entry is the last one.
+    private static let cache = Mutex<[Entry]>([])
 
     private struct Entry {
         let key: Key
@@ -228,23 +186,53 @@ extension ColorTransform {
         let transform: ColorTransform?
     }
 
-    /// The most recently used entries, the last one first.
-    private struct Cache {
-        static let limit = 16
-        var entries: [Entry] = []
+    /// A profile's length, source and 128 bits of hash. The hash depends on the random seed of the process, so nobody
+    /// outside can construct two profiles with the same key.
+    private struct Key: Equatable {
+        let count: Int
+        let source: Source
+        let hashes: [Int]
 
-        mutating func transform(for key: Key) -> Entry? {
-            guard let index = entries.firstIndex(where: { $0.key == key }) else { return nil }
-            let entry = entries.remove(at: index)
-            entries.insert(entry, at: 0)
-            return entry
-        }
-
-        /// Returns the entry that it displaces, which the caller releases outside the lock.
-        mutating func insert(_ entry: Entry) -> Entry? {
-            if transform(for: entry.key) != nil { return nil }
-            entries.insert(entry, at: 0)
-            return entries.count > Self.limit ? entries.removeLast() : nil
+        init(_ icc: Data, _ source: Source) {
+            count = icc.count
+            self.source = source
+            hashes = [1, 2].map { salt in
+                var hasher = Hasher()
+                hasher.combine(salt)
+                icc.withUnsafeBytes { hasher.combine(bytes: $0) }
+                return hasher.finalize()
+            }
         }
     }
+}
+
+extension ColorTransform {
+    /// Returns the bytes of an RGB profile.
+    /// - Parameters:
+    ///   - chromaticities: x and y of white, red, green and blue.
+    ///   - curve: the curve of all three colours, which is freed; `nil` gives no profile.
+    static func profile(_ chromaticities: [Double], _ curve: OpaquePointer?) -> Data? {
+        guard let curve else { return nil }
+        defer { cmsFreeToneCurve(curve) }
+        func point(_ index: Int) -> cmsCIExyY {
+            cmsCIExyY(x: chromaticities[index], y: chromaticities[index + 1], Y: 1)
+        }
+        var white = point(0)
+        var primaries = cmsCIExyYTRIPLE(Red: point(2), Green: point(4), Blue: point(6))
+        var curves: [OpaquePointer?] = [curve, curve, curve]
+        guard let profile = cmsCreateRGBProfile(&white, &primaries, &curves) else { return nil }
+        defer { cmsCloseProfile(profile) }
+        var length: UInt32 = 0
+        guard cmsSaveProfileToMem(profile, nil, &length) != 0, length > 0 else { return nil }
+        var data = Data(count: Int(length))
+        let isSaved = data.withUnsafeMutableBytes { cmsSaveProfileToMem(profile, $0.baseAddress, &length) != 0 }
+        return isSaved ? data : nil
+    }
+
+    /// The curve of sRGB. The caller must free it.
+    static func sRGBCurve() -> OpaquePointer? { curve([2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045]) }
+
+    /// The curve Y = (aX + b)^g for X from d on, and Y = cX below; the parameters are g, a, b, c, d. The caller must
+    /// free it.
+    static func curve(_ parameters: [Double]) -> OpaquePointer? { cmsBuildParametricToneCurve(nil, 4, parameters) }
 }

@@ -32,9 +32,18 @@ public struct DecodeOptions: Sendable {
         self.target = target
     }
 
+    /// Between two checks for cancellation.
+    static let rowsAtATime = 64
+
     /// Throws `DipperError.cancelled` if the decode was cancelled. Decoders call this method every few rows.
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }
+    }
+
+    /// Checks the size and the number of frames that a header announces, of which no more than the first may be wanted.
+    /// Throws as ``DecodeLimits/check(_:frames:)``.
+    func check(_ size: PixelSize, frames: Int) throws(DipperError) {
+        try limits.check(size, frames: firstFrameOnly ? 1 : frames)
     }
 
     /// The size to decode to, before the orientation is applied.
@@ -70,10 +79,12 @@ public struct DecodeLimits: Sendable, Hashable {
         guard count <= bytes else { throw .imageTooLarge.with(detail: "\(count) bytes") }
     }
 
-    /// Four bytes for each pixel. Throws `DipperError.imageTooLarge`.
-    func checkMemory(_ size: PixelSize) throws(DipperError) {
+    /// Checks the memory for all pixels of a size, and further bytes beside them. Throws `DipperError.imageTooLarge`.
+    func checkMemory(_ size: PixelSize, bytesPerPixel: Int = 4, beside: Int = 0) throws(DipperError) {
         let (count, overflows) = size.width.multipliedReportingOverflow(by: size.height)
-        guard !overflows, count <= Int.max / 4 else { throw .imageTooLarge.with(detail: "\(size) pixels") }
-        try check(bytes: count * 4)
+        guard !overflows, count <= (Int.max - beside) / bytesPerPixel else {
+            throw .imageTooLarge.with(detail: "\(size) pixels")
+        }
+        try check(bytes: count * bytesPerPixel + beside)
     }
 }

@@ -68,6 +68,12 @@ public struct Image: Sendable {
         try body(storage.bytes)
     }
 
+    /// The first byte of a row, valid while the storage is held.
+    func row(_ y: Int) -> UnsafePointer<UInt8> {
+        // The storage has at least one pixel.
+        (storage.bytes.baseAddress.unsafelyUnwrapped + y * rowStride).assumingMemoryBound(to: UInt8.self)
+    }
+
     func at(scale: Double) -> Image {
         var image = self
         image.scale = scale

@@ -33,7 +33,6 @@ struct OrientedRows: ~Copyable {
     private let orientation: Orientation
     private let buffer: PixelBuffer
     private let band: PixelScratch?
-    /// Written to the result or to the band.
     private(set) var committed = 0
     private var inBand = 0
 
@@ -65,7 +64,6 @@ struct OrientedRows: ~Copyable {
         return (buffer.base + committed * buffer.rowStride, min(rows, rest))
     }
 
-    /// Marks rows of the memory last returned as filled.
     mutating func commit(_ rows: Int) {
         precondition(rows >= 0 && rows <= memory(rows: rows).rows, "Rows are within the memory given.")
         committed += rows
@@ -74,16 +72,6 @@ struct OrientedRows: ~Copyable {
         if inBand == Self.bandRows || committed == stored.height { empty() }
     }
 
-    /// Makes the rows that have not been committed transparent.
-    mutating func clearRest() {
-        while committed < stored.height {
-            let (base, rows) = memory(rows: stored.height)
-            base.initializeMemory(as: UInt8.self, repeating: 0, count: rows * stored.width * 4)
-            commit(rows)
-        }
-    }
-
-    /// All rows must have been committed.
     consuming func finish() -> PixelBuffer {
         precondition(committed == stored.height, "All rows have come.")
         return buffer

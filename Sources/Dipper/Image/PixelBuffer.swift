@@ -44,7 +44,6 @@ public final class PixelStorage: @unchecked Sendable {
     /// The pixels, valid while a reference to the storage is held.
     public let bytes: UnsafeRawBufferPointer
 
-    /// In bytes: at least the size of the pixels.
     var capacity: Int { PixelMemory.capacity(for: bytes.count) }
 
     init(byteCount: Int) throws(DipperError) {

@@ -9,26 +9,12 @@ import Synchronization
 /// huge pages. A reused block still holds its last contents: the new owner must write all of it. All other pages go
 /// back to the system at once, so that resident memory follows the memory in use.
 enum PixelMemory {
-    private enum Source {
-        case malloc, pages, hugePages
-    }
-
-    /// Larger blocks begin at a page.
-    static let alignment = 64
+    private static let alignment = 64
     /// In bytes. Smaller blocks come from malloc: rounding them up to whole pages would waste more than an eighth.
-    static let smallestPaged = max(32 << 10, PixelRegions.pageSize * 8)
+    private static let smallestPaged = max(32 << 10, PixelRegions.pageSize * 8)
     /// In bytes. With huge pages a first touch took 0.02 to 0.04 of the time at 4 MiB, and 0.1 at 48 MiB.
-    static let smallestHuge = 4 << 20
+    private static let smallestHuge = 4 << 20
     private static let hugePage = 2 << 20
-
-    /// In bytes. Blocks from this size on have a separate pool, so that thumbnails do not fill it.
-    private static let smallestMiddle = 1 << 18
-
-    // Pools hold memory beyond the limits of all caches, and fill over time. The smaller the blocks, the less a first
-    // touch matters compared with a decode, so the pools of smaller blocks are smaller.
-    private static let small = PixelPool(limit: 4 << 20)
-    private static let middle = PixelPool(limit: 16 << 20)
-    private static let huge = PixelPool(limit: 64 << 20)
     private static let regions = PixelRegions(regionSize: 32 << 20)
 
     /// The contents are undefined, and the caller gives the memory back with ``free(_:)``. Throws
@@ -37,45 +23,47 @@ enum PixelMemory {
         // No address space is this large, and below this limit rounding up cannot overflow.
         guard byteCount <= Int.max / 4 else { throw noMemory }
         let capacity = capacity(for: byteCount)
-        let start: UnsafeMutableRawPointer? =
-            switch source(of: capacity) {
-            // Swift's own allocation would end the program if there were no memory.
-            case .malloc: aligned_alloc(alignment, max(1, (byteCount + alignment - 1) / alignment) * alignment)
-            case .pages: takePages(capacity)
-            case .hugePages: huge.take(capacity)?.start ?? mapHuge(capacity)
-            }
+        // Swift's own allocation would end the program if there were no memory.
+        let start =
+            isFromMalloc(capacity)
+            ? aligned_alloc(alignment, max(1, (byteCount + alignment - 1) / alignment) * alignment)
+            : takePages(capacity)
         guard let start else { throw noMemory }
         return UnsafeMutableRawBufferPointer(start: start, count: byteCount)
     }
 
     static var noMemory: DipperError { .imageTooLarge.with(detail: "there is no memory") }
 
-    /// Frees memory that ``allocate(_:)`` returned, or keeps it for the next picture.
     static func free(_ memory: UnsafeMutableRawBufferPointer) {
         guard let start = memory.baseAddress else { return }
-        let capacity = capacity(for: memory.count)
-        switch source(of: capacity) {
-        case .malloc: Foundation.free(start)
-        case .pages, .hugePages: release(pool(of: capacity).give(start, capacity))
+        let block = PixelBlock(start: start, capacity: capacity(for: memory.count))
+        if isFromMalloc(block.capacity) {
+            Foundation.free(start)
+        } else {
+            release(kept.withLock { $0.give(block) })
         }
     }
 
     /// Gives all memory that is not in use back to the system.
     static func trim() {
-        for pool in pools { release(pool.empty()) }
+        release(kept.withLock { $0.empty() })
     }
 
     /// Frees what is kept, and keeps nothing until ``resumePooling()`` has been called as many times.
     static func pausePooling() {
-        for pool in pools { release(pool.pause()) }
+        let blocks = kept.withLock { kept in
+            kept.pauses += 1
+            return kept.empty()
+        }
+        release(blocks)
     }
 
     static func resumePooling() {
-        for pool in pools { pool.resume() }
+        kept.withLock { $0.pauses -= 1 }
     }
 
     /// In bytes.
-    static var pooled: Int { pools.reduce(0) { $0 + $1.byteCount } }
+    static var pooled: Int { kept.withLock { $0.pools.reduce(0) { $0 + $1.byteCount } } }
 
     /// The size of the block allocated for a number of bytes. Below ``smallestPaged`` it is the number itself; above,
     /// whole pages, up to an eighth more. Large blocks take whole huge pages, up to an eighth more or less than one
@@ -87,25 +75,51 @@ enum PixelMemory {
         return (byteCount + step - 1) / step * step
     }
 
-    private static func source(of capacity: Int) -> Source {
-        if capacity >= smallestHuge { return .hugePages }
-        // Address Sanitizer checks the bounds of malloc's blocks only.
-        return capacity < smallestPaged || pixels_are_sanitized() ? .malloc : .pages
+    /// Address Sanitizer checks the bounds of malloc's blocks only.
+    private static func isFromMalloc(_ capacity: Int) -> Bool {
+        capacity < smallestPaged || capacity < smallestHuge && pixels_are_sanitized()
     }
 
-    private static var pools: [PixelPool] { [small, middle, huge] }
+    // MARK: Kept blocks
 
-    private static func pool(of capacity: Int) -> PixelPool {
-        capacity >= smallestHuge ? huge : capacity >= smallestMiddle ? middle : small
-    }
+    private struct Kept {
+        // Pools hold memory beyond the limits of all caches, and fill over time. The smaller the blocks, the less a
+        // first touch matters compared with a decode, so the pools of smaller blocks are smaller. Thumbnails have their
+        // own, so that they do not fill the next.
+        var pools = [PixelPool(limit: 4 << 20), PixelPool(limit: 16 << 20), PixelPool(limit: 64 << 20)]
+        var pauses = 0
 
-    /// Takes a kept block of up to twice the size, and gives its end back to the system; otherwise allocates a block.
-    private static func takePages(_ capacity: Int) -> UnsafeMutableRawPointer? {
-        guard let kept = pool(of: capacity).take(capacity, upTo: capacity * 2), let start = kept.start else {
-            return regions.allocate(capacity)
+        private static func pool(of capacity: Int) -> Int {
+            capacity >= PixelMemory.smallestHuge ? 2 : capacity >= 1 << 18 ? 1 : 0
         }
-        if kept.capacity > capacity { regions.free(start + capacity, kept.capacity - capacity) }
-        return start
+
+        mutating func take(_ capacities: ClosedRange<Int>) -> PixelBlock? {
+            pools[Self.pool(of: capacities.lowerBound)].take(capacities)
+        }
+
+        /// Returns the blocks that the caller must release, possibly this one.
+        mutating func give(_ block: PixelBlock) -> [PixelBlock] {
+            pauses > 0 ? [block] : pools[Self.pool(of: block.capacity)].give(block)
+        }
+
+        mutating func empty() -> [PixelBlock] {
+            let blocks = pools.flatMap(\.blocks)
+            for index in pools.indices { pools[index].blocks = [] }
+            return blocks
+        }
+    }
+
+    /// Blocks are given to the system outside the lock.
+    private static let kept = Mutex(Kept())
+
+    /// Takes a kept block of the same size, or of up to twice the size, whose end then goes back to the system;
+    /// otherwise allocates a block. Huge pages are not divided.
+    private static func takePages(_ capacity: Int) -> UnsafeMutableRawPointer? {
+        let isHuge = capacity >= smallestHuge
+        let block = kept.withLock { $0.take(capacity...(isHuge ? capacity : capacity * 2)) }
+        guard let block else { return isHuge ? mapHuge(capacity) : regions.allocate(capacity) }
+        if block.capacity > capacity { regions.free(block.start + capacity, block.capacity - capacity) }
+        return block.start
     }
 
     private static func mapHuge(_ capacity: Int) -> UnsafeMutableRawPointer? {
@@ -122,104 +136,51 @@ enum PixelMemory {
         return start
     }
 
-    private static func release(_ blocks: [PixelPool.Block]) {
+    private static func release(_ blocks: [PixelBlock]) {
         for block in blocks {
-            guard let start = block.start else { continue }
             if block.capacity >= smallestHuge {
-                munmap(start, block.capacity)
+                munmap(block.start, block.capacity)
             } else {
-                regions.free(start, block.capacity)
+                regions.free(block.start, block.capacity)
             }
         }
     }
 }
 
-/// A pool of memory blocks for the next pictures. Above its limit it gives up the oldest blocks first.
-final class PixelPool: Sendable {
-    /// Stored as an address so that it may pass between threads.
-    struct Block {
-        fileprivate let address: UInt
-        let capacity: Int
+// Whoever holds the block is the only one to use its memory.
+private struct PixelBlock: @unchecked Sendable {
+    let start: UnsafeMutableRawPointer
+    /// In bytes.
+    let capacity: Int
+}
 
-        var start: UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: address) }
-    }
-
-    private struct State {
-        /// Oldest first.
-        var blocks: [Block] = []
-        var byteCount = 0
-        /// Above zero the pool keeps no block.
-        var pauses = 0
-    }
-
+/// Freed blocks for the next pictures. Above its limit the pool gives up the oldest blocks first.
+private struct PixelPool {
     /// In bytes.
     let limit: Int
-    private let state = Mutex(State())
+    /// Oldest first.
+    var blocks: [PixelBlock] = []
 
-    init(limit: Int) {
-        self.limit = limit
+    var byteCount: Int { blocks.reduce(0) { $0 + $1.capacity } }
+
+    /// Takes the shortest block whose length is in a range; of several, the one that was given last.
+    mutating func take(_ capacities: ClosedRange<Int>) -> PixelBlock? {
+        let fitting = blocks.indices.reversed().filter { capacities.contains(blocks[$0].capacity) }
+        guard let best = fitting.min(by: { blocks[$0].capacity < blocks[$1].capacity }) else { return nil }
+        return blocks.remove(at: best)
     }
 
-    /// Takes the block of exactly this length that was given last, or else the shortest longer one up to a length.
-    func take(_ capacity: Int, upTo longest: Int = 0) -> Block? {
-        state.withLock { state in
-            var best: Int?
-            for index in state.blocks.indices.reversed() {
-                let found = state.blocks[index].capacity
-                if found == capacity {
-                    best = index
-                    break
-                }
-                guard found > capacity, found <= longest else { continue }
-                if best.map({ found < state.blocks[$0].capacity }) ?? true { best = index }
-            }
-            guard let best else { return nil }
-            state.byteCount -= state.blocks[best].capacity
-            return state.blocks.remove(at: best)
+    /// Returns the blocks that are given up, possibly this one.
+    mutating func give(_ block: PixelBlock) -> [PixelBlock] {
+        guard block.capacity <= limit else { return [block] }
+        blocks.append(block)
+        var excess = byteCount - limit
+        var count = 0
+        while excess > 0 {
+            excess -= blocks[count].capacity
+            count += 1
         }
+        defer { blocks.removeFirst(count) }
+        return Array(blocks.prefix(count))
     }
-
-    /// Returns blocks that the caller must free, possibly including this one. They are never freed under the lock.
-    func give(_ start: UnsafeMutableRawPointer, _ capacity: Int) -> [Block] {
-        let block = Block(address: UInt(bitPattern: start), capacity: capacity)
-        guard capacity <= limit else { return [block] }
-        return state.withLock { state in
-            if state.pauses > 0 { return [block] }
-            state.blocks.append(block)
-            state.byteCount += capacity
-            var count = 0
-            while state.byteCount > limit {
-                state.byteCount -= state.blocks[count].capacity
-                count += 1
-            }
-            guard count > 0 else { return [] }
-            let oldest = Array(state.blocks.prefix(count))
-            state.blocks.removeFirst(count)
-            return oldest
-        }
-    }
-
-    /// The caller must free the blocks.
-    func empty() -> [Block] {
-        state.withLock { state in
-            let blocks = state.blocks
-            state = State(pauses: state.pauses)
-            return blocks
-        }
-    }
-
-    /// The caller must free the blocks. The pool keeps no block until each pause has ended.
-    func pause() -> [Block] {
-        state.withLock { state in
-            let blocks = state.blocks
-            state = State(pauses: state.pauses + 1)
-            return blocks
-        }
-    }
-
-    func resume() {
-        state.withLock { $0.pauses -= 1 }
-    }
-
-    var byteCount: Int { state.withLock { $0.byteCount } }
 }

@@ -5,14 +5,12 @@ import CPixels
 /// rows.
 struct RowWriter: ~Copyable {
     enum Alpha {
-        /// Every alpha is written as 255.
         case opaque
         case premultiplied
         /// The writer multiplies colours by alpha.
         case straight
     }
 
-    /// The size of the rows that come.
     let source: PixelSize
     /// The size of the result before the orientation is applied.
     let stored: PixelSize
@@ -69,12 +67,11 @@ struct RowWriter: ~Copyable {
         guard max(stored.width, stored.height, source.width, source.height) <= Int32.max else {
             throw .imageTooLarge.with(detail: "\(stored) pixels")
         }
-        try limits.checkMemory(stored)
-        var needed = stored.width * stored.height * 4 + OrientedRows.bandBytes(stored, orientation)
+        var beside = OrientedRows.bandBytes(stored, orientation)
         if stored != source {
-            needed += Resampler.byteCount(from: source, to: stored) + bandRows * source.width * 4
+            beside += Resampler.byteCount(from: source, to: stored) + bandRows * source.width * 4
         }
-        try limits.check(bytes: needed)
+        try limits.checkMemory(stored, beside: beside)
     }
 
     /// Memory for the next rows, one after the other, of `source.width × 4` bytes each: for at least one row, and for
@@ -105,59 +102,56 @@ struct RowWriter: ~Copyable {
     /// Rows that have not come are transparent. The transform converts the colours to sRGB. Throws
     /// `DipperError.cancelled`.
     consuming func finish(color: ColorTransform? = nil) throws(DipperError) -> Image {
-        if committed < source.height {
-            isOpaque = false
-            try clearRest()
+        if committed < source.height { isOpaque = false }
+        while committed < source.height {
+            try options.checkCancelled()
+            let (base, rows) = memory(rows: Self.bandBytes / (source.width * 4) + 1)
+            base.initializeMemory(as: UInt8.self, repeating: 0, count: rows * source.width * 4)
+            commit(rows)
         }
         let (isOpaque, options) = (isOpaque, options)
         let buffer = result.finish()
-        if let color {
-            for y in 0..<buffer.size.height {
-                if y % Self.rowsAtATime == 0 { try options.checkCancelled() }
-                color.apply(to: buffer.row(y), pixels: buffer.size.width, isOpaque: isOpaque)
-            }
-        }
+        try color?.apply(to: buffer, isOpaque: isOpaque, options)
         return buffer.image(isOpaque: isOpaque, scale: options.scale)
     }
-
-    private mutating func clearRest() throws(DipperError) {
-        guard let band else { return result.clearRest() }
-        band.bytes.initializeMemory(as: UInt8.self, repeating: 0)
-        while committed < source.height {
-            try options.checkCancelled()
-            let rows = min(bandRows, source.height - committed)
-            resampler?.add(band.base, stride: source.width * 4, count: rows, to: &result)
-            committed += rows
-        }
-    }
-}
-
-/// A whole picture in memory that another object owns.
-struct Canvas {
-    let base: UnsafeRawPointer
-    let size: PixelSize
-    let rowStride: Int
 }
 
 extension RowWriter {
-    /// Between two checks for cancellation.
-    static let rowsAtATime = 64
+    static let truncated = DipperError.undecodable.with(detail: "truncated")
 
-    /// In the size that the options ask for.
-    static func image(
-        of canvas: Canvas, picture: PixelSize, alpha: Alpha, orientation: Orientation = .up,
-        color: ColorTransform? = nil, _ options: DecodeOptions
-    ) throws(DipperError) -> Image {
-        var writer = try RowWriter(
-            source: canvas.size, of: picture, alpha: alpha, orientation: orientation, options)
-        while writer.committed < canvas.size.height {
+    /// Has a closure fill the next rows, a few at a time, until all have come, or it returns a smaller number than it was
+    /// asked for because the file ends there: an error unless the options allow a partial picture and there is a row.
+    /// - Parameter read: is given ``memory(rows:)``, the number of the first row, and the number of rows.
+    mutating func fill(
+        rowsAtATime: Int = DecodeOptions.rowsAtATime,
+        _ read: (_ memory: UnsafeMutableRawPointer, _ first: Int, _ rows: Int) throws(DipperError) -> Int
+    ) throws(DipperError) {
+        while committed < source.height {
             try options.checkCancelled()
-            let (memory, rows) = writer.memory(rows: rowsAtATime)
-            for row in 0..<rows {
-                let source = canvas.base + (writer.committed + row) * canvas.rowStride
-                (memory + row * canvas.size.width * 4).copyMemory(from: source, byteCount: canvas.size.width * 4)
+            let (base, rows) = memory(rows: rowsAtATime)
+            let done = try read(base, committed, rows)
+            commit(done)
+            if done < rows {
+                guard options.allowsPartial, committed > 0 else { throw Self.truncated }
+                return
             }
-            writer.commit(rows)
+        }
+    }
+
+    /// Returns a picture, in the size that the options ask for, from a whole picture in memory, without gaps between its
+    /// rows.
+    /// - Parameters:
+    ///   - pixels: the first byte, in memory that the caller holds.
+    ///   - size: the size of the pixels, which may differ from that of the stored picture.
+    static func image(
+        of pixels: UnsafeRawPointer, _ size: PixelSize, picture: PixelSize, alpha: Alpha,
+        orientation: Orientation = .up, color: ColorTransform? = nil, _ options: DecodeOptions
+    ) throws(DipperError) -> Image {
+        var writer = try RowWriter(source: size, of: picture, alpha: alpha, orientation: orientation, options)
+        let stride = size.width * 4
+        try writer.fill { memory, first, rows throws(DipperError) in
+            memory.copyMemory(from: pixels + first * stride, byteCount: rows * stride)
+            return rows
         }
         return try writer.finish(color: color)
     }

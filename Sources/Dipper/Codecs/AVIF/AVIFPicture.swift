@@ -5,31 +5,22 @@
 
     /// Valid until libavif decodes the next frame.
     struct AVIFPicture {
-        let duration: Duration
-        /// The part of the stored picture that is displayed.
-        let area: avifCropRect
+        private let area: avifCropRect
         private let image: UnsafeMutablePointer<avifImage>
 
-        init(_ image: UnsafeMutablePointer<avifImage>, duration: Duration) {
+        init(_ image: UnsafeMutablePointer<avifImage>) {
             self.image = image
-            self.duration = duration
             area = Self.cleanAperture(of: image.pointee)
         }
 
         var size: PixelSize { PixelSize(width: Int(area.width), height: Int(area.height)) }
         var hasAlpha: Bool { image.pointee.alphaPlane != nil }
 
-        /// First rotated, then mirrored (ISO/IEC 23000-22, 7.3.6.7).
         var orientation: Orientation {
             let flags = image.pointee.transformFlags
-            let turns = flags & AVIF_TRANSFORM_IROT.rawValue != 0 ? image.pointee.irot.angle & 3 : 0
-            guard flags & AVIF_TRANSFORM_IMIR.rawValue != 0 else {
-                return [.up, .left, .down, .right][Int(turns)]
-            }
-            if image.pointee.imir.mode == 0 {
-                return [.downMirrored, .leftMirrored, .upMirrored, .rightMirrored][Int(turns)]
-            }
-            return [.upMirrored, .rightMirrored, .downMirrored, .leftMirrored][Int(turns)]
+            return Orientation(
+                quarterTurns: flags & AVIF_TRANSFORM_IROT.rawValue != 0 ? Int(image.pointee.irot.angle & 3) : 0,
+                mirror: flags & AVIF_TRANSFORM_IMIR.rawValue != 0 ? Int(image.pointee.imir.mode) : nil)
         }
 
         var color: ColorTransform? {
@@ -50,23 +41,26 @@
         ///   - rows: rows within the area; the first is even.
         ///   - memory: memory for all of the rows, without gaps.
         func convert(_ rows: Range<Int>, into memory: UnsafeMutableRawPointer) throws(DipperError) {
-            guard let view = avifImageCreateEmpty() else { throw .imageTooLarge.with(detail: "AVIF: no memory") }
+            guard let view = avifImageCreateEmpty() else { throw PixelMemory.noMemory }
             defer { avifImageDestroy(view) }
             var part = area
             part.y += UInt32(rows.lowerBound)
             part.height = UInt32(rows.count)
-            var result = avifImageSetViewRect(view, image, &part)
-            if result == AVIF_RESULT_OK {
-                var rgb = avifRGBImage()
-                avifRGBImageSetDefaults(&rgb, view)
-                rgb.depth = 8
-                rgb.format = AVIF_RGB_FORMAT_RGBA
-                rgb.pixels = memory.assumingMemoryBound(to: UInt8.self)
-                rgb.rowBytes = part.width * 4
-                result = avifImageYUVToRGB(view, &rgb)
-            }
-            guard result == AVIF_RESULT_OK else {
-                throw .undecodable.with(detail: "AVIF: " + String(cString: avifResultToString(result)))
+            try Self.check(avifImageSetViewRect(view, image, &part))
+            var rgb = avifRGBImage()
+            avifRGBImageSetDefaults(&rgb, view)
+            rgb.depth = 8
+            rgb.format = AVIF_RGB_FORMAT_RGBA
+            rgb.pixels = memory.assumingMemoryBound(to: UInt8.self)
+            rgb.rowBytes = part.width * 4
+            try Self.check(avifImageYUVToRGB(view, &rgb))
+        }
+
+        static func check(_ result: avifResult) throws(DipperError) {
+            switch result {
+            case AVIF_RESULT_OK: return
+            case AVIF_RESULT_OUT_OF_MEMORY: throw PixelMemory.noMemory
+            default: throw .undecodable.with(detail: "AVIF: " + String(cString: avifResultToString(result)))
             }
         }
 
@@ -74,7 +68,6 @@
         /// rows.
         var rowsBeside: Int { image.pointee.yuvFormat == AVIF_PIXEL_FORMAT_YUV420 ? 2 : 0 }
 
-        /// The whole picture if the file has no clean aperture or an invalid one.
         private static func cleanAperture(of image: avifImage) -> avifCropRect {
             var area = avifCropRect(x: 0, y: 0, width: image.width, height: image.height)
             guard image.transformFlags & AVIF_TRANSFORM_CLAP.rawValue != 0 else { return area }
@@ -95,19 +88,10 @@
 
         /// `nil` if the colours are close to sRGB or the transfer characteristics are not known.
         var profile: Data? {
-            guard !isSRGB, let curve else { return nil }
-            defer { cmsFreeToneCurve(curve) }
+            if isSRGB { return nil }
             var values = [Float](repeating: 0, count: 8)
             avifColorPrimariesGetValues(avifColorPrimaries(primaries), &values)
-            func point(_ index: Int) -> cmsCIExyY {
-                cmsCIExyY(x: Double(values[index]), y: Double(values[index + 1]), Y: 1)
-            }
-            var white = point(6)
-            var colors = cmsCIExyYTRIPLE(Red: point(0), Green: point(2), Blue: point(4))
-            var curves: [OpaquePointer?] = [curve, curve, curve]
-            guard let profile = cmsCreateRGBProfile(&white, &colors, &curves) else { return nil }
-            defer { cmsCloseProfile(profile) }
-            return Self.bytes(of: profile)
+            return ColorTransform.profile((values.suffix(2) + values.prefix(6)).map { Double($0) }, curve)
         }
 
         /// Whether the colours are treated as sRGB. The transfer function of video counts as that of sRGB if the
@@ -119,20 +103,15 @@
         /// The caller must free it; `nil` for an unknown transfer function.
         private var curve: OpaquePointer? {
             switch transfer {
-            case 1, 6, 14, 15: Self.parametric([1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081])
+            case 1, 6, 14, 15: ColorTransform.curve([1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081])
             case 4: cmsBuildGamma(nil, 2.2)
             case 5: cmsBuildGamma(nil, 2.8)
             case 8: cmsBuildGamma(nil, 1)
             case 16: Self.sampled(Self.pq)
             case 18: Self.sampled(Self.hlg)
-            case 0, 2, 13: Self.parametric([2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045])
+            case 0, 2, 13: ColorTransform.sRGBCurve()
             default: nil
             }
-        }
-
-        /// The curve Y = (aX + b)^g for X from d on, and Y = cX below; the parameters are g, a, b, c, d.
-        private static func parametric(_ parameters: [Double]) -> OpaquePointer? {
-            cmsBuildParametricToneCurve(nil, 4, parameters)
         }
 
         private static func sampled(_ light: (Double) -> Double) -> OpaquePointer? {
@@ -153,14 +132,6 @@
                 signal <= 0.5 ? signal * signal / 3 : (exp((signal - 0.55991073) / 0.17883277) + 0.28466892) / 12
             }
             return pow(scene(signal) / scene(0.75), 1.2)
-        }
-
-        private static func bytes(of profile: cmsHPROFILE) -> Data? {
-            var count: UInt32 = 0
-            guard cmsSaveProfileToMem(profile, nil, &count) != 0 else { return nil }
-            var data = Data(count: Int(count))
-            let isSaved = data.withUnsafeMutableBytes { cmsSaveProfileToMem(profile, $0.baseAddress, &count) }
-            return isSaved != 0 ? data : nil
         }
     }
 #endif

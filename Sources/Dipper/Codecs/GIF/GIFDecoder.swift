@@ -17,88 +17,66 @@
         public init() {}
 
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
-            try options.checkCancelled()
-            return try picture(GIFFrames(data, options), of: data, options)
+            try picture(FileFrames(GIFFrames(data, options), options), of: data)
         }
 
         public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? {
-            let frames = try GIFFrames(data, options)
-            return frames.frameCount > 1 ? frames : nil
+            try FileFrames(GIFFrames(data, options), options).ifAnimated
         }
     }
 
-    /// Each frame is the canvas as it looks when the frame is displayed. Parts of a frame outside the logical screen
-    /// are cropped. The canvas is transparent at first. Disposal to the background makes the area transparent again,
-    /// whatever the background colour, as browsers do.
-    private final class GIFFrames: CountedFrames {
+    /// Each frame is the canvas as it looks when the frame is displayed.
+    private final class GIFFrames: FrameReader {
         let frameCount: Int
         let loopCount: Int
         private let data: Data
         private let options: DecodeOptions
         private let canvas: GIFCanvas
         private var reader: GIFReader
-        private var line = [UInt8]()
-        private var shown = 0
-        private var isAtEnd = false
+        private var line: [UInt8] = []
+        private var isFirst = true
+        /// The pixels of the first frame end too early.
+        private var isCutOff = false
 
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
-            self.data = data
-            self.options = options
             let info = try ImageInfo(data)
             let size = info.size ?? PixelSize(width: 0, height: 0)
-            (frameCount, loopCount) = options.firstFrameOnly ? (1, 1) : (info.frameCount, info.loopCount)
-            try options.limits.check(size, frames: frameCount)
+            try options.check(size, frames: info.frameCount)
             // The canvas, and the picture that is made from it.
-            try options.limits.checkMemory(PixelSize(width: size.width, height: 2 * size.height))
+            try options.limits.checkMemory(size, bytesPerPixel: 8)
+            (frameCount, loopCount) = (info.frameCount, info.loopCount)
+            self.data = data
+            self.options = options
             reader = try GIFReader(data)
             canvas = try GIFCanvas(size)
         }
 
-        func rewind() throws(DipperError) {
+        func restart() throws(DipperError) {
             reader = try GIFReader(data)
             canvas.clear()
-            shown = 0
-            isAtEnd = false
+            (isFirst, isCutOff) = (true, false)
         }
 
-        func next() throws(DipperError) -> AnimationFrame? {
-            guard !isAtEnd else { return nil }
-            // Reading goes on only after a complete frame, whatever happens before.
-            isAtEnd = true
-            guard let duration = try drawNext() else { return nil }
+        func read() throws(DipperError) -> AnimationFrame? {
+            guard !isCutOff, let frame = try reader.nextFrame() else { return nil }
+            try options.limits.check(PixelSize(width: max(1, frame.width), height: max(1, frame.height)))
+            do throws(DipperError) {
+                try draw(frame)
+            } catch {
+                guard error == .undecodable, isFirst, options.allowsPartial else { throw error }
+                isCutOff = true
+            }
+            isFirst = false
             let image = try RowWriter.image(
-                of: canvas.canvas, picture: canvas.size, alpha: .premultiplied, options)
-            shown += 1
-            return AnimationFrame(image: image, duration: duration)
+                of: canvas.pixels.base, canvas.size, picture: canvas.size, alpha: .premultiplied, options)
+            return AnimationFrame(image: image, duration: frame.duration)
         }
 
-        /// Returns how long the frame is displayed; `nil` if there is no frame, or it is broken and not the first.
-        private func drawNext() throws(DipperError) -> Duration? {
-            do throws(DipperError) {
-                guard let frame = try reader.nextFrame() else { return nil }
-                try options.limits.check(PixelSize(width: max(1, frame.width), height: max(1, frame.height)))
-                let isComplete = try draw(frame)
-                isAtEnd = !isComplete
-                return isComplete || shown == 0 ? frame.duration : nil
-            } catch {
-                // Data after a broken place cannot be told from noise; frames before it are good.
-                if error == .undecodable, shown > 0 { return nil }
-                throw error
-            }
-        }
-
-        /// Returns `false` if the first frame is broken or ends too early, and the options allow a partial picture.
-        private func draw(_ frame: GIFFrame) throws(DipperError) -> Bool {
-            let visible = canvas.begin(frame)
-            do throws(DipperError) {
-                // giflib has already read past the end of a frame if all of its rows were read.
-                let areAllRead = visible.isEmpty ? false : try drawLines(of: frame, visible)
-                if !areAllRead { try reader.skipPixels() }
-                return true
-            } catch {
-                guard error == .undecodable, shown == 0, options.allowsPartial else { throw error }
-                return false
-            }
+        private func draw(_ frame: GIFFrame) throws(DipperError) {
+            let visible = try canvas.begin(frame)
+            // giflib has already read past the end of a frame if all of its rows were read.
+            let areAllRead = try visible.isEmpty ? false : drawLines(of: frame, visible)
+            if !areAllRead { try reader.skipPixels() }
         }
 
         /// Returns whether all rows were read. They are not if the data ends early or the last rows are below the
@@ -106,7 +84,7 @@
         private func drawLines(of frame: GIFFrame, _ visible: PixelSize) throws(DipperError) -> Bool {
             if line.count != frame.width { line = [UInt8](repeating: 0, count: frame.width) }
             let lastRow = frame.isInterlaced ? frame.height : visible.height
-            var untilCheck = RowWriter.rowsAtATime
+            var untilCheck = DecodeOptions.rowsAtATime
             for (start, step) in frame.rows {
                 for row in stride(from: start, to: lastRow, by: step) {
                     guard try reader.readLine(into: &line) else { return false }
@@ -114,7 +92,7 @@
                     untilCheck -= 1
                     if untilCheck == 0 {
                         try options.checkCancelled()
-                        untilCheck = RowWriter.rowsAtATime
+                        untilCheck = DecodeOptions.rowsAtATime
                     }
                 }
             }
@@ -122,50 +100,49 @@
         }
     }
 
-    /// The logical screen of a GIF, on which its frames are drawn one after the other.
+    /// The logical screen of a GIF, on which its frames are drawn one after the other. Parts of a frame outside are
+    /// cropped. The canvas is transparent at first. Disposal to the background makes the area transparent again, whatever
+    /// the background colour, as browsers do.
     private final class GIFCanvas {
-        let size: PixelSize
-        private let pixels: PixelBuffer
-        /// Applied before the next frame is drawn.
-        private var pending: (area: Area, disposal: GIFFrame.Disposal)?
+        let pixels: PixelBuffer
+        /// The last frame, which is disposed of before the next one is drawn, and the part of it on the canvas.
+        private var last: (frame: GIFFrame, visible: PixelSize)?
         /// The pixels under the last frame, if its disposal restores them.
-        private var saved = [UInt32]()
-
-        private struct Area {
-            var left: Int
-            var top: Int
-            var width: Int
-            var height: Int
-        }
+        private var covered: PixelScratch?
 
         init(_ size: PixelSize) throws(DipperError) {
-            self.size = size
             pixels = try PixelBuffer(size)
             pixels.clear()
         }
 
+        var size: PixelSize { pixels.size }
+
         func clear() {
             pixels.clear()
-            pending = nil
+            last = nil
         }
-
-        var canvas: Canvas { Canvas(base: pixels.base, size: size, rowStride: pixels.rowStride) }
 
         /// Disposes of the previous frame. Returns the number of columns and rows of the next one that are on the
         /// canvas.
-        func begin(_ frame: GIFFrame) -> PixelSize {
+        func begin(_ frame: GIFFrame) throws(DipperError) -> PixelSize {
             dispose()
-            let area = Area(
-                left: frame.left, top: frame.top,
+            let visible = PixelSize(
                 width: max(0, min(frame.width, size.width - frame.left)),
                 height: max(0, min(frame.height, size.height - frame.top)))
-            if frame.disposal == .restore { save(area) }
-            pending = (area, frame.disposal)
-            return PixelSize(width: area.width, height: area.height)
+            if frame.disposal == DISPOSE_PREVIOUS {
+                let memory = try PixelScratch(byteCount: visible.width * visible.height * 4)
+                for y in 0..<visible.height {
+                    (memory.base + y * visible.width * 4).copyMemory(
+                        from: row(y, of: frame), byteCount: visible.width * 4)
+                }
+                covered = memory
+            }
+            last = (frame, visible)
+            return visible
         }
 
         func draw(_ line: [UInt8], count: Int, row: Int, of frame: GIFFrame) {
-            let target = self.row(frame.top + row) + frame.left
+            let target = self.row(row, of: frame)
             line.withUnsafeBufferPointer { line in
                 frame.pixels.withUnsafeBufferPointer { colors in
                     for x in 0..<count {
@@ -176,42 +153,32 @@
             }
         }
 
-        private func row(_ y: Int) -> UnsafeMutablePointer<UInt32> {
-            pixels.row(y).assumingMemoryBound(to: UInt32.self)
+        /// The first pixel of a frame's row, which may be beyond the right side of the canvas.
+        private func row(_ y: Int, of frame: GIFFrame) -> UnsafeMutablePointer<UInt32> {
+            pixels.row(frame.top + y).assumingMemoryBound(to: UInt32.self) + frame.left
         }
 
         private func dispose() {
-            guard let (area, disposal) = pending else { return }
-            pending = nil
-            switch disposal {
-            case .keep:
-                return
-            case .clear:
-                for y in area.top..<area.top + area.height {
-                    // mutant PictureTests: `count: area.width)` => `count: 0)`
-                    (row(y) + area.left).update(repeating: 0, count: area.width)
+            guard let (frame, visible) = last else { return }
+            last = nil
+            for y in 0..<visible.height {
+                let row = row(y, of: frame)
+                switch frame.disposal {
+                case DISPOSE_BACKGROUND:
+                    // mutant PictureTests: `count: visible.width)` => `count: 0)`
+                    row.update(repeating: 0, count: visible.width)
+                case DISPOSE_PREVIOUS:
+                    guard let covered else { return }
+                    UnsafeMutableRawPointer(row).copyMemory(
+                        from: covered.base + y * visible.width * 4, byteCount: visible.width * 4)
+                default: return
                 }
-            case .restore:
-                saved.withUnsafeBufferPointer { saved in
-                    guard let base = saved.baseAddress else { return }
-                    for y in 0..<area.height {
-                        (row(area.top + y) + area.left).update(from: base + y * area.width, count: area.width)
-                    }
-                }
-            }
-        }
-
-        private func save(_ area: Area) {
-            saved.removeAll(keepingCapacity: true)
-            saved.reserveCapacity(area.width * area.height)
-            for y in area.top..<area.top + area.height {
-                saved.append(contentsOf: UnsafeBufferPointer(start: row(y) + area.left, count: area.width))
             }
         }
     }
 
     /// Reads a GIF's records and holds only the current frame. Owns giflib's reader.
-    final class GIFReader {
+    private final class GIFReader {
         private let input: GIFInput
         private let file: UnsafeMutablePointer<GifFileType>
 
@@ -298,7 +265,6 @@
             index = data.startIndex
         }
 
-        /// Returns the number of bytes copied.
         func read(into buffer: UnsafeMutablePointer<GifByteType>, _ count: Int32) -> Int32 {
             let end = min(data.endIndex, index + max(0, Int(count)))
             data.copyBytes(to: buffer, from: index..<end)
@@ -308,21 +274,14 @@
     }
 
     /// A frame's position, colours and control data, which come before its pixels in the file.
-    struct GIFFrame {
-        /// The treatment of the frame's area before the next frame is drawn (GIF 89a, 23).
-        enum Disposal {
-            case keep
-            case clear
-            case restore
-        }
-
+    private struct GIFFrame {
         let left: Int
         let top: Int
         let width: Int
         let height: Int
         let isInterlaced: Bool
-        let disposal: Disposal
-        /// As the file states it.
+        /// The treatment of the frame's area before the next frame is drawn (GIF 89a, 23), as in giflib.
+        let disposal: Int32
         let duration: Duration
         /// The pixel for each palette index, in the byte order of memory; 0 leaves the canvas as it is.
         let pixels: [UInt32]
@@ -334,12 +293,7 @@
             width = Int(image.Width)
             height = Int(image.Height)
             isInterlaced = image.Interlace
-            disposal =
-                switch control.DisposalMode {
-                case DISPOSE_BACKGROUND: .clear
-                case DISPOSE_PREVIOUS: .restore
-                default: .keep
-                }
+            disposal = control.DisposalMode
             duration = .milliseconds(10 * Int(control.DelayTime))
             pixels = Self.pixels(image.ColorMap ?? file.SColorMap, transparent: Int(control.TransparentColor))
         }

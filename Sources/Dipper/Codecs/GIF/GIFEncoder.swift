@@ -1,6 +1,5 @@
 #if GIF
     import CGIF
-    import CPixels
     import Foundation
     import Synchronization
 
@@ -30,25 +29,18 @@
         public func encode(
             _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
         ) throws(DipperError) -> Data {
-            guard let first = frames.first else { throw .unencodable.with(detail: "there are no frames") }
-            let size = first.image.size
-            let writer = try GIFWriter(size, loopCount: loopCount)
-            for frame in frames {
-                guard frame.image.size == size else {
-                    throw .unencodable.with(detail: "frames of \(size) and of \(frame.image.size) pixels")
-                }
-                try writer.add(IndexedPixels(frame.image), duration: frame.duration)
-            }
+            let writer = try GIFWriter(size(of: frames), loopCount: loopCount)
+            for frame in frames { try writer.add(IndexedPixels(frame.image), duration: frame.duration) }
             return try writer.finish()
         }
     }
 
     private final class GIFWriter {
         private let output = GIFOutput()
-        private var file: UnsafeMutablePointer<GifFileType>?
+        private let file: UnsafeMutablePointer<GifFileType>
+        private var isOpen = true
         private let size: PixelSize
 
-        /// The animation plays `loopCount` times; 0 for endlessly.
         init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
             self.size = size
             guard size.width <= 0xFFFF, size.height <= 0xFFFF else {
@@ -58,7 +50,7 @@
                 throw .unencodable.with(detail: "GIF: shown \(loopCount) times")
             }
             var error: Int32 = 0
-            file = EGifOpen(
+            let opened = EGifOpen(
                 Unmanaged.passUnretained(output).toOpaque(),
                 { file, bytes, count in
                     guard let file, let bytes, let user = file.pointee.UserData else { return 0 }
@@ -66,50 +58,45 @@
                     output.data.append(bytes, count: Int(count))
                     return count
                 }, &error)
-            guard let file else { throw .unencodable.with(detail: "GIF: no memory") }
+            guard let opened else { throw .unencodable.with(detail: "GIF: no memory") }
+            file = opened
             EGifSetGifVersion(file, true)
             try check(EGifPutScreenDesc(file, Int32(size.width), Int32(size.height), 8, 0, nil))
-            if loopCount != 1 { try putRepetitions(max(0, loopCount - 1), to: file) }
+            if loopCount != 1 { try putRepetitions(max(0, loopCount - 1)) }
         }
 
         deinit {
-            if let file { EGifCloseFile(file, nil) }
+            if isOpen { EGifCloseFile(file, nil) }
         }
 
-        /// The duration is `nil` for a still picture.
         func add(_ pixels: IndexedPixels, duration: Duration?) throws(DipperError) {
-            guard let file else { throw Self.broken }
-            if duration != nil || pixels.transparent != nil { try putControl(pixels, duration, to: file) }
+            if duration != nil || pixels.transparent != nil { try putControl(pixels, duration) }
             // giflib copies the palette.
             guard let map = GifMakeMapObject(Int32(pixels.palette.count), pixels.palette) else { throw Self.broken }
             defer { GifFreeMapObject(map) }
             try check(EGifPutImageDesc(file, 0, 0, Int32(size.width), Int32(size.height), false, map))
-            var line = [UInt8](repeating: 0, count: size.width)
-            for y in 0..<size.height {
+            for start in stride(from: 0, to: pixels.indices.count, by: size.width) {
                 // giflib may change the row that it is given.
-                for x in 0..<size.width { line[x] = pixels.indices[y * size.width + x] }
+                var line = Array(pixels.indices[start..<start + size.width])
                 try check(EGifPutLine(file, &line, Int32(size.width)))
             }
         }
 
         func finish() throws(DipperError) -> Data {
-            guard let file else { throw Self.broken }
-            self.file = nil
+            isOpen = false
             try check(EGifCloseFile(file, nil))
             return output.data
         }
 
         /// The Netscape extension as browsers read it: the number of repetitions, 0 for endlessly.
-        private func putRepetitions(_ count: Int, to file: UnsafeMutablePointer<GifFileType>) throws(DipperError) {
+        private func putRepetitions(_ count: Int) throws(DipperError) {
             try check(EGifPutExtensionLeader(file, APPLICATION_EXT_FUNC_CODE))
             try check(EGifPutExtensionBlock(file, 11, Array("NETSCAPE2.0".utf8)))
             try check(EGifPutExtensionBlock(file, 3, [1, UInt8(count & 0xFF), UInt8(count >> 8)]))
             try check(EGifPutExtensionTrailer(file))
         }
 
-        private func putControl(
-            _ pixels: IndexedPixels, _ duration: Duration?, to file: UnsafeMutablePointer<GifFileType>
-        ) throws(DipperError) {
+        private func putControl(_ pixels: IndexedPixels, _ duration: Duration?) throws(DipperError) {
             let hundredths = ((duration ?? .zero) / .milliseconds(10)).rounded()
             // Every frame covers the whole canvas; the previous frame must not show through its transparent pixels.
             let disposal = duration == nil ? DISPOSAL_UNSPECIFIED : DISPOSE_BACKGROUND
@@ -134,27 +121,13 @@
 
     private struct IndexedPixels {
         /// Padded to a power of two.
-        private(set) var palette: [GifColorType]
-        private(set) var indices: [UInt8]
-        /// `nil` if there are no transparent pixels.
+        private(set) var palette: [GifColorType] = []
+        private(set) var indices: [UInt8] = []
         private(set) var transparent: UInt8?
 
-        /// Throws `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
         init(_ image: Image) throws(DipperError) {
             let colors = try Self.colors(of: image)
-            let hasTransparency = colors.contains { $0 == Self.clear }
-            let room = hasTransparency ? 255 : 256
-            if let exact = Self.exact(colors, room: room) {
-                (palette, indices) = exact
-            } else {
-                (palette, indices) = try Self.reduced(colors, room: room)
-            }
-            if hasTransparency {
-                let index = UInt8(palette.count)
-                transparent = index
-                palette.append(GifColorType())
-                for (pixel, color) in colors.enumerated() where color == Self.clear { indices[pixel] = index }
-            }
+            if !keepColors(colors) { try reduceColors(colors) }
             var count = 2
             while count < palette.count { count *= 2 }
             palette += Array(repeating: GifColorType(), count: count - palette.count)
@@ -164,79 +137,68 @@
 
         /// 0xRRGGBB, or `clear`, for each pixel.
         private static func colors(of image: Image) throws(DipperError) -> [UInt32] {
-            let scratch = try PixelScratch(byteCount: image.width * 4)
-            return [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
-                count = image.width * image.height
-                defer { withExtendedLifetime(scratch) {} }
-                image.withPixels { bytes in
-                    guard let base = bytes.baseAddress else { return }
-                    for y in 0..<image.height {
-                        let straight = scratch.base.assumingMemoryBound(to: UInt8.self)
-                        let source = (base + y * image.rowStride).assumingMemoryBound(to: UInt8.self)
-                        pixels_unpremultiply(straight, source, image.width)
-                        for x in 0..<image.width {
-                            let color = straight + x * 4
-                            colors[y * image.width + x] =
-                                color[3] < 128
-                                ? clear : UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
-                        }
-                    }
+            var colors: [UInt32] = []
+            colors.reserveCapacity(image.width * image.height)
+            try image.forEachRow { _, row throws(DipperError) in
+                for start in stride(from: 0, to: image.width * 4, by: 4) {
+                    colors.append(
+                        row[start + 3] < 128
+                            ? clear
+                            : UInt32(row[start]) << 16 | UInt32(row[start + 1]) << 8 | UInt32(row[start + 2]))
                 }
             }
+            return colors
         }
 
-        /// A palette of the picture's own colours, and the index of each pixel; `nil` if the palette has no room for
-        /// them.
-        private static func exact(_ colors: [UInt32], room: Int) -> ([GifColorType], [UInt8])? {
-            var known = [UInt32: UInt8]()
-            var palette = [GifColorType]()
-            var indices = [UInt8](repeating: 0, count: colors.count)
-            var last: (color: UInt32, index: UInt8) = (clear, 0)
-            for (pixel, color) in colors.enumerated() where color != clear {
-                if color != last.color {
-                    if let index = known[color] {
-                        last = (color, index)
-                    } else {
-                        guard palette.count < room else { return nil }
-                        last = (color, UInt8(palette.count))
-                        known[color] = last.index
-                        palette.append(
-                            GifColorType(
-                                Red: UInt8(color >> 16), Green: UInt8(color >> 8 & 0xFF), Blue: UInt8(color & 0xFF)))
-                    }
+        /// Makes a palette of the picture's own colours. Returns `false` if there are too many.
+        private mutating func keepColors(_ colors: [UInt32]) -> Bool {
+            var known: [UInt32: UInt8] = [:]
+            var last: (color: UInt32, index: UInt8)?
+            indices.reserveCapacity(colors.count)
+            for color in colors {
+                if let last, last.color == color {
+                    indices.append(last.index)
+                    continue
                 }
-                indices[pixel] = last.index
+                guard let index = known[color] ?? UInt8(exactly: known.count) else { return false }
+                if index == known.count {
+                    known[color] = index
+                    if color == Self.clear { transparent = index }
+                    palette.append(
+                        GifColorType(
+                            Red: UInt8(color >> 16 & 0xFF), Green: UInt8(color >> 8 & 0xFF), Blue: UInt8(color & 0xFF)))
+                }
+                last = (color, index)
+                indices.append(index)
             }
-            return (palette, indices)
+            return true
         }
 
         /// giflib's quantizer keeps its sorting axis in a global variable.
         private static let quantizer = Mutex(())
 
-        private static func reduced(
-            _ colors: [UInt32], room: Int
-        ) throws(DipperError) -> ([GifColorType], [UInt8]) {
-            let drawn = colors.filter { $0 != clear }
+        /// Makes a palette of giflib's colours, and one entry for transparent pixels if there are some.
+        private mutating func reduceColors(_ colors: [UInt32]) throws(DipperError) {
+            let drawn = colors.filter { $0 != Self.clear }
+            let room = drawn.count < colors.count ? 255 : 256
             var red = drawn.map { UInt8($0 >> 16) }
             var green = drawn.map { UInt8($0 >> 8 & 0xFF) }
             var blue = drawn.map { UInt8($0 & 0xFF) }
             var output = [UInt8](repeating: 0, count: drawn.count)
-            var palette = [GifColorType](repeating: GifColorType(), count: room)
+            var reduced = [GifColorType](repeating: GifColorType(), count: room)
             var count = Int32(room)
             let result = Self.quantizer.withLock { _ in
-                GifQuantizeBuffer(UInt32(drawn.count), 1, &count, &red, &green, &blue, &output, &palette)
+                GifQuantizeBuffer(UInt32(drawn.count), 1, &count, &red, &green, &blue, &output, &reduced)
             }
             guard result == GIF_OK, (1...room).contains(Int(count)) else {
                 throw .unencodable.with(detail: "GIF: no palette")
             }
-            palette = means(of: drawn, output, palette.prefix(Int(count)))
-            var indices = [UInt8](repeating: 0, count: colors.count)
-            var next = 0
-            for (pixel, color) in colors.enumerated() where color != clear {
-                indices[pixel] = output[next]
-                next += 1
-            }
-            return (palette, indices)
+            palette = Self.means(of: drawn, output, reduced.prefix(Int(count)))
+            let clear = UInt8(clamping: count)
+            transparent = room == 255 ? clear : nil
+            if transparent != nil { palette.append(GifColorType()) }
+            var next = output.makeIterator()
+            indices = colors.map { $0 == Self.clear ? clear : next.next() ?? clear }
         }
 
         /// Replaces each colour by the mean of the colours mapped to it. giflib quantizes to five bits for each colour,

@@ -26,7 +26,7 @@ enum BMPHeader {
         }
         if length >= 124 {
             // `LINK` or `MBED`: the profile is linked or embedded. The letters are stored in reverse order.
-            info.hasColorProfile = ["KNIL", "DEBM"].contains(try header.code(at: 56))
+            info.hasColorProfile = ["KNIL", "DEBM"].contains(try header.name(at: 56))
         }
         try info.setStoredSize(size)
         return info
@@ -59,7 +59,7 @@ enum TIFFHeader {
         var info = ImageInfo(format: .tiff)
         // BigTIFF has offsets of 64 bits, so its size is not read.
         if file.holds("II+") || file.holds("MM\0+") { return info }
-        let values = try TIFFDirectory(file).values()
+        let values = try TIFFDirectory(file).values
         guard let width = values[.width], let height = values[.height] else { throw ByteReader.broken }
         info.orientation = values[.orientation].flatMap(Orientation.init) ?? .up
         info.bitDepth = values[.bitsPerSample] ?? 1
@@ -83,47 +83,34 @@ private struct TIFFDirectory {
         case colorProfile = 34675
     }
 
-    private let file: ByteReader
-    private let order: ByteReader.Order
-    private let start: Int
-    private let entryCount: Int
+    /// The first value of each known entry. An entry whose value is outside the file is left out.
+    private(set) var values: [Tag: Int] = [:]
 
     /// The bytes begin with the byte order mark, to which offsets are relative.
     init(_ file: ByteReader) throws(DipperError) {
-        self.file = file
+        let order: ByteReader.Order
         switch try file.u16(at: 0) {
         case 0x4949: order = .little
         case 0x4D4D: order = .big
         default: throw ByteReader.broken
         }
         guard try file.u16(at: 2, order) == 42 else { throw ByteReader.broken }
-        start = try file.u32(at: 4, order)
-        entryCount = try file.u16(at: start, order)
-    }
-
-    /// The first value of each known entry. An entry whose value is outside the file is left out.
-    func values() throws(DipperError) -> [Tag: Int] {
-        var values: [Tag: Int] = [:]
-        for index in 0..<entryCount {
+        let start = try file.u32(at: 4, order)
+        for index in 0..<(try file.u16(at: start, order)) {
             // An offset near the largest number wraps to a negative one, which cannot be read.
-            let offset = start &+ 2 &+ index * 12
-            let tag = try file.u16(at: offset, order)
-            guard let tag = Tag(rawValue: tag), values[tag] == nil else { continue }
-            values[tag] = try value(ofEntryAt: offset)
-        }
-        return values
-    }
-
-    private func value(ofEntryAt offset: Int) throws(DipperError) -> Int? {
-        let type = try file.u16(at: offset + 2, order)
-        let count = try file.u32(at: offset + 4, order)
-        guard count > 0, let size = [1: 1, 3: 2, 4: 4, 7: 1][type] else { return nil }
-        // Values of up to four bytes are in the entry itself.
-        let place = count <= 4 / size ? offset + 8 : try file.u32(at: offset + 8, order)
-        return switch size {
-        case 1: try? file.u8(at: place)
-        case 2: try? file.u16(at: place, order)
-        default: try? file.u32(at: place, order)
+            let entry = start &+ 2 &+ index * 12
+            guard let tag = Tag(rawValue: try file.u16(at: entry, order)), values[tag] == nil else { continue }
+            let type = try file.u16(at: entry + 2, order)
+            let count = try file.u32(at: entry + 4, order)
+            guard count > 0, let size = [1: 1, 3: 2, 4: 4, 7: 1][type] else { continue }
+            // Values of up to four bytes are in the entry itself.
+            let place = count <= 4 / size ? entry + 8 : try file.u32(at: entry + 8, order)
+            values[tag] =
+                switch size {
+                case 1: try? file.u8(at: place)
+                case 2: try? file.u16(at: place, order)
+                default: try? file.u32(at: place, order)
+                }
         }
     }
 }
@@ -135,8 +122,7 @@ enum ExifOrientation {
     static func read(_ exif: ByteReader) -> Orientation? {
         let start = exif.holds("Exif\0\0") ? 6 : 0
         guard let file = try? exif.part(from: start),
-            let values = try? TIFFDirectory(file).values(),
-            let value = values[.orientation]
+            let value = (try? TIFFDirectory(file))?.values[.orientation]
         else { return nil }
         return Orientation(rawValue: value)
     }

@@ -2,22 +2,16 @@
 /// the bytes are.
 struct ByteReader {
     enum Order {
-        /// The highest byte comes first.
         case big
-        /// The lowest byte comes first.
         case little
     }
 
-    private let bytes: UnsafeRawBufferPointer
+    let bytes: UnsafeRawBufferPointer
     /// The length that the surrounding header states. It may be larger than the number of bytes that have arrived.
     let count: Int
 
     /// The file may continue after these bytes.
-    init(_ bytes: UnsafeRawBufferPointer) {
-        self.init(bytes, count: .max)
-    }
-
-    private init(_ bytes: UnsafeRawBufferPointer, count: Int) {
+    init(_ bytes: UnsafeRawBufferPointer, count: Int = .max) {
         self.bytes = bytes
         self.count = count
     }
@@ -34,18 +28,12 @@ struct ByteReader {
         return ByteReader(UnsafeRawBufferPointer(rebasing: bytes[start..<end]), count: count)
     }
 
-    func part(from offset: Int) throws(DipperError) -> ByteReader {
-        guard offset >= 0, offset <= count else { throw Self.broken }
-        return try part(at: offset, count: count - offset)
-    }
+    func part(from offset: Int) throws(DipperError) -> ByteReader { try part(at: offset, count: count - offset) }
 
-    func u8(at offset: Int) throws(DipperError) -> Int {
-        Int(try load(UInt8.self, at: offset))
-    }
+    func u8(at offset: Int) throws(DipperError) -> Int { Int(try load(UInt8.self, at: offset)) }
 
     func u16(at offset: Int, _ order: Order = .big) throws(DipperError) -> Int {
-        let value = try load(UInt16.self, at: offset)
-        return Int(order == .big ? UInt16(bigEndian: value) : UInt16(littleEndian: value))
+        Int(try load(UInt16.self, at: offset, order))
     }
 
     func littleU24(at offset: Int) throws(DipperError) -> Int {
@@ -54,22 +42,20 @@ struct ByteReader {
 
     /// Clamped to the range of `Int`.
     func u32(at offset: Int, _ order: Order = .big) throws(DipperError) -> Int {
-        let value = try load(UInt32.self, at: offset)
-        return Int(clamping: order == .big ? UInt32(bigEndian: value) : UInt32(littleEndian: value))
+        Int(clamping: try load(UInt32.self, at: offset, order))
     }
 
     func i32(at offset: Int, _ order: Order = .big) throws(DipperError) -> Int {
-        let value = try load(Int32.self, at: offset)
-        return Int(order == .big ? Int32(bigEndian: value) : Int32(littleEndian: value))
+        Int(try load(Int32.self, at: offset, order))
     }
 
     /// Big-endian, clamped to the range of `Int`.
-    func u64(at offset: Int) throws(DipperError) -> Int {
-        Int(clamping: UInt64(bigEndian: try load(UInt64.self, at: offset)))
-    }
+    func u64(at offset: Int) throws(DipperError) -> Int { Int(clamping: try load(UInt64.self, at: offset)) }
 
-    func code(at offset: Int) throws(DipperError) -> FourCC {
-        FourCC(rawValue: UInt32(bigEndian: try load(UInt32.self, at: offset)))
+    /// The four characters that name a box or a chunk.
+    func name(at offset: Int) throws(DipperError) -> String {
+        let code = try load(UInt32.self, at: offset)
+        return withUnsafeBytes(of: code.bigEndian) { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Whether the bytes at an offset are a text; `false` if they have not all arrived.
@@ -79,11 +65,14 @@ struct ByteReader {
         return text.withUTF8Buffer { $0.elementsEqual(bytes[offset..<offset + length]) }
     }
 
-    private func load<T: FixedWidthInteger & BitwiseCopyable>(_: T.Type, at offset: Int) throws(DipperError) -> T {
+    private func load<T: FixedWidthInteger & BitwiseCopyable>(
+        _: T.Type, at offset: Int, _ order: Order = .big
+    ) throws(DipperError) -> T {
         let size = MemoryLayout<T>.size
         guard offset >= 0, offset <= count - size else { throw Self.broken }
         guard offset <= bytes.count - size else { throw Self.incomplete }
-        return bytes.loadUnaligned(fromByteOffset: offset, as: T.self)
+        let value = bytes.loadUnaligned(fromByteOffset: offset, as: T.self)
+        return order == .big ? T(bigEndian: value) : T(littleEndian: value)
     }
 
     /// More bytes are needed.
@@ -92,22 +81,9 @@ struct ByteReader {
     static let broken = DipperError.undecodable.with(detail: "the header is broken")
 }
 
-/// A code of four characters that names a box or a chunk.
-struct FourCC: Hashable, Sendable, ExpressibleByStringLiteral {
-    /// The first character is the highest byte.
-    let rawValue: UInt32
-
-    init(rawValue: UInt32) { self.rawValue = rawValue }
-
-    init(stringLiteral value: StaticString) {
-        precondition(value.utf8CodeUnitCount == 4, "A name has four characters.")
-        rawValue = value.withUTF8Buffer { $0.reduce(0) { $0 << 8 | UInt32($1) } }
-    }
-}
-
 /// A box of the ISO base media file format (ISO/IEC 14496-12, section 4.2).
 struct Box {
-    let type: FourCC
+    let type: String
     let content: ByteReader
 }
 
@@ -123,28 +99,26 @@ struct BoxReader {
     /// `nil` at the end.
     mutating func next() throws(DipperError) -> Box? {
         guard offset < bytes.count else { return nil }
-        var length = try bytes.u32(at: offset)
-        let type = try bytes.code(at: offset + 4)
-        var header = 8
-        switch length {
-        case 0: length = bytes.count - offset  // up to the end
-        case 1:
-            header = 16
-            length = try bytes.u64(at: offset + 8)
-        default: break
+        var (header, length) = (8, try bytes.u32(at: offset))
+        let type = try bytes.name(at: offset + 4)
+        if length == 0 {
+            length = bytes.count - offset  // up to the end
+        } else if length == 1 {
+            (header, length) = (16, try bytes.u64(at: offset + 8))
         }
-        guard length >= header, length <= bytes.count - offset else { throw ByteReader.broken }
+        guard length >= header else { throw ByteReader.broken }
         let content = try bytes.part(at: offset + header, count: length - header)
         offset += length
         return Box(type: type, content: content)
     }
 
-    /// Throws `DipperError.undecodable` if there is none.
-    static func first(_ type: FourCC, in bytes: ByteReader) throws(DipperError) -> ByteReader {
+    static func first(
+        _ type: String, in bytes: ByteReader, else error: DipperError = ByteReader.broken
+    ) throws(DipperError) -> ByteReader {
         var boxes = BoxReader(bytes)
         while let box = try boxes.next() {
             if box.type == type { return box.content }
         }
-        throw ByteReader.broken
+        throw error
     }
 }

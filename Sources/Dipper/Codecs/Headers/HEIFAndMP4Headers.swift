@@ -4,43 +4,42 @@
 enum HEIFHeader {
     static func info(_ file: ByteReader, _ format: ImageFormat) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: format)
-        let isSequence = Self.sequenceBrands.contains(try file.code(at: 8))
-        var hasItem = false
-        var isItemBroken = false
-        var movie: MovieHeader?
+        let isSequence = Self.sequenceBrands.contains(try file.name(at: 8))
+        var (wantsItem, hasItem) = (true, false)
+        var track: MovieTrack?
         var boxes = BoxReader(file)
         do throws(DipperError) {
-            while (!hasItem && !isItemBroken) || (isSequence && movie == nil), let box = try boxes.next() {
+            while wantsItem || (isSequence && track == nil), let box = try boxes.next() {
                 switch box.type {
-                case "meta" where !hasItem:
+                case "meta" where wantsItem:
+                    wantsItem = false
                     do throws(DipperError) {
-                        try HEIFItem.read(box.content, &info)
+                        try HEIFItem(box.content).read(&info)
                         hasItem = true
                     } catch {
                         // A sequence can be displayed without the item.
                         guard isSequence else { throw error }
-                        isItemBroken = true
                     }
-                case "moov" where movie == nil && isSequence:
-                    movie = try MovieHeader.read(box.content, handler: "pict")
+                case "moov" where track == nil && isSequence:
+                    track = try MovieTrack.first("pict", in: box.content)
                 default: break
                 }
             }
         } catch {
             // The frames are only counted if their box has arrived.
-            if !hasItem, movie == nil { throw error }
+            if !hasItem, track == nil { throw error }
         }
-        if let movie {
-            info.frameCount = max(1, movie.frameCount)
-            info.loopCount = movie.loopCount
-            info.hasAlpha = info.hasAlpha || movie.hasAuxiliaryTrack
-            if !hasItem { try info.setStoredSize(movie.size) }
+        if let track {
+            info.frameCount = max(1, track.frameCount)
+            info.loopCount = track.loopCount
+            info.hasAlpha = info.hasAlpha || track.hasAuxiliaryTrack
+            if !hasItem { try info.setStoredSize(track.size) }
         }
         return info
     }
 
     /// The major brands of files that are displayed as their track. Other files are displayed as their primary item.
-    private static let sequenceBrands: Set<FourCC> = ["avis", "msf1", "hevc", "hevx", "hevm", "hevs"]
+    private static let sequenceBrands: Set<String> = ["avis", "msf1", "hevc", "hevx", "hevm", "hevs"]
 }
 
 /// The primary item of a `meta` box (ISO/IEC 23008-12, section 6; ISO/IEC 14496-12, section 8.11).
@@ -50,23 +49,7 @@ private struct HEIFItem {
     private var associations: [ByteReader] = []
     private var references: ByteReader?
 
-    static func read(_ meta: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
-        var item = HEIFItem()
-        try item.findBoxes(meta)
-        guard let primary = item.primary, let properties = item.properties else { throw ByteReader.broken }
-        let auxiliaries = try item.auxiliaries(of: primary)
-        var own: Set<Int> = []
-        var auxiliary: Set<Int> = []
-        for associations in item.associations {
-            try readAssociations(associations) { item, property in
-                if item == primary { own.insert(property) }
-                if auxiliaries.contains(item) { auxiliary.insert(property) }
-            }
-        }
-        try HEIFProperties(own: own, auxiliary: auxiliary).read(properties, &info)
-    }
-
-    private mutating func findBoxes(_ meta: ByteReader) throws(DipperError) {
+    init(_ meta: ByteReader) throws(DipperError) {
         // The content begins with a version and flags.
         var boxes = BoxReader(meta, from: 4)
         while let box = try boxes.next() {
@@ -85,6 +68,49 @@ private struct HEIFItem {
             default: break
             }
         }
+    }
+
+    /// Reads the item's properties (ISO/IEC 23008-12, section 6.5).
+    func read(_ info: inout ImageInfo) throws(DipperError) {
+        guard let primary, let properties else { throw ByteReader.broken }
+        let own = try propertyNumbers(of: [primary])
+        let auxiliary = try propertyNumbers(of: auxiliaries(of: primary))
+        var size: PixelSize?
+        var aperture: ByteReader?
+        var quarterTurns: Int?
+        var mirror: Int?
+        var depth: Int?
+        var codedDepth: Int?
+        // The first property of a kind counts; of `av1C` and `hvcC`, the last.
+        var boxes = BoxReader(properties)
+        var number = 0
+        while let box = try boxes.next() {
+            number += 1
+            let content = box.content
+            if auxiliary.contains(number), box.type == "auxC", Self.isAlpha(content) { info.hasAlpha = true }
+            guard own.contains(number) else { continue }
+            switch box.type {
+            case "ispe" where size == nil:
+                size = PixelSize(width: try content.u32(at: 4), height: try content.u32(at: 8))
+            case "irot" where quarterTurns == nil: quarterTurns = try content.u8(at: 0) & 3
+            case "imir" where mirror == nil: mirror = try content.u8(at: 0) & 1
+            case "pixi" where depth == nil: depth = try content.u8(at: 4) > 0 ? content.u8(at: 5) : nil
+            case "av1C":
+                let flags = try content.u8(at: 2)
+                codedDepth = flags & 0x40 == 0 ? 8 : flags & 0x20 == 0 ? 10 : 12
+            case "hvcC": codedDepth = try content.u8(at: 17) & 7 + 8
+            case "clap" where aperture == nil: aperture = content
+            // There may be two, of different kinds.
+            case "colr":
+                let kind = try content.name(at: 0)
+                if kind == "prof" || kind == "rICC" { info.hasColorProfile = true }
+            default: break
+            }
+        }
+        guard let size else { throw ByteReader.broken }
+        info.bitDepth = depth ?? codedDepth
+        info.orientation = Orientation(quarterTurns: quarterTurns ?? 0, mirror: mirror)
+        try info.setStoredSize(aperture.flatMap { Self.aperture($0, in: size) } ?? size)
     }
 
     /// The items that are auxiliary to another, for example its transparency.
@@ -107,90 +133,27 @@ private struct HEIFItem {
         return items
     }
 
-    /// Properties are counted from 1.
-    private static func readAssociations(
-        _ box: ByteReader, _ body: (_ item: Int, _ property: Int) -> Void
-    ) throws(DipperError) {
-        let width = try box.u8(at: 0) < 1 ? 2 : 4
-        let isLong = try box.u8(at: 3) & 1 != 0
-        var offset = 8
-        // Each iteration reads bytes, so the end of the box bounds the loop.
-        for _ in 0..<(try box.u32(at: 4)) {
-            let item = try width == 2 ? box.u16(at: offset) : box.u32(at: offset)
-            let count = try box.u8(at: offset + width)
-            offset += width + 1
-            for _ in 0..<count {
-                // The highest bit marks properties that a reader must support.
-                let property = try isLong ? box.u16(at: offset) & 0x7FFF : box.u8(at: offset) & 0x7F
-                offset += isLong ? 2 : 1
-                body(item, property)
+    /// The places of the items' properties, counted from 1.
+    private func propertyNumbers(of items: Set<Int>) throws(DipperError) -> Set<Int> {
+        var numbers: Set<Int> = []
+        for box in associations {
+            let width = try box.u8(at: 0) < 1 ? 2 : 4
+            let isLong = try box.u8(at: 3) & 1 != 0
+            var offset = 8
+            // Each iteration reads bytes, so the end of the box bounds the loop.
+            for _ in 0..<(try box.u32(at: 4)) {
+                let item = try width == 2 ? box.u16(at: offset) : box.u32(at: offset)
+                let count = try box.u8(at: offset + width)
+                offset += width + 1
+                for _ in 0..<count {
+                    // The highest bit marks properties that a reader must support.
+                    let number = try isLong ? box.u16(at: offset) & 0x7FFF : box.u8(at: offset) & 0x7F
+                    offset += isLong ? 2 : 1
+                    if items.contains(item) { numbers.insert(number) }
+                }
             }
         }
-    }
-}
-
-/// The properties of an item that are read from the header (ISO/IEC 23008-12, section 6.5).
-private struct HEIFProperties {
-    /// Indices, counted from 1.
-    let own: Set<Int>
-    let auxiliary: Set<Int>
-
-    func read(_ container: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
-        var size: PixelSize?
-        var aperture: ByteReader?
-        var quarterTurns: Int?
-        var mirror: Mirror?
-        var depth: Int?
-        var codedDepth: Int?
-        // The first property of a kind counts; of `av1C` and `hvcC`, the last.
-        var boxes = BoxReader(container)
-        var index = 0
-        while let box = try boxes.next() {
-            index += 1
-            if auxiliary.contains(index), box.type == "auxC", Self.isAlpha(box.content) { info.hasAlpha = true }
-            guard own.contains(index) else { continue }
-            let content = box.content
-            switch box.type {
-            case "ispe" where size == nil:
-                size = PixelSize(width: try content.u32(at: 4), height: try content.u32(at: 8))
-            case "irot" where quarterTurns == nil: quarterTurns = try content.u8(at: 0) & 3
-            case "imir" where mirror == nil: mirror = try content.u8(at: 0) & 1 == 0 ? .topToBottom : .leftToRight
-            case "pixi" where depth == nil: depth = try content.u8(at: 4) > 0 ? content.u8(at: 5) : nil
-            case "av1C":
-                let flags = try content.u8(at: 2)
-                codedDepth = flags & 0x40 == 0 ? 8 : flags & 0x20 == 0 ? 10 : 12
-            case "hvcC": codedDepth = try content.u8(at: 17) & 7 + 8
-            case "clap" where aperture == nil: aperture = content
-            // There may be two, of different kinds.
-            case "colr":
-                let kind = try content.code(at: 0)
-                info.hasColorProfile = info.hasColorProfile || kind == "prof" || kind == "rICC"
-            default: break
-            }
-        }
-        guard let size else { throw ByteReader.broken }
-        info.bitDepth = depth ?? codedDepth
-        info.orientation = Self.orientation(quarterTurns ?? 0, mirror)
-        try info.setStoredSize(aperture.flatMap { Self.aperture($0, in: size) } ?? size)
-    }
-
-    private enum Mirror {
-        case topToBottom
-        case leftToRight
-    }
-
-    /// First rotated anticlockwise, then mirrored, which is the order of MIAF (ISO/IEC 23000-22, section 7.3.6.7).
-    private static func orientation(_ quarterTurns: Int, _ mirror: Mirror?) -> Orientation {
-        switch (quarterTurns, mirror) {
-        case (1, nil): .left
-        case (2, nil): .down
-        case (3, nil): .right
-        case (0, .leftToRight), (2, .topToBottom): .upMirrored
-        case (0, .topToBottom), (2, .leftToRight): .downMirrored
-        case (1, .topToBottom), (3, .leftToRight): .leftMirrored
-        case (1, .leftToRight), (3, .topToBottom): .rightMirrored
-        default: .up
-        }
+        return numbers
     }
 
     /// `nil` if the aperture does not consist of whole pixels inside the picture (ISO/IEC 14496-12, section 12.1.4).
@@ -219,98 +182,102 @@ private struct HEIFProperties {
     }
 }
 
-/// The properties of the first picture or video track in a `moov` box (ISO/IEC 14496-12, section 8).
-struct MovieHeader {
-    /// Empty if the track states none.
-    let size: PixelSize
-    let orientation: Orientation
-    let frameCount: Int
-    /// 0 for endlessly.
-    let loopCount: Int
+extension Orientation {
+    /// Creates the orientation of a picture that is first rotated anticlockwise, then mirrored (MIAF, ISO/IEC 23000-22,
+    /// section 7.3.6.7).
+    /// - Parameter mirror: 0 exchanges top and bottom, 1 left and right.
+    init(quarterTurns: Int, mirror: Int?) {
+        let turned: [Orientation] =
+            switch mirror {
+            case nil: [.up, .left, .down, .right]
+            case 0: [.downMirrored, .leftMirrored, .upMirrored, .rightMirrored]
+            default: [.upMirrored, .rightMirrored, .downMirrored, .leftMirrored]
+            }
+        self = turned[quarterTurns]
+    }
+}
+
+/// A track of pictures or of a film in a `moov` box (ISO/IEC 14496-12, section 8).
+struct MovieTrack {
+    private(set) var size = PixelSize(width: 0, height: 0)
+    private(set) var orientation = Orientation.up
+    private(set) var frameCount = 0
+    /// 0 for endlessly: browsers play a track without an edit list so.
+    private(set) var loopCount = 0
     /// An auxiliary track holds the transparency of another.
-    let hasAuxiliaryTrack: Bool
+    private(set) var hasAuxiliaryTrack = false
+    /// In units of the film's clock; `nil` if it is endless.
+    private var duration: Int?
+    private var handler: String = "none"
 
     /// The first track with a handler: `pict` for pictures, `vide` for a film. `nil` if there is none.
-    static func read(_ moov: ByteReader, handler: FourCC) throws(DipperError) -> MovieHeader? {
-        var track: Track?
+    static func first(_ handler: String, in moov: ByteReader) throws(DipperError) -> MovieTrack? {
+        var found: MovieTrack?
         var hasAuxiliaryTrack = false
         var boxes = BoxReader(moov)
         while let box = try boxes.next() {
             guard box.type == "trak" else { continue }
-            let next = try Track(box.content)
-            if next.handler == handler, track == nil { track = next }
-            if next.handler == "auxv" { hasAuxiliaryTrack = true }
+            let track = try MovieTrack(box.content)
+            if track.handler == handler, found == nil { found = track }
+            if track.handler == "auxv" { hasAuxiliaryTrack = true }
         }
-        guard let track else { return nil }
-        return MovieHeader(
-            size: track.size, orientation: track.orientation, frameCount: track.frameCount,
-            loopCount: track.loopCount, hasAuxiliaryTrack: hasAuxiliaryTrack)
+        found?.hasAuxiliaryTrack = hasAuxiliaryTrack
+        return found
     }
 
-    private struct Track {
-        var size = PixelSize(width: 0, height: 0)
-        var orientation = Orientation.up
-        /// In units of the film's clock; `nil` if it is endless.
-        var duration: Int?
-        var handler: FourCC = "none"
-        var frameCount = 0
-        /// Browsers play a track without an edit list endlessly.
-        var loopCount = 0
-
-        init(_ trak: ByteReader) throws(DipperError) {
-            var edits: ByteReader?
-            var boxes = BoxReader(trak)
-            while let box = try boxes.next() {
-                switch box.type {
-                case "tkhd": try readHeader(box.content)
-                case "edts": edits = try? BoxReader.first("elst", in: box.content)
-                case "mdia": try readMedia(box.content)
-                default: break
-                }
-            }
-            if let edits { try readEdits(edits) }
-        }
-
-        private mutating func readHeader(_ box: ByteReader) throws(DipperError) {
-            let isLong = try box.u8(at: 0) == 1
-            let length = try isLong ? box.u64(at: 28) : box.u32(at: 20)
-            duration = length == (isLong ? Int.max : Int(UInt32.max)) ? nil : length
-            let matrix = isLong ? 52 : 40
-            let a = try box.i32(at: matrix)
-            let b = try box.i32(at: matrix + 4)
-            let c = try box.i32(at: matrix + 12)
-            let d = try box.i32(at: matrix + 16)
-            orientation =
-                switch (a.signum(), b.signum(), c.signum(), d.signum()) {
-                case (0, 1, -1, 0): .right
-                case (-1, 0, 0, -1): .down
-                case (0, -1, 1, 0): .left
-                default: .up
-                }
-            // Fixed-point numbers with sixteen fractional bits.
-            size = PixelSize(width: try box.u32(at: matrix + 36) >> 16, height: try box.u32(at: matrix + 40) >> 16)
-        }
-
-        private mutating func readMedia(_ box: ByteReader) throws(DipperError) {
-            var boxes = BoxReader(box)
-            while let part = try boxes.next() {
-                if part.type == "hdlr" { handler = try part.content.code(at: 8) }
-                guard part.type == "minf", let table = try? BoxReader.first("stbl", in: part.content) else { continue }
-                if let sizes = try? BoxReader.first("stsz", in: table) { frameCount = try sizes.u32(at: 8) }
+    private init(_ trak: ByteReader) throws(DipperError) {
+        var edits: ByteReader?
+        var boxes = BoxReader(trak)
+        while let box = try boxes.next() {
+            switch box.type {
+            case "tkhd": try readHeader(box.content)
+            case "edts": edits = try? BoxReader.first("elst", in: box.content)
+            case "mdia": try readMedia(box.content)
+            default: break
             }
         }
+        if let edits { try readEdits(edits) }
+    }
 
-        /// If the repeat flag is set, the edit repeats until the end of the track's duration.
-        private mutating func readEdits(_ box: ByteReader) throws(DipperError) {
-            guard try box.u8(at: 3) & 1 != 0 else {
-                loopCount = 1
-                return
+    private mutating func readHeader(_ box: ByteReader) throws(DipperError) {
+        let isLong = try box.u8(at: 0) == 1
+        let length = try isLong ? box.u64(at: 28) : box.u32(at: 20)
+        duration = length == (isLong ? Int.max : Int(UInt32.max)) ? nil : length
+        let matrix = isLong ? 52 : 40
+        let a = try box.i32(at: matrix)
+        let b = try box.i32(at: matrix + 4)
+        let c = try box.i32(at: matrix + 12)
+        let d = try box.i32(at: matrix + 16)
+        orientation =
+            switch (a.signum(), b.signum(), c.signum(), d.signum()) {
+            case (0, 1, -1, 0): .right
+            case (-1, 0, 0, -1): .down
+            case (0, -1, 1, 0): .left
+            default: .up
             }
-            let edit = try box.u8(at: 0) == 1 ? box.u64(at: 8) : box.u32(at: 8)
-            guard let duration, edit > 0 else { return }
-            let (count, rest) = duration.quotientAndRemainder(dividingBy: edit)
-            loopCount = max(1, rest == 0 ? count : count + 1)
+        // Fixed-point numbers with sixteen fractional bits.
+        size = PixelSize(width: try box.u32(at: matrix + 36) >> 16, height: try box.u32(at: matrix + 40) >> 16)
+    }
+
+    private mutating func readMedia(_ box: ByteReader) throws(DipperError) {
+        var boxes = BoxReader(box)
+        while let part = try boxes.next() {
+            if part.type == "hdlr" { handler = try part.content.name(at: 8) }
+            guard part.type == "minf", let table = try? BoxReader.first("stbl", in: part.content) else { continue }
+            if let sizes = try? BoxReader.first("stsz", in: table) { frameCount = try sizes.u32(at: 8) }
         }
+    }
+
+    /// If the repeat flag is set, the edit repeats until the end of the track's duration.
+    private mutating func readEdits(_ box: ByteReader) throws(DipperError) {
+        guard try box.u8(at: 3) & 1 != 0 else {
+            loopCount = 1
+            return
+        }
+        let edit = try box.u8(at: 0) == 1 ? box.u64(at: 8) : box.u32(at: 8)
+        guard let duration, edit > 0 else { return }
+        let (count, rest) = duration.quotientAndRemainder(dividingBy: edit)
+        loopCount = max(1, rest == 0 ? count : count + 1)
     }
 }
 
@@ -318,15 +285,12 @@ struct MovieHeader {
 enum FilmHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .mp4)
-        var boxes = BoxReader(file)
-        while let box = try boxes.next() {
-            guard box.type == "moov" else { continue }
-            // A file with sound alone has no size, but is not broken.
-            guard let movie = try MovieHeader.read(box.content, handler: "vide") else { return info }
-            info.orientation = movie.orientation
-            if !movie.size.isEmpty { try info.setStoredSize(movie.size) }
-            return info
+        let moov = try BoxReader.first("moov", in: file, else: ByteReader.incomplete)
+        // A file with sound alone has no size, but is not broken.
+        if let track = try MovieTrack.first("vide", in: moov) {
+            info.orientation = track.orientation
+            if !track.size.isEmpty { try info.setStoredSize(track.size) }
         }
-        throw ByteReader.incomplete
+        return info
     }
 }

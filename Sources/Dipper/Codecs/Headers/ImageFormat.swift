@@ -116,7 +116,7 @@ extension ImageFormat {
         if bytes.holds("ftyp", at: 4) { return FileTypeBox.format(bytes) }
         if bytes.holds("%PDF-") { return .pdf }
         if bytes.holds("BM") { return isBitmap(bytes) ? .bmp : nil }
-        return SVGStart.matches(bytes) ? .svg : nil
+        return isSVG(bytes) ? .svg : nil
     }
 
     /// Many texts begin with the same two letters, so a known header must follow.
@@ -133,6 +133,22 @@ extension ImageFormat {
         return offset >= 6 + count * 16
     }
 
+    /// The root element must be `svg`, after a byte order mark, white space, declarations and comments.
+    private static func isSVG(_ bytes: ByteReader) -> Bool {
+        var rest = bytes.bytes.prefix(4096)
+        if bytes.holds("\u{FEFF}") { rest = rest.dropFirst(3) }
+        while true {
+            rest = rest.drop { " \t\r\n".utf8.contains($0) }
+            let skipped = [("<!--", "-->"), ("<?", "?>")].first { rest.starts(with: $0.0.utf8) }
+            guard let (start, end) = skipped else { break }
+            guard let found = rest.dropFirst(start.utf8.count).firstRange(of: Array(end.utf8)) else { return false }
+            rest = rest[found.upperBound...]
+        }
+        if rest.starts(with: "<!DOCTYPE svg".utf8) { return true }
+        guard rest.starts(with: "<svg".utf8), let next = rest.dropFirst(4).first else { return false }
+        return " \t\r\n>/:".utf8.contains(next)
+    }
+
     /// The document type, one of the first elements of the header, must be `webm`.
     private static func isWebM(_ bytes: ByteReader) -> Bool {
         (4..<64).contains { (try? bytes.u16(at: $0)) == 0x4282 && bytes.holds("webm", at: $0 + 3) }
@@ -143,61 +159,24 @@ extension ImageFormat {
 private enum FileTypeBox {
     /// The major brand decides if it is known, or else a compatible brand, with pictures preferred to films.
     static func format(_ file: ByteReader) -> ImageFormat? {
-        guard let length = try? file.u32(at: 0), length >= 16, let major = try? file.code(at: 8) else { return nil }
+        guard let length = try? file.u32(at: 0), length >= 16, let major = try? file.name(at: 8) else { return nil }
         if let format = formats[major] { return format }
         // The compatible brands follow the minor version. A box longer than the bytes available is read up to their
         // end.
         var isFilm = false
         for offset in stride(from: 16, to: min(length, file.available, 4096) - 3, by: 4) {
-            guard let brand = try? file.code(at: offset), let format = formats[brand] else { continue }
+            guard let brand = try? file.name(at: offset), let format = formats[brand] else { continue }
             if format != .mp4 { return format }
             isFilm = true
         }
         return isFilm ? .mp4 : nil
     }
 
-    private static let formats: [FourCC: ImageFormat] = [
+    private static let formats: [String: ImageFormat] = [
         "avif": .avif, "avis": .avif,
         "heic": .heic, "heix": .heic, "heim": .heic, "heis": .heic,
         "hevc": .heic, "hevx": .heic, "hevm": .heic, "hevs": .heic,
         "mp41": .mp4, "mp42": .mp4, "isom": .mp4, "iso2": .mp4, "iso3": .mp4, "iso4": .mp4, "iso5": .mp4,
         "iso6": .mp4, "iso7": .mp4, "iso8": .mp4, "iso9": .mp4, "avc1": .mp4, "dash": .mp4, "M4V ": .mp4,
     ]
-}
-
-/// Finds the start of an SVG document without a full XML parser.
-private enum SVGStart {
-    /// In bytes.
-    private static let limit = 4096
-
-    /// The root element must be `svg`, after a byte order mark, white space, declarations and comments.
-    static func matches(_ bytes: ByteReader) -> Bool {
-        var offset = bytes.holds("\u{FEFF}") ? 3 : 0
-        while offset < min(limit, bytes.available) {
-            if bytes.holds(" ", at: offset) || bytes.holds("\n", at: offset) || bytes.holds("\r", at: offset)
-                || bytes.holds("\t", at: offset)
-            {
-                offset += 1
-            } else if bytes.holds("<svg", at: offset) {
-                let next = (try? bytes.u8(at: offset + 4)).map(UInt8.init(truncatingIfNeeded:))
-                return next.map { " \t\r\n>/:".utf8.contains($0) } ?? false
-            } else if bytes.holds("<!DOCTYPE svg", at: offset) {
-                return true
-            } else if bytes.holds("<!--", at: offset) {
-                offset = end("-->", in: bytes, from: offset + 4)
-            } else if bytes.holds("<?", at: offset) {
-                offset = end("?>", in: bytes, from: offset + 2)
-            } else {
-                return false
-            }
-        }
-        return false
-    }
-
-    /// The position after the next occurrence of a text, or the end of the bytes examined.
-    private static func end(_ text: StaticString, in bytes: ByteReader, from start: Int) -> Int {
-        let end = min(limit, bytes.available)
-        guard start < end else { return end }
-        return (start..<end).first { bytes.holds(text, at: $0) }.map { $0 + text.utf8CodeUnitCount } ?? end
-    }
 }

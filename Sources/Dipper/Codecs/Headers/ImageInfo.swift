@@ -57,7 +57,7 @@ extension ImageInfo {
     private static func read(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         guard let format = ImageFormat.sniff(file) else { throw .unsupportedFormat.with(detail: "unknown bytes") }
         return switch format {
-        case .jpeg: try JPEGHeader.info(file)
+        case .jpeg: try JPEGHeader.info(file.bytes)
         case .png: try PNGHeader.info(file)
         case .gif: try GIFHeader.info(file)
         case .webp: try WebPHeader.info(file)

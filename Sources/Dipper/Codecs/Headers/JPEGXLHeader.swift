@@ -72,7 +72,6 @@ private struct BitReader {
     private let bytes: ByteReader
     private var position: Int
 
-    /// `start` is the position of the first byte.
     init(_ bytes: ByteReader, from start: Int) {
         self.bytes = bytes
         position = start * 8
@@ -82,7 +81,6 @@ private struct BitReader {
         try number(1) == 1
     }
 
-    /// At most 32 bits.
     mutating func number(_ count: Int) throws(DipperError) -> Int {
         var value: UInt64 = 0
         for index in 0..<count {

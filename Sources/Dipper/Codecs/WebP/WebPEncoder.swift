@@ -1,5 +1,4 @@
 #if WebP
-    import CPixels
     import CWebP
     import Foundation
 
@@ -26,17 +25,15 @@
         public func encode(
             _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
         ) throws(DipperError) -> Data {
-            guard let first = frames.first else { throw .unencodable.with(detail: "there are no frames") }
             var settings = try Self.settings(options)
-            let animation = try WebPAnimation(first.image.size, loopCount: loopCount)
+            let animation = try WebPAnimation(size(of: frames), loopCount: loopCount)
             for frame in frames { try animation.add(frame, &settings) }
             return try animation.finish()
         }
 
         private static func settings(_ options: EncodeOptions) throws(DipperError) -> WebPConfig {
             var settings = WebPConfig()
-            let quality = options.quality.isFinite ? min(1, max(0, options.quality)) : 0.85
-            var isGood = WebPConfigPreset(&settings, WEBP_PRESET_DEFAULT, Float(quality * 100)) != 0
+            var isGood = WebPConfigPreset(&settings, WEBP_PRESET_DEFAULT, Float(options.validQuality * 100)) != 0
             // Method 2 of 0 to 6 for lossy pictures, and level 2 of 0 to 9 for lossless ones. For a photograph the next
             // steps take up to three times as long, and the file becomes at most 2 % smaller.
             settings.method = 2
@@ -50,14 +47,12 @@
 
     private final class WebPAnimation {
         private let encoder: OpaquePointer
-        private let size: PixelSize
         private var time = Duration.zero
 
         init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
             guard (0...0xFFFF).contains(loopCount) else {
                 throw .unencodable.with(detail: "WebP: shown \(loopCount) times")
             }
-            self.size = size
             var settings = WebPAnimEncoderOptions()
             guard WebPAnimEncoderOptionsInit(&settings) != 0 else {
                 throw .unencodable.with(detail: "WebP: another version of libwebp")
@@ -73,9 +68,6 @@
         }
 
         func add(_ frame: AnimationFrame, _ settings: inout WebPConfig) throws(DipperError) {
-            guard frame.image.size == size else {
-                throw .unencodable.with(detail: "frames of \(size) and of \(frame.image.size) pixels")
-            }
             guard try WebPPixels(frame.image).add(to: encoder, at: timestamp(), &settings) else { throw error }
             time += max(.zero, frame.duration)
         }
@@ -123,20 +115,12 @@
                 throw .unencodable.with(detail: "WebP: no memory")
             }
             let stride = Int(picture.pointee.argb_stride)
-            let scratch = try PixelScratch(byteCount: image.width * 4)
-            defer { withExtendedLifetime(scratch) {} }
-            image.withPixels { bytes in
-                guard let base = bytes.baseAddress else { return }
-                for y in 0..<image.height {
-                    let straight = scratch.base.assumingMemoryBound(to: UInt8.self)
-                    let source = (base + y * image.rowStride).assumingMemoryBound(to: UInt8.self)
-                    pixels_unpremultiply(straight, source, image.width)
-                    let row = pixels + y * stride
-                    for x in 0..<image.width {
-                        let color = straight + x * 4
-                        row[x] =
-                            UInt32(color[3]) << 24 | UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
-                    }
+            try image.forEachRow { y, row throws(DipperError) in
+                let target = pixels + y * stride
+                for x in 0..<image.width {
+                    let color = row + x * 4
+                    target[x] =
+                        UInt32(color[3]) << 24 | UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
                 }
             }
         }
