@@ -62,6 +62,19 @@ CLONES bool pixels_are_opaque(const uint8_t *pixels, size_t count) {
     return bytes[3] == 255;
 }
 
+CLONES void pixels_over(uint8_t *pixels, size_t count, uint8_t red, uint8_t green, uint8_t blue) {
+    for (size_t i = 0; i < count; i++) {
+        uint16_t rest = 255 - pixels[i * 4 + 3];
+        const uint8_t background[3] = {red, green, blue};
+        for (int c = 0; c < 3; c++) {
+            uint16_t product = background[c] * rest;
+            uint16_t value = pixels[i * 4 + c] + DIVIDED(product);
+            pixels[i * 4 + c] = value > 255 ? 255 : value;
+        }
+        pixels[i * 4 + 3] = 255;
+    }
+}
+
 CLONES void pixels_drop_alpha(uint8_t *to, const uint8_t *from, size_t count) {
     for (size_t i = 0; i < count; i++) {
         for (int c = 0; c < 3; c++) to[i * 3 + c] = from[i * 4 + c];

@@ -23,12 +23,6 @@ extension Image {
         self = buffer.image(isOpaque: isOpaque ?? seemsOpaque, scale: scale)
     }
 
-    /// Valid as long as the picture's storage is.
-    func row(_ y: Int) -> UnsafePointer<UInt8> {
-        // The storage has at least one pixel.
-        storage.bytes.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self) + y * rowStride
-    }
-
     /// Returns a copy of the picture in which a closure has changed each row in place, right after it was copied.
     func edited(
         _ context: ProcessingContext, isOpaque: Bool?,

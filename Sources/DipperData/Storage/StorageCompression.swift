@@ -162,13 +162,13 @@ enum Gzip {
 extension Data {
     /// - Parameter make: writes up to `room` bytes and returns their number; `nil` for failure.
     fileprivate init?(room: Int, make: (UnsafeMutableRawPointer) -> Int?) {
-        guard let output = malloc(max(room, 1)) else { return nil }
+        guard let output = malloc(Swift.max(room, 1)) else { return nil }
         guard let made = make(output) else {
             free(output)
             return nil
         }
         // The rest of the memory is given back.
-        self.init(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
+        self.init(bytesNoCopy: realloc(output, Swift.max(made, 1)) ?? output, count: made, deallocator: .free)
     }
 }
 
