@@ -54,7 +54,7 @@ public final class DataCache: Sendable {
         let time = TimeSource(configuration.clock)
         let log = EventLog(configuration.logger, configuration.redaction)
         let events = EventHub(name: configuration.name, time: time, sinks: [log] + configuration.eventSinks)
-        let history = StoreHistory()
+        let history = RemovalHistory()
         let disk = configuration.directory.map { directory in
             DiskTier(
                 DiskTier.Options(configuration, folder: directory),

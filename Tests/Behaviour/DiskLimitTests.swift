@@ -96,8 +96,8 @@ struct DiskLimitTests {
         "an entry that never expires, or that an access keeps for ever, stays, and so do all others",
         arguments: [
             (.never, .cacheTime), (.never, .expiration(.never)), (.days(1), .expiration(.never)),
-            (.seconds(1e16), .cacheTime), (.seconds(1e300), .expiration(.after(.seconds(1e15)))),
-            (.seconds(1e14), .unchanged),
+            (.after(.seconds(1e16)), .cacheTime), (.after(.seconds(1e20)), .expiration(.after(.seconds(1e15)))),
+            (.after(.seconds(1e14)), .unchanged),
             (.days(.max), .cacheTime),
         ] as [(Expiration, AccessExtension)])
     func endless(expiration: Expiration, added: AccessExtension) async throws {

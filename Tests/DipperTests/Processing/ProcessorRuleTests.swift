@@ -189,7 +189,7 @@ struct ProcessorRuleTests {
                 .blend(color, .softLight, opacity: number), .fitting(width: 40, height: 9, background: color),
                 .fitting(width: 9, height: 4, .unscaled(at: ImageProcessors.Anchor(x: number, y: number))),
             ]
-            for length: Length in [
+            for length: ImageProcessors.Length in [
                 .pixels(number), .points(number), .fractionOfWidth(number), .fractionOfHeight(number),
             ] {
                 processors += [

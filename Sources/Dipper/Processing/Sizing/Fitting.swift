@@ -113,7 +113,9 @@ extension ImageProcessors.Fitting {
 
         /// Returns a mode that keeps the picture's own size and places the picture by an anchor. Parts outside the
         /// frame are cut off.
-        public static func unscaled(at anchor: ImageProcessors.Anchor) -> Self { Self(scaling: .unscaled, anchor: anchor) }
+        public static func unscaled(at anchor: ImageProcessors.Anchor) -> Self {
+            Self(scaling: .unscaled, anchor: anchor)
+        }
 
         /// Returns the mode with another anchor than the middle. For example, `.aspectFill.at(.top)` cuts off only the
         /// bottom of a picture that is too high.
