@@ -278,7 +278,7 @@ public final class DataCache: Sendable {
         set { engine.post { $0.configure(.slow, newValue) } }
     }
 
-    /// The numbers of jobs in the queues, by what the jobs are doing now.
+    /// The numbers of fetches in the queues, by what the fetches are doing now.
     public var queueCounts: QueueCounts { engine.ask { $0.queues.counts } ?? QueueCounts() }
 
     /// The counts of what the cache has done so far.

@@ -218,7 +218,7 @@ final class DataStore: Sendable {
     private func warm(_ record: EntryRecord, _ call: Call?, unlessChangedSince changes: UInt64) {
         let now = now()
         var lifetime = Lifetime(
-            memoryExpiration(call) ?? .seconds(record.lifetime.span(since: record.value.info.stored)),
+            memoryExpiration(call) ?? Expiration(span: record.lifetime.span(since: record.value.info.stored)),
             extendedBy: call?.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
         // Without a memory expiration, memory does not keep an entry longer than the disk.
         if memoryExpiration(call) == nil {

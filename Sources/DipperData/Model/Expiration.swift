@@ -3,22 +3,24 @@ import Foundation
 /// The time for which an entry counts as present.
 ///
 /// ```swift
-/// let request = DataRequest(url).with(\.diskExpiration, .days(30)).with(\.memoryExpiration, .seconds(600))
+/// let request = DataRequest(url).with(\.diskExpiration, .days(30)).with(\.memoryExpiration, .after(.seconds(600)))
 /// ```
 public enum Expiration: Sendable, Hashable {
     case never
-    case seconds(TimeInterval)
-    case days(Int)
+    /// The end of a span that begins when the entry is stored; see also ``days(_:)``.
+    case after(Duration)
     case date(Date)
     /// The entry expires at once: the cache hands it to the callers that asked for it, and does not keep it.
     case expired
+
+    /// The expiration after a number of days of 24 hours.
+    public static func days(_ days: Int) -> Expiration { .after(.seconds(86_400) * max(0, min(days, 1 << 30))) }
 
     /// The seconds from `now` to the expiration: infinite for never, zero or less for expired, also for NaN.
     func lifetime(from now: Date) -> TimeInterval {
         switch self {
         case .never: .infinity
-        case .seconds(let seconds): seconds.isNaN ? 0 : seconds
-        case .days(let days): Double(days) * 86_400
+        case .after(let span): span.timeInterval
         case .date(let date): date.timeIntervalSince(now)
         case .expired: 0
         }

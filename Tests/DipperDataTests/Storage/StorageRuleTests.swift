@@ -10,7 +10,7 @@ struct StorageRuleTests {
         let now = Date(timeIntervalSince1970: 1_000)
         let cases: [(Expiration, AccessExtension, ends: TimeInterval, accessedAt2000: TimeInterval)] = [
             (.seconds(10), .unchanged, 1_010, 1_010), (.seconds(10), .cacheTime, 1_010, 2_010),
-            (.days(1), .expiration(.seconds(5)), 87_400, 2_005), (.expired, .unchanged, 1_000, 1_000),
+            (.days(1), .expiration(.after(.seconds(5))), 87_400, 2_005), (.expired, .unchanged, 1_000, 1_000),
             (.date(now + 50), .cacheTime, 1_050, 1_050), (.never, .cacheTime, .infinity, .infinity),
             (.seconds(10), .expiration(.date(now + 70)), 1_010, 1_070), (.seconds(.nan), .unchanged, 1_000, 1_000),
             (.seconds(10), .expiration(.never), 1_010, .infinity), (.seconds(1e300), .unchanged, .infinity, .infinity),
