@@ -181,7 +181,8 @@ extension StoreOptions {
             let (count, size) = (cache.diskCount, cache.diskSize)
             body(cache)
             await cache.synchronize()
-            let (removed, bytes) = (count - cache.diskCount, size - cache.diskSize)
+            // Others may have written meanwhile.
+            let (removed, bytes) = (max(0, count - cache.diskCount), max(0, size - cache.diskSize))
             tell(
                 ["removed": removed, "bytes": bytes],
                 or: "\(removed) entries removed, \(ByteCount.describe(bytes))")

@@ -140,6 +140,10 @@ package final class Door: Sendable {
 
     package var arrivals: Int { state.value.arrivals }
 
+    package func waitForArrivals(_ count: Int) async throws(WaitTimeout) {
+        try await state.wait(until: { $0.arrivals >= count }) { "\($0.arrivals) of \(count) have arrived at a door" }
+    }
+
     package func pass() {
         state.update { $0.arrivals += 1 }
         _ = inside.wait(timeout: .now() + .seconds(120))

@@ -49,7 +49,9 @@ struct CredentialTests {
             ("http://a/", "https://a/", false), ("https://a/", "http://a/", false),
             ("http://a/", "http://a:8080/", false),
             ("http://a:443/", "https://a/", false), ("http://a/", "http://b.a/", false),
-            ("http://b.a/", "http://a/", false),
+            ("http://b.a/", "http://a/", false), ("https://host.test/", "https://host.test./b", false),
+            ("https://host.test/", "https://host.test.other.test/", false),
+            ("https://host.test/", "https://host.test:443@other.test/", false),
         ])
     func origin(from: String, target: String, isSame: Bool) async throws {
         let test = TestCache()

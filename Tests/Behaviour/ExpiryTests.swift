@@ -197,6 +197,38 @@ struct ExpiryTests {
         #expect(test.cache.cachedSource(for: a) == nil)
     }
 
+    /// A codec that changes nothing, and at which readers wait until the test opens its door.
+    private struct HeldReads: RecordCodec {
+        let identifier = "held reads"
+        let door = Door()
+
+        func encode(_ record: Data) -> Data { record }
+        func decode(_ bytes: Data) -> Data {
+            door.pass()
+            return bytes
+        }
+    }
+
+    @Test("an entry that is stored while an earlier one is read has its own expiration, not that of the reader's entry")
+    func storedDuringRead() async throws {
+        let codec = HeldReads()
+        let test = TestCache(folder: TemporaryFolder()) {
+            $0.memoryLimit = 0
+            $0.recordCodec = codec
+        }
+        try await test.cache.addDataAndWait(
+            Data("1".utf8), for: DataRequest(a).with(\.diskExpiration, .after(.seconds(10))))
+        let read = test.cache.getData(DataRequest(a).with(\.diskAccessExtension, .unchanged))
+        try await codec.door.waitForArrivals(1)
+        test.date.advance(by: 1)
+        try await test.cache.addDataAndWait(Data("2".utf8), for: DataRequest(a).with(\.diskExpiration, .days(7)))
+        codec.door.stayOpen()
+        #expect(try await read.value == Data("1".utf8))
+        test.date.advance(by: 10)
+        #expect(test.cache.data(for: a) == Data("2".utf8))
+        await test.cache.shutdown()
+    }
+
     @Test("a picture that is made anew lasts on disk, however the reads of the expired one limited that one's life")
     func madeAnew() async throws {
         let test = TestImageCache(folder: TemporaryFolder())

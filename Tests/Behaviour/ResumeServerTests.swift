@@ -94,6 +94,28 @@ struct ResumeServerTests {
         }
     }
 
+    @Test("a prefetch whose server hangs up while it is held back goes on without a failure")
+    func lostPatience() async throws {
+        try await with {
+            $0.retryPolicy = .never
+            $0.network.lowSpeedTime = .seconds(600)
+        } _: { server, cache async throws in
+            let failures = Box(0)
+            let slow = cache.slowGetData(server.url("\(path)?etag=v&stall=150000&times=1"))
+                .onFail { _, _ in failures.increment() }
+            await slow.receives(atLeast: 10_000)
+            let urgent = cache.getData(server.url("/bytes/10/u?stall=5&times=1"))
+            await server.waitForStalls(2)
+            #expect(slow.state == .paused)
+            // Both lose their connections; the urgent one goes on by itself, the other when it is let go on.
+            server.resetStalled()
+            urgent.cancel()
+            #expect(try await slow.value == body)
+            await cache.idle()
+            #expect(failures.value == 0)
+        }
+    }
+
     // MARK: All at once
 
     private static let resources = [

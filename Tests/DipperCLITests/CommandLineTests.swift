@@ -199,4 +199,18 @@ struct CommandLineTests {
             }
         }
     }
+
+    @Test("a download that was cut goes on with a range in the next run, and what has become old is revalidated")
+    func again() async throws {
+        func get(_ target: String) async throws -> [String: JSON] {
+            try await dipper.run("get", dipper.url(target), "--json", "--retries", "0").calls[0]
+        }
+        let cut = "/bytes/300000/a?etag=v&cut=100000&times=1"
+        #expect(try await get(cut)["error"]?.text?.hasPrefix("truncated body") == true)
+        #expect(try await get(cut)["source", "bytes"] == ["network", 300_000])
+        #expect(dipper.server.requests.map { $0.header("Range") } == [nil, "bytes=100000-"])
+        for source in ["network", "revalidated"] as [JSON] {
+            #expect(try await get("/bytes/5000/b?etag=v&cacheControl=max-age=0")["source"] == source)
+        }
+    }
 }

@@ -156,8 +156,12 @@ private final class Exchange {
             case .keepAlive: self.onEnd()
             case .close: self.channel.close(promise: nil)
             case .reset: self.channel.resetWhenDrained()
-            // The connection stays open until the client closes it.
-            case .silence: break
+            // The connection stays open until the client or the test closes it.
+            case .silence:
+                self.log.change { [id = self.id, channel = self.channel] record in
+                    record.update(id) { $0.isStalled = true }
+                    record.stalled.append(channel)
+                }
             }
         }
     }

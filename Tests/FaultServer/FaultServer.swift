@@ -41,6 +41,8 @@ public final class FaultServer: Sendable {
         public internal(set) var bytesSent = 0
         /// The status of the response; 0 until its head is sent.
         public internal(set) var status = 0
+        /// Whether the response has reached the point where `stall` stops it.
+        var isStalled = false
 
         /// Returns the value of a header field, with several lines of that name joined by `", "` (RFC 9110, section
         /// 5.3); `nil` if there is none.
@@ -55,6 +57,8 @@ public final class FaultServer: Sendable {
         var requests: [Request] = []
         /// The id of the first of `requests`; requests before a reset have lower ones.
         private var firstID = 0
+        /// The connections of stalled responses.
+        var stalled: [any Channel] = []
         private var perTarget: [String: Int] = [:]
 
         /// - Returns: the id of the request, and its number among those of its target, from 1.
@@ -133,10 +137,24 @@ public final class FaultServer: Sendable {
         await log.wait { $0.requests.count { $0.end != nil } >= count }
     }
 
+    /// Waits until `count` responses have reached the point where `stall` stops them.
+    public func waitForStalls(_ count: Int) async { await log.wait { $0.requests.count(where: \.isStalled) >= count } }
+
     /// Empties the log and restarts the counts of requests by target that `times` uses.
     ///
     /// Running responses continue but are no longer in the log.
     public func resetLog() { log.change { $0.reset() } }
+
+    /// Resets the connections whose responses have reached the point where `stall` stops them.
+    public func resetStalled() {
+        let stalled = log.change { record in
+            defer { record.stalled = [] }
+            return record.stalled
+        }
+        for channel in stalled {
+            channel.eventLoop.execute { channel.resetWhenDrained() }
+        }
+    }
 
     /// Closes the listener and all connections and ends the event-loop thread.
     ///

@@ -60,6 +60,9 @@ public final class AnimatedImage: Sendable {
     /// Work for when the lock is released, because it may lock again or run code of the program's own.
     private struct Work {
         var abandoned: [FrameSource?] = []
+        /// Frames that are no longer needed; to release them may take the system some time.
+        var frames: [Image] = []
+        var schedule: AnimationSchedule?
         var endedStreams: [AsyncStream<Image>.Continuation] = []
         var source: FrameSource?
         var wakeTime: Duration?
@@ -120,11 +123,11 @@ public final class AnimatedImage: Sendable {
 
     /// Stops the player without calling a hook, and releases the frames that were decoded ahead. ``start()`` starts it
     /// again from the first frame, even if it was paused.
-    public func stop() { handle(isEnding: true) { schedule, _ in schedule.stop() } }
+    public func stop() { handle(isEnding: true, dropsFrames: true) { schedule, _ in schedule.stop() } }
 
     /// Releases the frames that were decoded ahead, for use when memory is short; best while the player is paused. The
     /// player continues with the same frame: it decodes all earlier frames again, once, without showing them.
-    public func releaseBuffer() { handle { schedule, now in schedule.releaseBuffer(now) } }
+    public func releaseBuffer() { handle(dropsFrames: true) { schedule, now in schedule.releaseBuffer(now) } }
 
     /// The present state of the player.
     public var state: State {
@@ -149,13 +152,14 @@ public final class AnimatedImage: Sendable {
     // MARK: Schedule
 
     private func handle(
-        of source: FrameSource? = nil, isEnding: Bool = false,
+        of source: FrameSource? = nil, isEnding: Bool = false, dropsFrames: Bool = false,
         _ event: (inout AnimationSchedule, Duration) -> [AnimationSchedule.Action]
     ) {
         let now = time.now()
         let work = player.withLock { player -> Work in
             var work = Work()
             guard source == nil || source === player.source else { return work }
+            if dropsFrames { work.schedule = player.schedule }
             for action in event(&player.schedule, now) { apply(action, to: &player, &work) }
             if isEnding {
                 player.untold = []
@@ -187,7 +191,9 @@ public final class AnimatedImage: Sendable {
         case .decode: work.source = player.source
         case .wake(let due): work.wakeTime = due
         case .tell(let event):
-            if case .frame(let frame) = event { player.current = (frame.image, frame.index) }
+            if case .frame(let frame) = event {
+                work.frames.append(exchange(&player.current, with: (frame.image, frame.index)).image)
+            }
             player.untold.removeAll { event.replaces($0) }
             player.untold.append(event)
         }

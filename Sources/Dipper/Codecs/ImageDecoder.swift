@@ -79,9 +79,9 @@ final class FileFrames: FrameDecoder {
 
     func next() throws(DipperError) -> AnimationFrame? {
         guard !isAtEnd else { return nil }
+        try options.checkCancelled()
         // Reading goes on only after a complete frame, whatever happens before.
         isAtEnd = true
-        try options.checkCancelled()
         do throws(DipperError) {
             guard let frame = try reader.read() else { return nil }
             (hasFrame, isAtEnd) = (true, false)

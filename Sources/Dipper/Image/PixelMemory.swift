@@ -165,9 +165,11 @@ private struct PixelPool {
 
     /// Takes the shortest block whose length is in a range; of several, the one that was given last.
     mutating func take(_ capacities: ClosedRange<Int>) -> PixelBlock? {
-        let fitting = blocks.indices.reversed().filter { capacities.contains(blocks[$0].capacity) }
-        guard let best = fitting.min(by: { blocks[$0].capacity < blocks[$1].capacity }) else { return nil }
-        return blocks.remove(at: best)
+        var best: Int?
+        for index in blocks.indices.reversed() where capacities.contains(blocks[index].capacity) {
+            if best.map({ blocks[index].capacity < blocks[$0].capacity }) ?? true { best = index }
+        }
+        return best.map { blocks.remove(at: $0) }
     }
 
     /// Returns the blocks that are given up, possibly this one.

@@ -96,7 +96,7 @@ public struct VideoFrameProvider: DataProvider {
             await withCheckedContinuation { (waiter: FrameCall.Waiter) in
                 call.begin(waiter)
                 threads.run {
-                    guard !call.isCancelled else { return }
+                    guard call.start() else { return }
                     do throws(DipperError) {
                         call.end(.success(try frame(of: source) { call.isCancelled }))
                     } catch {
@@ -132,12 +132,13 @@ public struct VideoFrameProvider: DataProvider {
     private static let runners = Workers(name: "dipper-video", threads: 2)
 }
 
-/// A wait for a frame, which ends at once when it is cancelled.
+/// A wait for a frame. Cancelled, it ends at once, or, if the program is running, when the program is gone.
 private final class FrameCall: Sendable {
     typealias Waiter = CheckedContinuation<Result<Data, DipperError>, Never>
 
     private struct State {
         var waiter: Waiter?
+        var isRunning = false
         var isCancelled = false
     }
 
@@ -150,13 +151,23 @@ private final class FrameCall: Sendable {
         if isCancelled { end(.failure(.cancelled)) }
     }
 
+    func start() -> Bool {
+        state.withLock { state in
+            state.isRunning = !state.isCancelled
+            return state.isRunning
+        }
+    }
+
     func end(_ result: Result<Data, DipperError>) {
         state.withLock { exchange(&$0.waiter, with: nil) }?.resume(returning: result)
     }
 
     func cancel() {
-        state.withLock { $0.isCancelled = true }
-        end(.failure(.cancelled))
+        let isRunning = state.withLock { state in
+            state.isCancelled = true
+            return state.isRunning
+        }
+        if !isRunning { end(.failure(.cancelled)) }
     }
 }
 

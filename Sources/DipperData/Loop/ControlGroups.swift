@@ -111,7 +111,10 @@ enum MemoryLimit {
 
 /// The small files of `/proc` and `/sys`. Contents that do not have the expected form count as missing.
 enum KernelText {
-    static func read(_ path: String) -> String? { try? String(contentsOfFile: path, encoding: .utf8) }
+    static func read(_ path: String) -> String? {
+        // The path of a control group may have any bytes.
+        (try? Data(contentsOf: URL(fileURLWithPath: path))).map { String(decoding: $0, as: UTF8.self) }
+    }
 
     /// `nil` for `max` and for anything else that is not a number.
     static func number(_ text: String?) -> Int? {

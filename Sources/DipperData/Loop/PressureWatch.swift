@@ -60,7 +60,10 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
         guard let sources else { return }
-        guard let sign = sources.triggers[descriptor] else { return signs.append(.change) }
+        guard let sign = sources.triggers[descriptor] else {
+            if !signs.contains(.change) { signs.append(.change) }
+            return
+        }
         // An error means that the group has been removed.
         if events & EPOLLERR.rawValue == 0 { signs.append(sign) }
     }
@@ -91,7 +94,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         isLooking = false
         restsUntil = now + monitor.timing.spacing
         // The kernel reports only that a limit is reached, which is late.
-        let isRegular = reading.groupUse != nil || !sources.polled.isEmpty
+        let isRegular = reading.isLimited || !sources.polled.isEmpty
         nextLook = [state.due, isRegular ? now + monitor.timing.period : nil].compactMap { $0 }.min()
     }
 }
@@ -169,6 +172,7 @@ struct PressureSources: Sendable {
         let memory = KernelText.read("/proc/meminfo") ?? ""
         // In kilobytes.
         let total = KernelText.number("MemTotal", in: memory).flatMap { (1..<(1 << 50)).contains($0) ? $0 : nil }
+        reading.isLimited = groups.limit != nil
         reading.groupUse = groups.use(limitsBelow: total.map { $0 << 10 } ?? .max)
         if let total, let available = KernelText.number("MemAvailable", in: memory) {
             reading.machineUse = 1 - Double(min(available, total)) / Double(total)
@@ -224,20 +228,20 @@ struct PressureReading: Sendable {
     var groupUse: Double?
     /// The share of the machine's memory that is in use; `nil` if unknown.
     var machineUse: Double?
-    /// How often the process's group has run out of memory.
-    var kills = 0
+    /// Whether a control group has a limit, which may change.
+    var isLimited = false
+    /// How often the process's group has run out of memory; `nil` if unknown.
+    var kills: Int?
     /// The time that tasks have waited for memory, from the files without a trigger, by the sign that it may make.
     var stalls: [PressureSign: Duration] = [:]
 
     /// - Parameter least: the shortest time for which a share is computed.
     func signs(since earlier: PressureReading, least: Duration) -> [PressureSign] {
         let span = max(moment - earlier.moment, least)
-        var signs = stalls.keys.filter { sign in
+        return stalls.keys.filter { sign in
             guard let now = stalls[sign], let before = earlier.stalls[sign] else { return false }
             return StallTrigger.all.contains { $0.level == sign.level && (now - before) / span >= $0.share }
         }
-        if kills > earlier.kills { signs.append(PressureSign(level: .severe)) }
-        return signs
     }
 }
 
@@ -258,6 +262,7 @@ struct PressureState: Sendable {
     private(set) var due: Duration?
     /// The reading with which later ones are compared.
     private var base: PressureReading?
+    private var kills: Int?
 
     init(_ timing: PressureTiming) {
         self.timing = timing
@@ -268,7 +273,11 @@ struct PressureState: Sendable {
         let (base, least) = (base ?? reading, timing.period / 2)
         if self.base == nil || reading.moment - base.moment >= least { self.base = reading }
         let isMachineShort = (reading.machineUse ?? 1) >= Self.shortMachine
-        let signs = (found + reading.signs(since: base, least: least)).filter { !$0.ofMachine || isMachineShort }
+        var signs = (found + reading.signs(since: base, least: least)).filter { !$0.ofMachine || isMachineShort }
+        if let new = reading.kills {
+            if let old = kills, new > old { signs.append(PressureSign(level: .severe)) }
+            kills = new
+        }
         let seen = max(signs.map(\.level).max() ?? .normal, Self.level(of: reading.groupUse, during: level))
         if seen >= level {
             level = seen

@@ -231,10 +231,13 @@ extension CurlPool {
         return list
     }
 
-    /// The addresses that are known, in libcurl's form. libcurl asks for others: see ``CurlTransfer/mayResolve()``.
+    /// The addresses that are known, in libcurl's form. libcurl forgets the others, which may be those of an earlier
+    /// network, and asks for them: see ``CurlTransfer/mayResolve()``.
     private func addresses(for transfer: CurlTransfer) -> [String] {
-        transfer.route.names.compactMap { name in
-            guard let addresses = transfer.addresses[name.host] ?? resolver.addresses(of: name.host) else { return nil }
+        transfer.route.names.map { name in
+            guard let addresses = transfer.addresses[name.host] ?? resolver.addresses(of: name.host) else {
+                return "-\(name.host):\(name.port)"
+            }
             transfer.addresses[name.host] = addresses
             let list = addresses.map { $0.text.contains(":") ? "[\($0.text)]" : $0.text }.joined(separator: ",")
             return "+\(name.host):\(name.port):\(list)"

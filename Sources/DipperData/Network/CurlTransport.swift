@@ -229,7 +229,7 @@ struct CurlOptions {
             // The folder of the system's certificates would count as well.
             set(CURLOPT_CAPATH, nil)
         }
-        set(CURLOPT_PINNEDPUBLICKEY, Self.pins(configuration.pinnedPublicKeys))
+        if let pins = Self.pins(configuration.pinnedPublicKeys) { set(CURLOPT_PINNEDPUBLICKEY, pins) }
         // ProxySettings decides which requests use a proxy; libcurl must not apply the environment's exceptions again.
         set(CURLOPT_NOPROXY, "")
         // The proxy's answer to CONNECT is not the server's answer.

@@ -72,7 +72,14 @@ final class HostResolver: @unchecked Sendable {
                 loop.post { self.finished(lookup, answer) }
             }
             let isStarted = JoinableThread.startDetached(name: "dipper-dns") { finish(Self.ask(lookup.host)) }
-            if !isStarted { finish(.failure(.hostNotFound.with(detail: "the system gives no thread"))) }
+            guard !isStarted else { continue }
+            // The end of another look-up starts this one.
+            if threads > 1 {
+                threads -= 1
+                lookup.isRunning = false
+                return queue.prepend(lookup)
+            }
+            finish(.failure(.hostNotFound.with(detail: "the system gives no thread")))
         }
     }
 
@@ -82,6 +89,7 @@ final class HostResolver: @unchecked Sendable {
         if current[lookup.host] === lookup {
             current[lookup.host] = nil
             if case .success(let addresses) = answer {
+                if known.count >= Self.mostKnown { known = known.filter { .now < $0.value.until } }
                 if known.count >= Self.mostKnown { known = [:] }
                 known[lookup.host] = (addresses, ContinuousClock.now + Self.timeToLive)
             }

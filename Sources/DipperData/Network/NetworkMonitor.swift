@@ -88,6 +88,7 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     private let logger: Logger
     private let state = Mutex(State())
+    private let answers = Mutex(NetlinkAnswers())
     private let questions = Mutex(NetlinkQuestions())
 
     /// Creates a monitor.
@@ -98,7 +99,8 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     public func canReach(_ host: String) -> Bool {
         if state.withLock({ $0.deafObservations > 0 }) { return true }
-        let (canReach, failure) = questions.withLock { $0.answer(about: host) }
+        if let known = answers.withLock({ $0.known(host) }) { return known }
+        let (canReach, failure) = questions.withLock { $0.answer(about: host, answers) }
         if let failure { warn(failure) }
         return canReach
     }
@@ -161,7 +163,7 @@ public final class NetlinkMonitor: NetworkMonitor {
         }
     }
 
-    fileprivate func forgetAnswers() { questions.withLock { $0.forget() } }
+    fileprivate func forgetAnswers() { answers.withLock { $0.forget() } }
 
     fileprivate func cannotWatch(_ error: NetlinkError) {
         state.withLock { $0.deafObservations += 1 }
@@ -171,47 +173,65 @@ public final class NetlinkMonitor: NetworkMonitor {
     fileprivate func endDeafObservation() { state.withLock { $0.deafObservations -= 1 } }
 }
 
-/// Asks the kernel, one question at a time.
-private struct NetlinkQuestions {
+/// The kernel's latest answers, each of which holds for a short time.
+private struct NetlinkAnswers {
     /// How long an answer holds, because the same hosts are asked about again and again. A change may have come that
     /// has not been heard.
     private static let life = Duration.milliseconds(10)
+    /// A question that the kernel does not answer takes long, and is not asked again soon.
+    private static let rest = Duration.seconds(60)
     private static let mostAnswers = 1_024
 
-    private var socket: Netlink?
-    private var hosts = KnownHosts()
     private var answers: [String: (canReach: Bool, until: ContinuousClock.Instant)] = [:]
+    /// The number of changes that have been heard. An answer to an earlier question no longer holds.
+    private(set) var changes = 0
 
-    mutating func answer(about host: String) -> (canReach: Bool, failure: NetlinkError?) {
-        let now = ContinuousClock.now
-        if let known = answers[host], now < known.until { return (known.canReach, nil) }
-        hosts.update()
-        let target = hosts.addresses(of: host)
-        var answer = (canReach: true, until: now + Self.life)
-        var failure: NetlinkError?
-        // A thousand names that fail together need one answer, which is kept under the empty name.
-        if target == nil, let shared = answers[""], now < shared.until {
-            answer = shared
-        } else {
-            do throws(NetlinkError) {
-                let socket: Netlink
-                if let open = self.socket { socket = open } else { socket = try Netlink() }
-                self.socket = socket
-                answer.canReach = try socket.canReach(target)
-            } catch {
-                socket = nil
-                failure = error
-                // A question that the kernel does not answer takes long, and is not asked again soon.
-                answer.until = .now + .seconds(60)
-            }
-        }
-        if answers.count >= Self.mostAnswers { answers = [:] }
-        answers[host] = answer
-        if target == nil { answers[""] = answer }
-        return (answer.canReach, failure)
+    func known(_ host: String) -> Bool? {
+        answers[host].flatMap { .now < $0.until ? $0.canReach : nil }
     }
 
-    mutating func forget() { answers = [:] }
+    mutating func keep(_ canReach: Bool, for hosts: [String], isFailure: Bool, askedAt changes: Int) {
+        guard changes == self.changes else { return }
+        if answers.count >= Self.mostAnswers { answers = [:] }
+        for host in hosts { answers[host] = (canReach, .now + (isFailure ? Self.rest : Self.life)) }
+    }
+
+    mutating func forget() {
+        answers = [:]
+        changes += 1
+    }
+}
+
+/// Asks the kernel, one question at a time.
+private struct NetlinkQuestions {
+    private var socket: Netlink?
+    private var hosts = KnownHosts()
+
+    mutating func answer(
+        about host: String, _ answers: borrowing Mutex<NetlinkAnswers>
+    ) -> (canReach: Bool, failure: NetlinkError?) {
+        hosts.update()
+        let target = hosts.addresses(of: host)
+        // Others may have asked meanwhile. A thousand names that fail together need one answer, which is kept under the
+        // empty name.
+        let (known, changes) = answers.withLock {
+            ($0.known(host) ?? (target == nil ? $0.known("") : nil), $0.changes)
+        }
+        if let known { return (known, nil) }
+        var (canReach, failure) = (true, NetlinkError?.none)
+        do throws(NetlinkError) {
+            let socket: Netlink
+            if let open = self.socket { socket = open } else { socket = try Netlink() }
+            self.socket = socket
+            canReach = try socket.canReach(target)
+        } catch {
+            socket = nil
+            failure = error
+        }
+        let keepers = target == nil ? [host, ""] : [host]
+        answers.withLock { $0.keep(canReach, for: keepers, isFailure: failure != nil, askedAt: changes) }
+        return (canReach, failure)
+    }
 }
 
 /// Hears of changes of the kernel's links, addresses, routes and rules, on a loop.

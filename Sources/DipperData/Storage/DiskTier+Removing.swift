@@ -83,7 +83,7 @@ struct Removal: DiskJob {
         if !isBegun {
             isBegun = true
             // Recent accesses, once written, keep entries from being among the oldest and may extend their lifetimes.
-            tier.writeAccesses()
+            if parts.contains(where: { $0.reason == .overLimit || $0.reason == .expired }) { tier.writeAccesses() }
         }
         let end = ContinuousClock.now + Self.longestStep
         while let part = parts.first {

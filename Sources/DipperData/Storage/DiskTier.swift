@@ -137,8 +137,10 @@ final class DiskTier: Sendable {
     /// - Parameter reader: the options whose access extension holds for this access; `nil` for that of the entry.
     func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
         let id = EntryIndex.id(of: key)
+        // Before the read, so that an entry that is stored meanwhile is not taken for the one that is read.
+        let time = now().timeIntervalSince1970
         guard let (record, expires) = find(.init(key: key), id) else { return nil }
-        return accessed(id, record, expires: expires, extendedBy: reader)
+        return accessed(id, record, expires: expires, at: time, extendedBy: reader)
     }
 
     /// Does not read a body in a file, unless a codec has encoded it, and does not count as an access.
@@ -149,6 +151,7 @@ final class DiskTier: Sendable {
         switch change {
         case .write(let record): found = (record.value.info, record.lifetime, record.lifetime.expires)
         case .remove: return nil
+        case nil where goneBefore == .infinity: return nil
         case nil:
             guard let stored = storedInfo(id, key), stored.info.stored >= goneBefore else { return nil }
             found = stored
@@ -188,6 +191,7 @@ final class DiskTier: Sendable {
         switch change {
         case .write(let record): return (record, record.lifetime.expires)
         case .remove: return nil
+        case nil where goneBefore == .infinity: return nil
         case nil:
             return stored(id, slot.key, slot.table).flatMap { $0.record.value.info.stored < goneBefore ? nil : $0 }
         }
@@ -272,9 +276,9 @@ final class DiskTier: Sendable {
 
     /// - Parameter expires: as far as the index knows.
     private func accessed(
-        _ id: Int, _ record: EntryRecord, expires: TimeInterval, extendedBy reader: Lifetime.Reader?
+        _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval,
+        extendedBy reader: Lifetime.Reader?
     ) -> EntryRecord? {
-        let time = now().timeIntervalSince1970
         let lifetime = record.lifetime
         let rule = reader.map { lifetime.read(by: $0, entered: record.value.info.stored, at: time) } ?? lifetime
         let noted = accesses.withLock { accesses -> (expires: TimeInterval, count: Int)? in
@@ -290,7 +294,7 @@ final class DiskTier: Sendable {
         }
         guard let noted else { return nil }
         if reader != nil { expiries.note(noted.expires) }
-        if noted.count == 512 { writer.run { self.writeAccesses() } }
+        if noted.count.isMultiple(of: 512) { writer.run { self.writeAccesses() } }
         var record = record
         record.lifetime = Lifetime(expires: noted.expires, accessExtension: rule.accessExtension)
         return record

@@ -111,11 +111,12 @@ struct StagingArea: Sendable {
     /// - Returns: `false` if no write waits or is being carried out.
     mutating func join(_ slot: Slot, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void) -> Bool {
         guard let item = items[slot], case .write = item.change else { return false }
-        if item.place == nil, durability == .relaxed || item.durability == .durable {
-            items[slot]?.whenDone.append(whenDone)
-        } else {
+        if item.place == nil, durability == .durable, item.durability == .relaxed {
             // A write that has begun cannot become durable any more, so the record is written once more.
-            _ = add(item.change, for: slot, durability, whenDone: whenDone)
+            _ = add(item.change, for: slot, .durable, whenDone: whenDone)
+        } else {
+            if durability == .durable { items[slot]?.durability = .durable }
+            items[slot]?.whenDone.append(whenDone)
         }
         return true
     }

@@ -43,6 +43,18 @@ struct FlushTests {
         #expect(try flushes(of: durable) == 1)
     }
 
+    @Test("where nothing can be flushed no entry counts as durable, small or large", arguments: [100, 9_000])
+    func failing(size: Int) async throws {
+        try await cache.addDataAndWait(Data(count: 10), for: "first")
+        let failing = flush_log_fail(folder.url.lastPathComponent)
+        await #expect(throws: DipperError.notWritten) {
+            try await cache.addDataAndWait(Data(count: size), for: durable)
+        }
+        flush_log_mend(failing)
+        try await cache.addDataAndWait(Data(count: size), for: durable)
+        #expect(cache.data(for: durable)?.count == size)
+    }
+
     @Test("nothing is flushed for other entries, not even after a durable one")
     func relaxed() async throws {
         try await cache.addDataAndWait(Data(count: 9_000), for: durable)

@@ -16,6 +16,17 @@ struct PixelPressureTests {
         PixelMemory.resumePooling()
     }
 
+    // In a process of its own, because other tests pause too.
+    @Test("blocks are kept again as soon as no pause is left")
+    func resumed() async {
+        await #expect(processExitsWith: .success) {
+            PixelMemory.pausePooling()
+            PixelMemory.resumePooling()
+            PixelMemory.free(try PixelMemory.allocate(1 << 16))
+            #expect(PixelMemory.pooled == 1 << 16)
+        }
+    }
+
     @Test("the pause lasts as long as memory is short, also for pictures that are let go of later")
     func pressure() throws {
         let pixels = PixelPressure()

@@ -17,7 +17,8 @@
         public init() {}
 
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
-            try picture(FileFrames(GIFFrames(data, options), options), of: data)
+            try options.checkCancelled()
+            return try picture(FileFrames(GIFFrames(data, options), options), of: data)
         }
 
         public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? {
@@ -160,7 +161,7 @@
 
         private func dispose() {
             guard let (frame, visible) = last else { return }
-            last = nil
+            defer { (last, covered) = (nil, nil) }
             for y in 0..<visible.height {
                 let row = row(y, of: frame)
                 switch frame.disposal {
