@@ -128,3 +128,27 @@ struct PixelMemoryTests {
         #expect(mincore(first, 4_096 * page, &states) == 0 && states.count { $0 & 1 == 1 } == 1)
     }
 }
+
+@Suite("Memory for the next pictures is given up when memory is short", .timeLimit(.minutes(2)))
+struct PixelPressureTests {
+    @Test("no block is kept until all pauses have ended")
+    func pauses() throws {
+        PixelMemory.pausePooling()
+        PixelMemory.pausePooling()
+        PixelMemory.resumePooling()
+        PixelMemory.free(try PixelMemory.allocate(1 << 16))
+        #expect(PixelMemory.pooled == 0, "one pause is left")
+        PixelMemory.resumePooling()
+    }
+
+    @Test("the pause lasts as long as memory is short, also for pictures that are let go of later")
+    func pressure() throws {
+        let pixels = PixelPressure()
+        for level in [MemoryPressure.moderate, .severe, .moderate] {
+            pixels.follow(level)
+            for byteCount in [1 << 16, 1 << 20, 5 << 20] { PixelMemory.free(try PixelMemory.allocate(byteCount)) }
+            #expect(PixelMemory.pooled == 0)
+        }
+        pixels.follow(.normal)
+    }
+}
