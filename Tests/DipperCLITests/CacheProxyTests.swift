@@ -64,11 +64,13 @@ struct CacheProxyTests {
             let refused = try await proxy.get(server.url("/bytes/10/a?status=500&errorBody=7"), "-X", "DELETE")
             #expect(refused.status == 500 && refused.body.count == 7)
             #expect(try await proxy.get(url).fields["cache-status"] == "dipper; hit; detail=memory")
-            let posted = try await proxy.get(url, "--data", "abc", "-H", "Expect: 100-continue")
+            let condition = #"If-Match: "a""#
+            let posted = try await proxy.get(url, "--data", "abc", "-H", "Expect: 100-continue", "-H", condition)
             #expect(posted.status == 200 && posted.fields["cache-status"] == "dipper; fwd=method; fwd-status=200")
             #expect(try await proxy.get(url).fields["cache-status"] == "dipper; fwd=miss")
             #expect(server.requests.map(\.method) == ["GET", "DELETE", "POST", "GET"])
             #expect(server.requests[2].header("Content-Length") == "3")
+            #expect(server.requests[2].header("If-Match") == #""a""#, "conditions of a change pass")
             #expect(server.requests[2].header("Content-Type") == "application/x-www-form-urlencoded")
         }
     }

@@ -16,16 +16,6 @@ import Testing
         Self.registry.failure(data, options)
     }
 
-    @Test(
-        "bytes that are no picture are of no format",
-        arguments: [
-            Data(), Data([0]), Data([0xFF]), Data(repeating: 0, count: 10_000), Data(repeating: 0xFF, count: 10_000),
-            Data("<!DOCTYPE html><html><body>404 Not Found</body></html>".utf8), Data("{\"error\": 1}".utf8),
-        ])
-    func noPicture(_ data: Data) {
-        #expect(failure(data) == .unsupportedFormat)
-    }
-
     @Test("the build reads what it was made for; pictures of other formats are told so by name")
     func unreadable() throws {
         var formats: Set<ImageFormat> = [.jpeg, .png]

@@ -1,4 +1,5 @@
 import Dipper
+import DipperTesting
 import Foundation
 import TestSupport
 import Testing
@@ -199,20 +200,20 @@ struct PictureCase: CustomTestStringConvertible {
         func shortFrames() throws {
             let empty = gif(3, 2, frames: 2) { $0.replaceSubrange(5..<9, with: [0, 0, 0, 0]) }
             let frames = try GIFDecoder().allFrames(of: empty)
-            #expect(frames.count == 2 && frames[0].image.pixels == TestPicture.plain(3, 2).pixels)
+            #expect(frames.count == 2 && frames[0].image.pixels == Image.filled(with: .clear, 3, 2).pixels)
             let short = gif(2, 4, frames: 3) {
                 $0.replaceSubrange(5..<9, with: [2, 0, 4, 0])
                 // Five pixels in codes of three bits, with one to begin anew before every second.
                 $0.replaceSubrange(17..., with: [4, 0x04, 0x08, 0x10, 0x05, 0])
             }
             let all = try GIFDecoder().allFrames(of: short)
-            let pixels = TestPicture.plain(2, 2, [0, 0, 0, 255]).pixels + TestPicture.plain(2, 2).pixels
+            let pixels = Image.filled(with: .black, 2, 2).pixels + Image.filled(with: .clear, 2, 2).pixels
             #expect(all.count == 3 && all.allSatisfy { $0.image.pixels == pixels })
         }
 
         @Test("of GIF are not decoded further in the middle of a frame either")
         func cancelledFrame() throws {
-            let tall = try GIFEncoder().encode(TestPicture.plain(1, 3000).image(), .init())
+            let tall = try GIFEncoder().encode(.filled(with: .clear, 1, 3000), .init())
             #expect(throws: DipperError.cancelled) { try GIFDecoder().decode(tall, .cancelled(after: 3)) }
         }
     #endif

@@ -12,12 +12,6 @@ struct TestPicture {
 
     func pixel(_ x: Int, _ y: Int) -> [UInt8] { Array(pixels[(y * size.width + x) * 4..<(y * size.width + x) * 4 + 4]) }
 
-    /// Returns a picture of one colour, premultiplied.
-    static func plain(_ width: Int, _ height: Int, _ color: [UInt8] = [0, 0, 0, 0]) -> TestPicture {
-        TestPicture(
-            size: PixelSize(width: width, height: height), pixels: (0..<width * height).flatMap { _ in color })
-    }
-
     /// Returns smooth gradients with noise and a hard edge; every pixel differs from its neighbours.
     static func waves(_ width: Int, _ height: Int, opaque: Bool = true) -> TestPicture {
         var random = SeededRandom(1)
