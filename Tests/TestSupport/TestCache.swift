@@ -90,6 +90,15 @@ extension Image {
     }
 }
 
+extension FrameDecoder {
+    /// Returns the frames that are left.
+    package func rest() throws(DipperError) -> [AnimationFrame] {
+        var all = [AnimationFrame]()
+        while let frame = try next() { all.append(frame) }
+        return all
+    }
+}
+
 /// A processor that inverts colours and counts its calls.
 package struct Inverting: ImageProcessor {
     package let name: String

@@ -48,14 +48,6 @@ extension ImageDecoder {
     }
 }
 
-extension FrameDecoder {
-    func rest() throws(DipperError) -> [AnimationFrame] {
-        var all = [AnimationFrame]()
-        while let frame = try next() { all.append(frame) }
-        return all
-    }
-}
-
 extension DecodeOptions {
     static let partial = DecodeOptions.with { $0.allowsPartial = true }
 
