@@ -15,7 +15,6 @@ package final class Gate: Sendable {
         _ = await Task.detached { [state] in try? await state.wait { $0.isOpen } }.value
     }
 
-    /// Waits until a task has called ``pass()``.
     package func waitForArrival() async throws(WaitTimeout) { try await state.wait { $0.arrivals > 0 } }
 
     package func open() { state.update { $0.isOpen = true } }

@@ -4,7 +4,6 @@ package import Logging
 
 /// A record of a cache's events. It pairs the begins and ends of work.
 package struct EventRecord: EventSink {
-    /// The kinds of work that begin and end.
     package enum Work: String {
         case call, lookUp, attempt, decode, step, write
     }

@@ -175,7 +175,6 @@ import Testing
             case _ where moves || isLate: 13...data.count
             // Arithmetic code cannot tell where it ends. Else the marker at the end, and maybe a byte that only fills.
             case .jpeg: path.contains("arithmetic") ? 0...0 : 2...4
-            // The end mark.
             case .png: 12...12
             default: 0...12
             }

@@ -117,7 +117,6 @@ struct JPEGFile {
         }
     }
 
-    /// Writes another size than the picture's into the frame header.
     mutating func claim(width: Int, height: Int) {
         changeFrame(1, to: [height >> 8, height & 255, width >> 8, width & 255].map { UInt8($0) })
     }

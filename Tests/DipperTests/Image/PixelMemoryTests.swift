@@ -84,7 +84,6 @@ struct PixelMemoryTests {
                         let mark = UInt8(truncatingIfNeeded: number * 50 + round)
                         memset(memory.baseAddress.unsafelyUnwrapped, Int32(mark), memory.count)
                         if round % 10 == 0 { PixelMemory.trim() }
-                        // Nobody else has the same block.
                         guard memory[0] == mark, memory[memory.count - 1] == mark else { return false }
                         PixelMemory.free(memory)
                     }
