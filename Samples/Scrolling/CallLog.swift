@@ -114,7 +114,7 @@ final class EventTally: EventSink {
 
     var counts: Counts { state.withLock { $0 } }
 
-    var topics: CacheEvent.Topics { .jobs }
+    var topics: CacheEvent.Topics { .fetches }
 
     func receive(_ event: CacheEvent) {
         state.withLock { counts in

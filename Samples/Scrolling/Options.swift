@@ -20,7 +20,7 @@ struct Options {
 
     static let help = """
         Replays a person who scrolls through a list of photos, with its own server, and draws a timeline of the cache's
-        jobs. The thumbnails are written to contact-sheet.png in the folder of the timeline.
+        fetches. The thumbnails are written to contact-sheet.png in the folder of the timeline.
 
         Scrolling [options]
           --timeline FILE  the file of the timeline (default: timeline.svg)

@@ -13,7 +13,7 @@ extension ImageCache {
         get { data.slowQueue }
         set { data.slowQueue = newValue }
     }
-    /// The numbers of jobs in the queues, by what the jobs are doing now.
+    /// The numbers of fetches in the queues, by what the fetches are doing now.
     public var queueCounts: QueueCounts { data.queueCounts }
 
     /// The counts of what the cache has done so far, in calls for pictures and for bytes.

@@ -10,7 +10,7 @@ struct FetchOptions: ParsableArguments {
     @OptionGroup var pictures: PictureOptions
     @OptionGroup var requests: RequestOptions
 
-    @Option(help: ArgumentHelp("Draw a timeline of all jobs to this file.", valueName: "FILE.svg"))
+    @Option(help: ArgumentHelp("Draw a timeline of all fetches to this file.", valueName: "FILE.svg"))
     var timeline: String?
 }
 

@@ -218,7 +218,7 @@ extension DataCache {
 }
 
 extension TierStack {
-    convenience init?(_ configuration: DataCache.Configuration, _ history: StoreHistory, _ time: TimeSource) {
+    convenience init?(_ configuration: DataCache.Configuration, _ history: RemovalHistory, _ time: TimeSource) {
         guard !configuration.tiers.isEmpty else { return nil }
         self.init(
             configuration.tiers, timeLimit: configuration.tierTimeLimit,
@@ -229,7 +229,7 @@ extension TierStack {
 
 extension MemoryTier where Value == StoredData {
     convenience init(
-        partialsOf configuration: DataCache.Configuration, _ history: StoreHistory, _ expiries: ExpiryWatch
+        partialsOf configuration: DataCache.Configuration, _ history: RemovalHistory, _ expiries: ExpiryWatch
     ) {
         // The share of the budget for bodies is that of parked fetches.
         let limit = min(32 << 20, configuration.inFlightLimit / 4, configuration.partialLimit)

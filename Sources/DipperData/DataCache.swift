@@ -54,7 +54,7 @@ public final class DataCache: Sendable {
         let time = TimeSource(configuration.clock)
         let log = EventLog(configuration.logger, configuration.redaction)
         let events = EventHub(name: configuration.name, time: time, sinks: [log] + configuration.eventSinks)
-        let history = StoreHistory()
+        let history = RemovalHistory()
         let disk = configuration.directory.map { directory in
             DiskTier(
                 DiskTier.Options(configuration, folder: directory),
@@ -278,7 +278,7 @@ public final class DataCache: Sendable {
         set { engine.post { $0.configure(.slow, newValue) } }
     }
 
-    /// The numbers of jobs in the queues, by what the jobs are doing now.
+    /// The numbers of fetches in the queues, by what the fetches are doing now.
     public var queueCounts: QueueCounts { engine.ask { $0.queues.counts } ?? QueueCounts() }
 
     /// The counts of what the cache has done so far.

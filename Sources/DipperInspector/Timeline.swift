@@ -1,7 +1,7 @@
 import DipperData
 import Synchronization
 
-/// A recorder of a cache's work that draws it: one row per job on a time axis, as SVG.
+/// A recorder of a cache's work that draws it: one row per fetch on a time axis, as SVG.
 ///
 /// ```swift
 /// let timeline = Timeline()
@@ -12,7 +12,7 @@ import Synchronization
 /// try timeline.svg().write(toFile: "timeline.svg", atomically: true, encoding: .utf8)
 /// ```
 ///
-/// The picture shows in which queue a job waits, reads the disk and moves bytes, when it is paused for urgent work or
+/// The picture shows in which queue a fetch waits, reads the disk and moves bytes, when it is paused for urgent work or
 /// parked, when it changes its queue, and what answered its callers. The bands on top show when `fastQueue` is busy.
 public final class Timeline: EventSink {
     private struct State {
@@ -34,7 +34,7 @@ public final class Timeline: EventSink {
     }
 
     /// The topics that the picture shows.
-    public var topics: CacheEvent.Topics { [.calls, .jobs, .lookUps, .attempts] }
+    public var topics: CacheEvent.Topics { [.calls, .fetches, .lookUps, .attempts] }
 
     /// Records an event, from any thread.
     public func receive(_ event: CacheEvent) {

@@ -1,6 +1,6 @@
 import DipperData
 
-/// The history of each job, as rows on a time axis: a value made from events and drawn by ``TimelineSVG``.
+/// The history of each fetch, as rows on a time axis: a value made from events and drawn by ``TimelineSVG``.
 struct TimelineChart {
     enum Phase: CaseIterable {
         case queued, looking, transferring, paused, parked
@@ -13,12 +13,12 @@ struct TimelineChart {
         var end: Duration
     }
 
-    /// An event of a job or its callers at one time.
+    /// An event of a fetch or its callers at one time.
     enum Moment: Hashable {
         case promoted, demoted
         case answered(ResponseSource)
         case cancelled, failed
-        /// The end of the record, for a job that has not ended.
+        /// The end of the record, for a fetch that has not ended.
         case unfinished
     }
 
@@ -27,21 +27,21 @@ struct TimelineChart {
         var time: Duration
     }
 
-    /// A job; or, without spans, the calls for a key that needed no job.
+    /// A fetch; or, without spans, the calls for a key that needed no fetch.
     struct Row {
         let key: CacheKey
         /// The queue in which the row began.
         let queue: FetchQueue
-        /// Whether the row is a job that has not ended.
+        /// Whether the row is a fetch that has not ended.
         var isOpen = false
-        /// Whether the job is held back, now or as soon as it is on the network.
+        /// Whether the fetch is held back, now or as soon as it is on the network.
         var isPaused = false
         var spans: [Span] = []
         var marks: [Mark] = []
         /// In a few words.
         var failure: String?
 
-        var isJob: Bool { !spans.isEmpty }
+        var isFetch: Bool { !spans.isEmpty }
         var start: Duration { spans.first?.start ?? marks.first?.time ?? .zero }
         var end: Duration { spans.last?.end ?? start }
     }
@@ -62,7 +62,7 @@ struct TimelineChart {
     /// The queue of the latest call for each key.
     private var asked: [CacheKey: FetchQueue] = [:]
 
-    var jobs: Int { rows.count(where: \.isJob) }
+    var fetches: Int { rows.count(where: \.isFetch) }
     var duration: Duration { end - start }
 
     init(_ events: [CacheEvent], dropped: Int = 0) {
@@ -79,7 +79,7 @@ struct TimelineChart {
 
     private mutating func read(_ event: CacheEvent) {
         let (key, time) = (event.key, event.time)
-        let job = latest[key].flatMap { rows[$0].isOpen ? $0 : nil }
+        let fetch = latest[key].flatMap { rows[$0].isOpen ? $0 : nil }
         switch event.kind {
         case .callBegan(let queue):
             calls += 1
@@ -95,29 +95,29 @@ struct TimelineChart {
             mark(key, .failed, time)
             if let row = latest[key] { rows[row].failure = error.shortDescription }
         case .queued(let queue):
-            enter(.queued, queue, job, key, time)
+            enter(.queued, queue, fetch, key, time)
         case .lookUpBegan(let queue):
             // The disk may be asked during a transfer or a wait: that is no phase of its own.
-            if let phase = job.flatMap({ rows[$0].spans.last?.phase }), phase != .queued, phase != .looking { break }
-            enter(.looking, queue, job, key, time)
+            if let phase = fetch.flatMap({ rows[$0].spans.last?.phase }), phase != .queued, phase != .looking { break }
+            enter(.looking, queue, fetch, key, time)
         case .attemptBegan(let queue):
-            let isPaused = job.map { rows[$0].isPaused } ?? false
-            enter(isPaused ? .paused : .transferring, queue, job, key, time)
+            let isPaused = fetch.map { rows[$0].isPaused } ?? false
+            enter(isPaused ? .paused : .transferring, queue, fetch, key, time)
         case .paused:
-            if let job { rows[job].setPaused(true, time) }
+            if let fetch { rows[fetch].setPaused(true, time) }
         case .resumed:
-            if let job { rows[job].setPaused(false, time) }
+            if let fetch { rows[fetch].setPaused(false, time) }
         case .queueChanged(let queue):
-            guard let job, let span = rows[job].spans.last, span.queue != queue else { break }
-            rows[job].enter(span.phase, queue, time)
+            guard let fetch, let span = rows[fetch].spans.last, span.queue != queue else { break }
+            rows[fetch].enter(span.phase, queue, time)
             mark(key, queue == .fast ? .promoted : .demoted, time)
         case .parked:
-            let queue = job.flatMap { rows[$0].spans.last?.queue } ?? asked[key] ?? .fast
-            enter(.parked, queue, job, key, time)
-        case .jobEnded:
-            guard let job else { break }
-            rows[job].close(at: time)
-            rows[job].isOpen = false
+            let queue = fetch.flatMap { rows[$0].spans.last?.queue } ?? asked[key] ?? .fast
+            enter(.parked, queue, fetch, key, time)
+        case .fetchEnded:
+            guard let fetch else { break }
+            rows[fetch].close(at: time)
+            rows[fetch].isOpen = false
         case .callJoined, .lookUpEnded, .requested, .received, .attemptEnded, .decodeBegan, .decodeEnded,
             .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .memoryPressure, .missed:
             break
@@ -125,9 +125,9 @@ struct TimelineChart {
     }
 
     private mutating func enter(
-        _ phase: Phase, _ queue: FetchQueue, _ job: Int?, _ key: CacheKey, _ time: Duration
+        _ phase: Phase, _ queue: FetchQueue, _ fetch: Int?, _ key: CacheKey, _ time: Duration
     ) {
-        if let job { return rows[job].enter(phase, queue, time) }
+        if let fetch { return rows[fetch].enter(phase, queue, time) }
         latest[key] = rows.count
         let span = Span(phase: phase, queue: queue, start: time, end: time)
         rows.append(Row(key: key, queue: queue, isOpen: true, spans: [span]))
@@ -145,7 +145,7 @@ struct TimelineChart {
 
 extension TimelineChart.Row {
     fileprivate mutating func enter(_ phase: TimelineChart.Phase, _ queue: FetchQueue, _ time: Duration) {
-        // A job that waits again has given up its slot, which ends its pause.
+        // A fetch that waits again has given up its slot, which ends its pause.
         if phase == .queued || phase == .parked { isPaused = false }
         guard let last = spans.last, phase != last.phase || queue != last.queue else { return }
         close(at: time)
@@ -157,7 +157,7 @@ extension TimelineChart.Row {
 
     fileprivate mutating func setPaused(_ isPaused: Bool, _ time: Duration) {
         self.isPaused = isPaused
-        // A pause of a job that is not yet on the network shows when it gets there.
+        // A pause of a fetch that is not yet on the network shows when it gets there.
         guard let last = spans.last, last.phase == (isPaused ? .transferring : .paused) else { return }
         enter(isPaused ? .paused : .transferring, last.queue, time)
     }

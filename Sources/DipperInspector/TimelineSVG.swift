@@ -1,7 +1,7 @@
 import DipperData
 
 /// A drawing of a ``TimelineChart``. Everything that looks the same is one path, so that viewers can open a picture of
-/// a hundred thousand jobs.
+/// a hundred thousand fetches.
 struct TimelineSVG {
     private let chart: TimelineChart
     private let layout: TimelineLayout
@@ -44,11 +44,11 @@ struct TimelineSVG {
     // MARK: Heading
 
     private var title: String {
-        "\(count(chart.jobs, "job")) for \(count(chart.calls, "call")) in \(TimelineAxis.text(chart.duration))"
+        "\(count(chart.fetches, "fetch")) for \(count(chart.calls, "call")) in \(TimelineAxis.text(chart.duration))"
     }
 
     private func count(_ number: Int, _ noun: String) -> String {
-        "\(SVGText.count(number)) \(noun)\(number == 1 ? "" : "s")"
+        "\(SVGText.count(number)) \(noun)\(number == 1 ? "" : noun.hasSuffix("h") ? "es" : "s")"
     }
 
     private func heading() -> [String] {
@@ -264,7 +264,7 @@ struct TimelineSVG {
             var last: (moment: TimelineChart.Moment, x: Double)?
             for mark in row.marks {
                 let x = axis.x(mark.time)
-                // Several callers of one job end at once: one mark is enough.
+                // Several callers of one fetch end at once: one mark is enough.
                 if let last, last.moment == mark.moment, x - last.x < 1 { continue }
                 last = (mark.moment, x)
                 // The mark of an end stands beside the end of the bar, not over it.
@@ -310,7 +310,7 @@ struct TimelineSVG {
     private func tooltip(_ row: TimelineChart.Row) -> String {
         let key = SVGText.shortened(String(redaction.text(row.key).prefix(4_000)), width: 200)
         let start = TimelineAxis.text(row.start - chart.start)
-        guard row.isJob else { return "\(key): at \(start)" }
+        guard row.isFetch else { return "\(key): at \(start)" }
         var parts = ["from \(start), \(TimelineAxis.text(row.end - row.start))"]
         for phase in TimelineChart.Phase.allCases {
             let time = row.spans.filter { $0.phase == phase }.reduce(.zero) { $0 + ($1.end - $1.start) }

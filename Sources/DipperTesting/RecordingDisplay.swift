@@ -43,7 +43,7 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
             }
         }
 
-        private static func text(_ placeholder: Placeholder) -> String {
+        private static func text(_ placeholder: DisplayOptions.Placeholder) -> String {
             switch placeholder {
             case .image(let image): "\(image.size)"
             case .color(let color): color.hex

@@ -126,7 +126,7 @@ public final class ScriptedTransport: Transport {
 /// ```
 public final class ScriptedTransfer: Transfer {
     private struct State {
-        var standing: Standing
+        var status: Status
         var isOver = false
         var held: TransferResponse?
     }
@@ -139,16 +139,16 @@ public final class ScriptedTransfer: Transfer {
     init(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) {
         self.request = request
         self.receive = receive
-        let standing = Standing(isThrottled: request.isThrottled, queue: request.queue, isCancelled: false)
-        state = WatchedState(State(standing: standing))
+        let status = Status(isThrottled: request.isThrottled, queue: request.queue, isCancelled: false)
+        state = WatchedState(State(status: status))
     }
 
     /// Whether the cache holds the transfer back now.
-    public var isThrottled: Bool { state.value.standing.isThrottled }
+    public var isThrottled: Bool { state.value.status.isThrottled }
     /// The queue in which the transfer counts now.
-    public var queue: FetchQueue { state.value.standing.queue }
+    public var queue: FetchQueue { state.value.status.queue }
     /// Whether the cache has cancelled the transfer.
-    public var isCancelled: Bool { state.value.standing.isCancelled }
+    public var isCancelled: Bool { state.value.status.isCancelled }
 
     // MARK: Test interface
 
@@ -158,16 +158,16 @@ public final class ScriptedTransfer: Transfer {
     /// try await transfer.wait { $0.isThrottled }      // a prefetch is held back for urgent work
     /// ```
     public func wait(
-        within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Standing) -> Bool
+        within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Status) -> Bool
     ) async throws(WaitTimeout) {
         let url = request.url
-        try await state.wait(within: limit, until: { isMet($0.standing) }) {
-            "the transfer of \(url) stayed as it is: \($0.standing)"
+        try await state.wait(within: limit, until: { isMet($0.status) }) {
+            "the transfer of \(url) stayed as it is: \($0.status)"
         }
     }
 
     /// The state of a transfer, as the cache sets it.
-    public struct Standing: Sendable {
+    public struct Status: Sendable {
         /// Whether the cache holds the transfer back.
         public var isThrottled: Bool
         /// The queue in which the transfer counts.
@@ -227,14 +227,14 @@ public final class ScriptedTransfer: Transfer {
 
     public func cancel() {
         let held = state.update { state in
-            state.standing.isCancelled = true
+            state.status.isCancelled = true
             return state.held
         }
         if let held { interrupt(with: held, error: .cancelled) } else { fail(with: .cancelled) }
     }
 
-    public func setThrottled(_ isThrottled: Bool) { state.update { $0.standing.isThrottled = isThrottled } }
-    public func setQueue(_ queue: FetchQueue) { state.update { $0.standing.queue = queue } }
+    public func setThrottled(_ isThrottled: Bool) { state.update { $0.status.isThrottled = isThrottled } }
+    public func setQueue(_ queue: FetchQueue) { state.update { $0.status.queue = queue } }
     public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {
         let held = state.update { $0.isOver ? nil : $0.held }
         if let held { reply(held.body, held.status == 206 ? request.offset : 0) }

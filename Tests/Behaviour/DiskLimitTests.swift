@@ -30,7 +30,7 @@ struct DiskLimitTests {
         let test = TestCache.onDisk(TemporaryFolder()) { $0.diskLimit = 50_000 }
         try await test.cache.keep(["old": 5_000])
         test.date.advance(by: 1)
-        let brief = DataRequest(url("brief")).with(\.diskExpiration, .seconds(10))
+        let brief = DataRequest(url("brief")).with(\.diskExpiration, .after(.seconds(10)))
         for number in 0..<7 {
             try await test.cache.addDataAndWait(Data(count: 5_000), for: brief.with(\.key, CacheKey("b\(number)")))
         }
@@ -96,7 +96,8 @@ struct DiskLimitTests {
         "an entry that never expires, or that an access keeps for ever, stays, and so do all others",
         arguments: [
             (.never, .cacheTime), (.never, .expiration(.never)), (.days(1), .expiration(.never)),
-            (.seconds(1e16), .cacheTime), (.seconds(1e300), .expiration(.seconds(1e15))), (.seconds(1e14), .unchanged),
+            (.after(.seconds(1e16)), .cacheTime), (.after(.seconds(1e20)), .expiration(.after(.seconds(1e15)))),
+            (.after(.seconds(1e14)), .unchanged),
             (.days(.max), .cacheTime),
         ] as [(Expiration, AccessExtension)])
     func endless(expiration: Expiration, added: AccessExtension) async throws {

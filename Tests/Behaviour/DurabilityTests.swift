@@ -17,7 +17,7 @@ struct DurabilityTests {
             let fields: HTTPHeaders = ["ETag": "\"\(size)\"", "Cache-Control": "max-age=500"]
             let answer = TransferResponse(headers: fields, body: DiskBytes.of(size))
             first.transport.script(url("\(size)"), [.response(answer)])
-            let request = DataRequest(url("\(size)")).with(\.diskExpiration, .seconds(1_000))
+            let request = DataRequest(url("\(size)")).with(\.diskExpiration, .after(.seconds(1_000)))
             #expect(try await first.cache.getData(request).value == answer.body)
         }
         await first.cache.shutdown()

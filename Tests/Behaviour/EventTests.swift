@@ -24,9 +24,9 @@ struct EventTests {
         }
 
         var cache: DataCache { test.cache }
-        /// The jobs that calls have joined.
-        var jobs: [CacheEvent.ID] {
-            record.kinds.compactMap { kind in if case .callJoined(let job) = kind { job } else { nil } }
+        /// The fetches that calls have joined.
+        var fetches: [CacheEvent.ID] {
+            record.kinds.compactMap { kind in if case .callJoined(let fetch) = kind { fetch } else { nil } }
         }
 
         /// Ends the cache, so that everything has been told, and checks that all work is paired.
@@ -37,7 +37,7 @@ struct EventTests {
         }
     }
 
-    @Test("a call that misses is looked up, fetched and written, and each of these belongs to its job")
+    @Test("a call that misses is looked up, fetched and written, and each of these belongs to its fetch")
     func miss() async throws {
         let recorded = Recorded(TemporaryFolder())
         recorded.test.transport.script(a, [.body(body)])
@@ -50,15 +50,15 @@ struct EventTests {
         #expect(record.begins(.write).map(\.kind) == [.writeBegan(bytes: body.count)])
         #expect(record.ends(.write) == [.writeEnded(isOnDisk: true)])
         let call = try #require(record.begins(.call).first)
-        let job = try #require(recorded.jobs.first)
-        #expect(recorded.jobs.count == 1 && job != call.id)
-        #expect(record.events.contains { $0.id == call.id && $0.kind == .callJoined(job: job) })
+        let fetch = try #require(recorded.fetches.first)
+        #expect(recorded.fetches.count == 1 && fetch != call.id)
+        #expect(record.events.contains { $0.id == call.id && $0.kind == .callJoined(fetch: fetch) })
         for work in [EventRecord.Work.lookUp, .attempt, .write] {
-            #expect(record.begins(work).map(\.parent) == [job], "\(work)")
+            #expect(record.begins(work).map(\.parent) == [fetch], "\(work)")
         }
         #expect(record.events.filter { $0.kind == .requested }.map(\.id) == record.begins(.attempt).map(\.id))
         #expect(record.events.allSatisfy { $0.key == CacheKey(a) })
-        #expect(record.events.last { $0.id == job }?.kind == .jobEnded)
+        #expect(record.events.last { $0.id == fetch }?.kind == .fetchEnded)
     }
 
     @Test("a call that memory answers, or that is refused, is told by itself; one that the disk answers has no attempt")
@@ -78,14 +78,14 @@ struct EventTests {
         #expect(recorded.record.begins(.write).map(\.parent) == [nil], "the program has added the entry")
     }
 
-    @Test("calls that share a fetch join one job, which makes one attempt and changes its queue")
+    @Test("calls that share a fetch join one fetch, which makes one attempt and changes its queue")
     func joined() async throws {
         let recorded = Recorded()
         let tasks = [recorded.cache.slowGetData(a), recorded.cache.getData(a), recorded.cache.getData(a)]
         try await recorded.test.transport.nextTransfer().finish(with: body)
         for task in tasks { _ = try await task.value }
         await recorded.end()
-        #expect(recorded.jobs.count == 3 && Set(recorded.jobs).count == 1)
+        #expect(recorded.fetches.count == 3 && Set(recorded.fetches).count == 1)
         #expect(Set(recorded.record.begins(.call).map(\.id)).count == 3)
         #expect(recorded.record.begins(.attempt).count == 1)
         #expect(recorded.record.kinds.contains(.queueChanged(.fast)))
@@ -239,11 +239,11 @@ struct EventTests {
         #expect(rest == [.callBegan(.fast), .callAnswered(.memory)], "nothing was missed since")
     }
 
-    @Test("a listener that begins while a job is under way hears how it goes on; one that is cancelled ends")
+    @Test("a listener that begins while a fetch is under way hears how it goes on; one that is cancelled ends")
     func lateListener() async throws {
         let task = test.cache.getData(a)
         let transfer = try await test.transport.nextTransfer()
-        let events = test.cache.events(about: [.calls, .jobs])
+        let events = test.cache.events(about: [.calls, .fetches])
         let listening = Task { [events = test.cache.events] in for await _ in events {} }
         listening.cancel()
         await listening.value

@@ -19,13 +19,13 @@ struct ExpiryTests {
         for isRead in [false, true] {
             let test = TestCache(folder: TemporaryFolder()) {
                 guard !byRequest else { return }
-                $0.memoryExpiration = .seconds(lives.memory)
-                $0.diskExpiration = .seconds(lives.disk)
+                $0.memoryExpiration = .after(.seconds(lives.memory))
+                $0.diskExpiration = .after(.seconds(lives.disk))
             }
             var request = DataRequest(a)
             if byRequest {
-                request.memoryExpiration = .seconds(lives.memory)
-                request.diskExpiration = .seconds(lives.disk)
+                request.memoryExpiration = .after(.seconds(lives.memory))
+                request.diskExpiration = .after(.seconds(lives.disk))
             }
             test.transport.script(a, [.text("1")])
             _ = try await test.ask(request)
@@ -60,8 +60,8 @@ struct ExpiryTests {
         }
         func keep(_ name: String, for seconds: TimeInterval) async throws {
             let requests = [name, name + ".png"].map {
-                DataRequest(url($0)).with(\.memoryExpiration, .seconds(seconds))
-                    .with(\.diskExpiration, .seconds(seconds))
+                DataRequest(url($0)).with(\.memoryExpiration, .after(.seconds(seconds)))
+                    .with(\.diskExpiration, .after(.seconds(seconds)))
             }
             try await data.addDataAndWait(Data(count: 9_000), for: requests[0])
             try cache.addImage(.sample(), for: ImageRequest(requests[1]))
@@ -88,7 +88,7 @@ struct ExpiryTests {
         arguments: [(.unchanged, 6), (.cacheTime, 11)] as [(AccessExtension, TimeInterval)])
     func notGiven(added: AccessExtension, later: TimeInterval) async throws {
         let test = TestCache(folder: TemporaryFolder()) {
-            $0.diskExpiration = .seconds(10)
+            $0.diskExpiration = .after(.seconds(10))
             $0.memoryAccessExtension = added
         }
         try await test.cache.addDataAndWait(Data(count: 100), for: DataRequest(a))
@@ -108,8 +108,10 @@ struct ExpiryTests {
         let folder = TemporaryFolder()
         var test = TestCache(folder: onDisk ? folder : nil)
         let end = date.map { AccessExtension.expiration(.date(test.date.now + $0)) } ?? .cacheTime
-        let request = DataRequest(a).with(\.memoryExpiration, .seconds(10)).with(\.diskExpiration, .seconds(10))
-            .with(\.memoryAccessExtension, end).with(\.diskAccessExtension, end)
+        let request = DataRequest(a).with(\.memoryExpiration, .after(.seconds(10))).with(
+            \.diskExpiration, .after(.seconds(10))
+        )
+        .with(\.memoryAccessExtension, end).with(\.diskAccessExtension, end)
         test.transport.script(a, [.text("1")])
         _ = try await test.ask(request)
         await test.cache.idle()
@@ -133,7 +135,7 @@ struct ExpiryTests {
         data.transport.script(a, [.text("1")])
         try images.script(picture, .sample())
         func expiring(_ target: URL, _ seconds: TimeInterval) -> DataRequest {
-            DataRequest(target).with(\.memoryExpiration, .seconds(seconds))
+            DataRequest(target).with(\.memoryExpiration, .after(.seconds(seconds)))
         }
         #expect(try await data.ask(expiring(a, 20)) == "1 from network")
         #expect(try await images.source(ImageRequest(expiring(picture, 20))) == .network)
@@ -150,11 +152,11 @@ struct ExpiryTests {
         arguments: [(10, true), (4, false)] as [(TimeInterval, Bool)])
     func keptExtension(seconds: TimeInterval, isThere: Bool) async throws {
         let test = TestCache()
-        let request = DataRequest(a).with(\.memoryExpiration, .seconds(10))
+        let request = DataRequest(a).with(\.memoryExpiration, .after(.seconds(10)))
         test.transport.script(a, [.text("1")])
         _ = try await test.ask(request.with(\.memoryAccessExtension, .cacheTime))
         test.date.advance(by: 5)
-        #expect(try await test.ask(request.with(\.memoryExpiration, .seconds(seconds))) == "1 from memory")
+        #expect(try await test.ask(request.with(\.memoryExpiration, .after(.seconds(seconds)))) == "1 from memory")
         test.date.advance(by: 7)
         #expect((test.cache.cachedSource(for: a) != nil) == isThere)
         if isThere { #expect(try await test.ask(request) == "1 from memory", "the first hit has extended it") }
@@ -164,7 +166,10 @@ struct ExpiryTests {
 
     @Test(
         "the access extension of a request holds for its own hit, whatever that of the call that stored the entry",
-        arguments: [(.expiration(.seconds(20)), 25), (.expiration(.seconds(2)), 7), (.unchanged, 10), (.cacheTime, 15)]
+        arguments: [
+            (.expiration(.after(.seconds(20))), 25), (.expiration(.after(.seconds(2))), 7), (.unchanged, 10),
+            (.cacheTime, 15),
+        ]
             as [(AccessExtension, TimeInterval)], [true, false])
     func extendedByReader(reading: (added: AccessExtension, end: TimeInterval), onDisk: Bool) async throws {
         let folder = TemporaryFolder()
@@ -175,7 +180,7 @@ struct ExpiryTests {
         test.transport.script(a, [.text("1")])
         _ = try await test.ask(
             request(reading.added == .cacheTime ? .unchanged : .cacheTime)
-                .with(\.memoryExpiration, .seconds(10)).with(\.diskExpiration, .seconds(10)))
+                .with(\.memoryExpiration, .after(.seconds(10))).with(\.diskExpiration, .after(.seconds(10))))
         await test.cache.idle()
         test.date.advance(by: 5)
         let tier = onDisk ? ResponseSource.disk : .memory
@@ -199,7 +204,7 @@ struct ExpiryTests {
         try test.script(picture, .sample())
         let invert = Inverting()
         let request = ImageRequest(
-            DataRequest(picture).with(\.diskAccessExtension, .expiration(.seconds(10)))
+            DataRequest(picture).with(\.diskAccessExtension, .expiration(.after(.seconds(10))))
         ).processed(by: invert)
         for (seconds, made) in [(0, 1), (1, 1), (15, 2), (1, 2)] as [(TimeInterval, Int)] {
             test.date.advance(by: seconds)

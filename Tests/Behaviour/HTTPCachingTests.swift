@@ -20,7 +20,7 @@ struct HTTPCachingTests {
             (nil, nil, ["Date": now.httpText, "Expires": (now + 100).httpText], 100),
             (nil, nil, ["Cache-Control": "max-age=150", "Age": "50"], 100),
             // A silent answer is fresh for the default, or for a tenth of its age, or not at all.
-            (nil, nil, [:], 7 * day), (.http(defaultFreshness: .seconds(60)), nil, [:], 60),
+            (nil, nil, [:], 7 * day), (.http(defaultFreshness: .after(.seconds(60))), nil, [:], 60),
             (
                 .http(defaultFreshness: nil), nil,
                 ["Date": now.httpText, "Last-Modified": (now - 1_000).httpText], 100
@@ -29,11 +29,11 @@ struct HTTPCachingTests {
             // An expiration of the caller's own holds where the server is silent, and only there.
             (nil, .days(30), [:], 30 * day), (nil, .days(30), ["Cache-Control": "max-age=10"], 10),
             // The immutable policy takes no notice of the server.
-            (.immutable(for: .seconds(1_000)), nil, ["Cache-Control": "no-store"], 1_000),
-            (.immutable(for: .seconds(1_000)), nil, ["Cache-Control": "no-cache"], 1_000),
-            (.immutable(for: .seconds(1_000)), nil, ["Cache-Control": "max-age=1, must-revalidate"], 1_000),
-            (.immutable(for: .seconds(1_000)), nil, ["Vary": "*"], 1_000),
-            (.immutable(for: .seconds(1_000)), nil, ["Expires": "0"], 1_000),
+            (.immutable(for: .after(.seconds(1_000))), nil, ["Cache-Control": "no-store"], 1_000),
+            (.immutable(for: .after(.seconds(1_000))), nil, ["Cache-Control": "no-cache"], 1_000),
+            (.immutable(for: .after(.seconds(1_000))), nil, ["Cache-Control": "max-age=1, must-revalidate"], 1_000),
+            (.immutable(for: .after(.seconds(1_000))), nil, ["Vary": "*"], 1_000),
+            (.immutable(for: .after(.seconds(1_000))), nil, ["Expires": "0"], 1_000),
         ] as [(FreshnessPolicy?, Expiration?, HTTPHeaders, TimeInterval)])
     func fresh(policy: FreshnessPolicy?, expiration: Expiration?, headers: HTTPHeaders, seconds: TimeInterval)
         async throws

@@ -76,8 +76,8 @@ struct ImagePolicyTests {
         _ expirations: (memory: TimeInterval?, disk: TimeInterval, later: ResponseSource?), isAdded: Bool
     ) async throws {
         try test.script(a, picture)
-        var request = ImageRequest(a).with(\.diskExpiration, .seconds(expirations.disk))
-        request.memoryExpiration = expirations.memory.map { .seconds($0) }
+        var request = ImageRequest(a).with(\.diskExpiration, .after(.seconds(expirations.disk)))
+        request.memoryExpiration = expirations.memory.map { .after(.seconds($0)) }
         if isAdded { try test.cache.addImage(picture, for: request) } else { try await test.load(request) }
         await test.cache.idle()
         test.date.advance(by: 20)
@@ -86,7 +86,7 @@ struct ImagePolicyTests {
 
     @Test("no tier keeps a picture longer than its expiration says, however late it is decoded or processed")
     func diskExpiration() async throws {
-        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.diskExpiration = .seconds(100) }
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.diskExpiration = .after(.seconds(100)) }
         try test.script(a, picture)
         try await test.load(a)
         test.cache.clearMemory()

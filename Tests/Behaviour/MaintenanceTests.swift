@@ -42,8 +42,8 @@ struct MaintenanceTests {
     @Test("what expired goes when asked for, without a limit being reached, and is told once")
     func expired() async throws {
         let observed = Observed(TemporaryFolder())
-        try await observed.add(["a", "b"], size: 5_000, expires: .seconds(10))
-        try await observed.add(["c"], size: 100, expires: .seconds(10))
+        try await observed.add(["a", "b"], size: 5_000, expires: .after(.seconds(10)))
+        try await observed.add(["c"], size: 100, expires: .after(.seconds(10)))
         try await observed.add(["d"], size: 100)
         let whole = (observed.cache.diskSize, observed.cache.memorySize)
         observed.test.date.advance(by: 11)
@@ -62,7 +62,7 @@ struct MaintenanceTests {
     @Test("an entry that is found to have expired as it is asked for is told")
     func expiredOnAccess() async throws {
         let observed = Observed()
-        try await observed.add(["a"], size: 100, expires: .seconds(10))
+        try await observed.add(["a"], size: 100, expires: .after(.seconds(10)))
         let size = observed.cache.memorySize
         observed.test.date.advance(by: 10)
         #expect(observed.cache.data(for: url("a")) == nil)
@@ -94,7 +94,7 @@ struct MaintenanceTests {
     func flushedAndCleared() async throws {
         let folder = TemporaryFolder()
         let observed = Observed(folder)
-        try await observed.add(["brief"], size: 5_000, expires: .seconds(10))
+        try await observed.add(["brief"], size: 5_000, expires: .after(.seconds(10)))
         try await observed.add(["old", "small"], size: 300)
         observed.test.date.advance(by: 100)
         try await observed.add(["new", "other"], size: 5_000)

@@ -37,7 +37,7 @@ struct MetricsTests {
         let messages: KeyValuePairs<String, Logger.Level> = [
             "responses: attempt failed": .info, "memory: memory pressure": .info, "memory: let go of memory": .info,
             "decoding: undecodable": .info, "requests: request": .debug, "responses: response": .debug,
-            "queues: jobEnded": .trace, "queues: parked": .trace,
+            "queues: fetchEnded": .trace, "queues: parked": .trace,
         ]
         for level in [Logger.Level.notice, .info, .debug, .trace] {
             let heard = Box<Set<String>>([])

@@ -252,7 +252,7 @@ struct QueueOrderTests {
                 running[key] = queue
                 let count = running.values.count { $0 == queue }
                 most[queue] = max(most[queue] ?? 0, count)
-            case .parked, .jobEnded:
+            case .parked, .fetchEnded:
                 waiting[key] = nil
                 running[key] = nil
             default: break
@@ -269,7 +269,7 @@ struct QueueOrderTests {
             $0.fastQueue.maxConcurrent = 3
             $0.retryPolicy = .fixed(.zero, retries: 1)
             $0.cachePolicy = .ignoreCache
-            $0.eventSinks.append(Observer([.jobs, .attempts]) { event in watch.update { $0.hear(event) } })
+            $0.eventSinks.append(Observer([.fetches, .attempts]) { event in watch.update { $0.hear(event) } })
         }
         var random = SeededRandom(seed)
         let ends = Box<[Int: Int]>([:])

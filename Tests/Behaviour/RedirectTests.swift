@@ -108,9 +108,10 @@ struct RedirectTests {
         "the least fresh of a chain of redirects and its end says how long that is fresh",
         arguments: [
             // The default freshness, the status and `Cache-Control` of the last redirect, the seconds.
-            (.seconds(500), 302, "max-age=10", 10), (.seconds(500), 302, nil, 500), (.seconds(500), 302, "no-cache", 0),
+            (.after(.seconds(500)), 302, "max-age=10", 10), (.after(.seconds(500)), 302, nil, 500),
+            (.after(.seconds(500)), 302, "no-cache", 0),
             (nil, 302, nil, 0), (nil, 302, "max-age=7", 7), (nil, 301, nil, 900),
-            (.seconds(500), 308, "max-age=2000", 900),
+            (.after(.seconds(500)), 308, "max-age=2000", 900),
         ] as [(Expiration?, Int, String?, TimeInterval)])
     func leastFresh(normal: Expiration?, status: Int, control: String?, seconds: TimeInterval) async throws {
         let test = TestCache { $0.freshness = .http(defaultFreshness: normal) }

@@ -256,7 +256,7 @@ struct RetryTests {
         let queued = Box(0)
         let test = TestCache {
             $0.eventSinks.append(
-                Observer(.jobs) { event in
+                Observer(.fetches) { event in
                     if event.key == CacheKey(url("s")), case .queued = event.kind { queued.update { $0 += 1 } }
                 })
         }

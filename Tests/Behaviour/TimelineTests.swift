@@ -37,7 +37,7 @@ struct TimelineTests {
 
     private static let steps: [CacheEvent.Kind] = [
         .callBegan(.slow), .queued(.slow), .attemptBegan(.slow), .paused, .queueChanged(.fast), .resumed, .parked,
-        .queued(.fast), .attemptBegan(.fast), .callFailed(.timedOut), .callFailed(.cancelled), .jobEnded,
+        .queued(.fast), .attemptBegan(.fast), .callFailed(.timedOut), .callFailed(.cancelled), .fetchEnded,
     ]
 
     private func timeline(_ keys: [String], limit: Int = 200_000) -> Timeline {
@@ -50,7 +50,7 @@ struct TimelineTests {
         return timeline
     }
 
-    @Test("what happened to a job is in the picture, told apart by class, and in its tooltip")
+    @Test("what happened to a fetch is in the picture, told apart by class, and in its tooltip")
     func classes() throws {
         let picture = try #require(Picture(timeline(["http://host/one.jpg"]).svg()))
         let classes: Set<String> = [
@@ -79,11 +79,13 @@ struct TimelineTests {
         #expect(picture.texts.contains { $0.contains("https://***@host/a.jpg?token=***&ticket=***&size=2") })
     }
 
-    @Test("a picture of any number of jobs is well-formed, and says how many events it lacks", arguments: [0, 1, 500])
-    func sizes(jobs: Int) throws {
-        let whole = try #require(Picture(timeline((0..<jobs).map { "http://host/\($0).jpg" }).svg()))
-        #expect(whole.texts.contains { $0.hasPrefix("\(jobs) job") })
-        #expect(whole.classes.contains("failed") == (jobs > 0) && whole.classes.contains("cancelled") == (jobs > 0))
+    @Test(
+        "a picture of any number of fetches is well-formed, and says how many events it lacks", arguments: [0, 1, 500])
+    func sizes(fetches: Int) throws {
+        let whole = try #require(Picture(timeline((0..<fetches).map { "http://host/\($0).jpg" }).svg()))
+        #expect(whole.texts.contains { $0.hasPrefix("\(fetches) fetch") })
+        #expect(
+            whole.classes.contains("failed") == (fetches > 0) && whole.classes.contains("cancelled") == (fetches > 0))
         let full = try #require(Picture(timeline(["a", "b"], limit: 15).svg()))
         #expect(full.texts.contains("The record is full: 9 later events are missing from this picture."))
     }
@@ -96,7 +98,7 @@ struct TimelineTests {
         for _ in 0..<3 { _ = try await test.cache.getData(url("a")).value }
         await test.cache.shutdown()
         let picture = try #require(Picture(timeline.svg()))
-        #expect(picture.texts.contains { $0.hasPrefix("1 job for 3 calls") })
+        #expect(picture.texts.contains { $0.hasPrefix("1 fetch for 3 calls") })
         #expect(picture.texts.contains { $0.contains("2 from memory") })
     }
 }

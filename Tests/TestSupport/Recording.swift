@@ -38,7 +38,7 @@ package struct EventRecord: EventSink {
         case .stepEnded: (.step, false)
         case .writeBegan: (.write, true)
         case .writeEnded: (.write, false)
-        case .callJoined, .queued, .paused, .resumed, .queueChanged, .parked, .jobEnded, .requested, .received,
+        case .callJoined, .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded, .requested, .received,
             .cleaned, .networkChanged, .memoryPressure, .missed:
             nil
         }

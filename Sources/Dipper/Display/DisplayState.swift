@@ -48,7 +48,7 @@ struct DisplayState {
     private(set) var presence = Presence.visible
     private var phase = Phase.idle
     private(set) var options = DisplayOptions()
-    private var placeholder: Placeholder?
+    private var placeholder: DisplayOptions.Placeholder?
     private var pressure = MemoryPressure.normal
     /// Whether the cache alone may answer.
     private var mayGlimpse = true
@@ -76,7 +76,7 @@ struct DisplayState {
 
     /// Sets another picture, or none, for a display that may have moved.
     mutating func set(
-        isWanted: Bool, _ placeholder: Placeholder?, _ options: DisplayOptions, _ presence: Presence,
+        isWanted: Bool, _ placeholder: DisplayOptions.Placeholder?, _ options: DisplayOptions, _ presence: Presence,
         mayGlimpse: Bool = true, glimpse: Image? = nil
     ) -> [Action] {
         let actions = stopping

@@ -92,7 +92,7 @@ public final class ImageBinding: Sendable {
     ///   a completion, so that the call is made afterwards.
     @discardableResult
     public func setImage(
-        _ request: ImageRequest?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
+        _ request: ImageRequest?, placeholder: DisplayOptions.Placeholder? = nil, options: DisplayOptions? = nil,
         @_inheritActorContext then completion: Completion? = nil
     ) -> ImageTask? {
         set(request, placeholder, options ?? self.options, presence, completion.map(onItsActor))
@@ -100,7 +100,7 @@ public final class ImageBinding: Sendable {
 
     @discardableResult
     func set(
-        _ request: ImageRequest?, _ placeholder: Placeholder?, _ options: DisplayOptions,
+        _ request: ImageRequest?, _ placeholder: DisplayOptions.Placeholder?, _ options: DisplayOptions,
         _ presence: DisplayState.Presence, _ completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
     ) -> ImageTask? {
         var request = request?.with(\.callbackQueue, queue)
@@ -140,7 +140,8 @@ public final class ImageBinding: Sendable {
     /// Shows the picture of a URL, which may be text, in place of the present content; without a URL, the placeholder.
     @discardableResult
     public func setImage(
-        _ source: (some ImageRequestConvertible)?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
+        _ source: (some ImageRequestConvertible)?, placeholder: DisplayOptions.Placeholder? = nil,
+        options: DisplayOptions? = nil,
         @_inheritActorContext then completion: Completion? = nil
     ) -> ImageTask? {
         setImage(source?.imageRequest, placeholder: placeholder, options: options, then: completion)
@@ -152,7 +153,7 @@ public final class ImageBinding: Sendable {
     ///   may end with.
     @discardableResult
     public func setImageAndWait(
-        _ request: ImageRequest, placeholder: Placeholder? = nil, options: DisplayOptions? = nil
+        _ request: ImageRequest, placeholder: DisplayOptions.Placeholder? = nil, options: DisplayOptions? = nil
     ) async throws(DipperError) -> ImageResponse {
         let wait = Wait()
         let result = await withTaskCancellationHandler {

@@ -41,7 +41,7 @@ public enum DisplayContent: Sendable {
     /// No content.
     case nothing
     /// The placeholder that is shown until the picture is there.
-    case placeholder(Placeholder)
+    case placeholder(DisplayOptions.Placeholder)
     /// A coarse or partial form of the picture, whose bytes are still arriving.
     case preview(Image)
     /// The picture; for an animated picture, the first frame.
@@ -49,7 +49,7 @@ public enum DisplayContent: Sendable {
     /// The next frame of an animated picture.
     case frame(Image)
     /// The content that is shown because the picture could not be loaded.
-    case failure(Placeholder)
+    case failure(DisplayOptions.Placeholder)
 
     /// The picture to draw, in all cases that have one; otherwise `nil`.
     public var image: Image? {
@@ -69,20 +69,22 @@ public enum DisplayContent: Sendable {
     }
 }
 
-/// The content that is shown in place of a picture.
-///
-/// ```swift
-/// let icon = Placeholder.object("image-missing")      // the name of an icon, which the display knows how to show
-/// let options = DisplayOptions().with(\.failure, icon)
-/// binding.setImage(url, placeholder: .image(image), options: options)
-/// ```
-public enum Placeholder: Sendable {
-    /// Another picture.
-    case image(Image)
-    /// An area of one colour.
-    case color(Color)
-    /// Anything that the display knows how to show, such as a widget of its own.
-    case object(any Sendable)
+extension DisplayOptions {
+    /// The content that is shown in place of a picture.
+    ///
+    /// ```swift
+    /// let icon = DisplayOptions.Placeholder.object("image-missing")      // the name of an icon, which the display knows how to show
+    /// let options = DisplayOptions().with(\.failure, icon)
+    /// binding.setImage(url, placeholder: .image(image), options: options)
+    /// ```
+    public enum Placeholder: Sendable {
+        /// Another picture.
+        case image(Image)
+        /// An area of one colour.
+        case color(Color)
+        /// Anything that the display knows how to show, such as a widget of its own.
+        case object(any Sendable)
+    }
 }
 
 /// The progress of a picture that is being loaded.
@@ -149,7 +151,7 @@ public struct DisplayOptions: Sendable {
     /// Whether the display keeps its current picture, in place of the placeholder, until the new picture is there.
     public var keepsCurrentImage = false
     /// The content that is shown if the picture cannot be loaded; with `nil` the display keeps what it shows.
-    public var failure: Placeholder?
+    public var failure: DisplayOptions.Placeholder?
     /// Whether a picture that is on disk is read and decoded at once, on the caller's thread: nothing flickers, but the
     /// caller waits.
     public var loadsFromDiskAtOnce = false

@@ -125,7 +125,8 @@ public final class ListLoader: Sendable {
     /// The completion is called once, as by
     /// ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
     public func attach(
-        _ binding: ImageBinding, to row: Int, request: ImageRequest? = nil, placeholder: Placeholder? = nil,
+        _ binding: ImageBinding, to row: Int, request: ImageRequest? = nil,
+        placeholder: DisplayOptions.Placeholder? = nil,
         options: DisplayOptions? = nil, @_inheritActorContext then completion: ImageBinding.Completion? = nil
     ) {
         let (presence, requests, isRow) = plan.withLock { plan in

@@ -47,7 +47,7 @@ public struct DecodeOptions: Sendable {
     }
 
     /// The size to decode to, before the orientation is applied.
-    func storedTarget(for stored: PixelSize, _ orientation: Orientation) -> PixelSize {
+    func storedTarget(for stored: PixelSize, _ orientation: Image.Orientation) -> PixelSize {
         guard let target else { return stored }
         return orientation.applied(to: target.size(for: orientation.applied(to: stored)))
     }

@@ -1,36 +1,38 @@
 import CPixels
 
-/// The rotation and mirroring that display a stored picture upright (Exif 2.32, tag 0x0112).
-public enum Orientation: Int, Sendable, Hashable, CaseIterable {
-    /// The first row is the top and the first column is the left side.
-    case up = 1
-    /// Mirrored left to right.
-    case upMirrored
-    /// Rotated by 180°.
-    case down
-    /// Mirrored top to bottom.
-    case downMirrored
-    /// Mirrored along the diagonal from the top left.
-    case leftMirrored
-    /// Needs a clockwise rotation by 90°.
-    case right
-    /// Mirrored along the diagonal from the top right.
-    case rightMirrored
-    /// Needs an anticlockwise rotation by 90°.
-    case left
+extension Image {
+    /// The rotation and mirroring that display a stored picture upright (Exif 2.32, tag 0x0112).
+    public enum Orientation: Int, Sendable, Hashable, CaseIterable {
+        /// The first row is the top and the first column is the left side.
+        case up = 1
+        /// Mirrored left to right.
+        case upMirrored
+        /// Rotated by 180°.
+        case down
+        /// Mirrored top to bottom.
+        case downMirrored
+        /// Mirrored along the diagonal from the top left.
+        case leftMirrored
+        /// Needs a clockwise rotation by 90°.
+        case right
+        /// Mirrored along the diagonal from the top right.
+        case rightMirrored
+        /// Needs an anticlockwise rotation by 90°.
+        case left
 
-    /// Whether the orientation exchanges width and height.
-    public var isTransposing: Bool { rawValue >= 5 }
+        /// Whether the orientation exchanges width and height.
+        public var isTransposing: Bool { rawValue >= 5 }
 
-    /// Returns the displayed size for a stored size, or the stored size for a displayed one.
-    public func applied(to size: PixelSize) -> PixelSize { isTransposing ? size.transposed : size }
+        /// Returns the displayed size for a stored size, or the stored size for a displayed one.
+        public func applied(to size: PixelSize) -> PixelSize { isTransposing ? size.transposed : size }
+    }
 }
 
 /// Receives rows in stored order and places each pixel where it is displayed. Rows that need rotating are collected in
 /// a band of a few rows, so that the result is written in whole cache lines.
 struct OrientedRows: ~Copyable {
     private let stored: PixelSize
-    private let orientation: Orientation
+    private let orientation: Image.Orientation
     private let buffer: PixelBuffer
     private let band: PixelScratch?
     private(set) var committed = 0
@@ -40,7 +42,7 @@ struct OrientedRows: ~Copyable {
     private static let bandRows = 32
 
     /// `stored` is the size before the orientation is applied.
-    init(_ stored: PixelSize, _ orientation: Orientation) throws(DipperError) {
+    init(_ stored: PixelSize, _ orientation: Image.Orientation) throws(DipperError) {
         // Calls that may throw come before the assignments: a partly initialized noncopyable value cannot be destroyed.
         let band = orientation == .up ? nil : try PixelScratch(byteCount: Self.bandBytes(stored, orientation))
         let buffer = try PixelBuffer(orientation.applied(to: stored))
@@ -51,7 +53,7 @@ struct OrientedRows: ~Copyable {
     }
 
     /// In bytes, in addition to the result.
-    static func bandBytes(_ stored: PixelSize, _ orientation: Orientation) -> Int {
+    static func bandBytes(_ stored: PixelSize, _ orientation: Image.Orientation) -> Int {
         orientation == .up ? 0 : stored.width * 4 * min(bandRows, stored.height)
     }
 

@@ -33,7 +33,7 @@ struct RowWriter: ~Copyable {
     ///   - source: the size of the rows that come, which may be smaller than the picture's own.
     ///   - picture: the stored picture's own size.
     init(
-        source: PixelSize, of picture: PixelSize, alpha: Alpha, orientation: Orientation = .up,
+        source: PixelSize, of picture: PixelSize, alpha: Alpha, orientation: Image.Orientation = .up,
         _ options: DecodeOptions
     ) throws(DipperError) {
         let limits = options.limits
@@ -61,7 +61,8 @@ struct RowWriter: ~Copyable {
 
     /// Throws `DipperError.imageTooLarge` unless the limits allow all the memory that is going to be taken.
     static func checkMemory(
-        from source: PixelSize, to stored: PixelSize, _ orientation: Orientation, bandRows: Int, _ limits: DecodeLimits
+        from source: PixelSize, to stored: PixelSize, _ orientation: Image.Orientation, bandRows: Int,
+        _ limits: DecodeLimits
     ) throws(DipperError) {
         // With longer sides even the tables of a resampler are too large.
         guard max(stored.width, stored.height, source.width, source.height) <= Int32.max else {
@@ -145,7 +146,7 @@ extension RowWriter {
     ///   - size: the size of the pixels, which may differ from that of the stored picture.
     static func image(
         of pixels: UnsafeRawPointer, _ size: PixelSize, picture: PixelSize, alpha: Alpha,
-        orientation: Orientation = .up, color: ColorTransform? = nil, _ options: DecodeOptions
+        orientation: Image.Orientation = .up, color: ColorTransform? = nil, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
         var writer = try RowWriter(source: size, of: picture, alpha: alpha, orientation: orientation, options)
         let stride = size.width * 4

@@ -29,7 +29,7 @@ final class DataStore: Sendable {
     /// The partial bodies of a cache without a disk tier; `nil` with one, which keeps them.
     let partials: MemoryTier<StoredData>?
     let tiers: TierStack?
-    let history: StoreHistory
+    let history: RemovalHistory
     let expiries: ExpiryWatch
     let readers: Workers?
     private let thread = SeparateThread()
@@ -39,7 +39,7 @@ final class DataStore: Sendable {
 
     init(
         memory: MemoryTier<StoredData>, disk: DiskTier?, partials: MemoryTier<StoredData>?, tiers: TierStack? = nil,
-        history: StoreHistory, expiries: ExpiryWatch,
+        history: RemovalHistory, expiries: ExpiryWatch,
         defaults: StoreDefaults, now: @escaping @Sendable () -> Date
     ) {
         self.memory = memory
@@ -218,7 +218,7 @@ final class DataStore: Sendable {
     private func warm(_ record: EntryRecord, _ call: Call?, unlessChangedSince changes: UInt64) {
         let now = now()
         var lifetime = Lifetime(
-            memoryExpiration(call) ?? .seconds(record.lifetime.span(since: record.value.info.stored)),
+            memoryExpiration(call) ?? Expiration(span: record.lifetime.span(since: record.value.info.stored)),
             extendedBy: call?.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
         // Without a memory expiration, memory does not keep an entry longer than the disk.
         if memoryExpiration(call) == nil {
@@ -242,7 +242,7 @@ final class DataStore: Sendable {
     /// - Parameter known: the answer that was kept for the call so far, if it is known; its other variants stay.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, mayKeep: Bool, beside known: FoundEntry?, onDisk: Bool,
-        _ durability: Durability, claim: Claim?, by job: CacheEvent.ID?,
+        _ durability: Durability, claim: Claim?, by fetch: CacheEvent.ID?,
         whenWritten: @escaping @Sendable (Bool) -> Void
     ) {
         let info = value.info
@@ -272,7 +272,7 @@ final class DataStore: Sendable {
         let kept = StoredData(
             data: value.data,
             info: info.with(Storing.fields(of: info.headers), family: info.variant == nil ? 0 : family))
-        add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: job, whenWritten: whenWritten)
+        add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch, whenWritten: whenWritten)
         if let tiers, call.keepsOnDisk, call.mayBeShared, Storing.mayShare(response: info.headers) {
             let record = EntryRecord(key: place, value: kept, lifetime: diskLifetime(call, stored: now()))
             // The program's codec may be slow.
@@ -297,12 +297,12 @@ final class DataStore: Sendable {
     }
 
     /// - Parameters:
-    ///   - job: the fetch; `nil` if the value comes from the program.
+    ///   - fetch: the fetch; `nil` if the value comes from the program.
     ///   - stored: the time at which the bytes came; `nil` for now.
     ///   - whenWritten: called once, with whether the value is on disk.
     func add(
         _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
-        claim: Claim? = nil, by job: CacheEvent.ID? = nil, stored: Date? = nil,
+        claim: Claim? = nil, by fetch: CacheEvent.ID? = nil, stored: Date? = nil,
         whenWritten: (@Sendable (Bool) -> Void)? = nil
     ) {
         let now = now()
@@ -312,7 +312,7 @@ final class DataStore: Sendable {
         // The disk comes first: entries that are read from it go to memory, and must not be the version before.
         if onDisk, let disk {
             if let record = diskRecord(value, for: key, call, stored: stored ?? now) {
-                disk.write(record, durability, claim: claim, by: job, whenDone: whenWritten)
+                disk.write(record, durability, claim: claim, by: fetch, whenDone: whenWritten)
             } else {
                 disk.remove(key)
                 whenWritten?(false)

@@ -87,7 +87,7 @@ extension Engine {
                 ? Freshness(generated: received, until: received)
                 : store.freshness(of: response, call, requested: run.requested, received: received, after: chain),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
-            begun: fetch.findings.claim?.begun ?? StoreHistory.now)
+            begun: fetch.findings.claim?.begun ?? RemovalHistory.now)
     }
 
     private func deliver(

@@ -101,7 +101,7 @@ extension Engine {
         if parked > 0 { account { $0.giveBack(parked: parked) } }
         // A cancelled transfer gives its bytes back when it has ended.
         if fetch.run?.transfer == nil { giveBack(of: fetch) }
-        events.leftNetwork(fetch, .jobEnded)
+        events.leftNetwork(fetch, .fetchEnded)
         if fetches[fetch.key] === fetch { fetches[fetch.key] = nil } else { forget(fetch, under: fetch.key) }
         if let alias = fetch.alias { forget(fetch, under: alias) }
     }

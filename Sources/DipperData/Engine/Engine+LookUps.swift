@@ -193,7 +193,7 @@ final class Findings {
     /// Gives an attempt the right to keep its answer. If the entry has been removed since the last attempt, the entry
     /// and the partial body are dropped. The first attempt has the right of the look-up before it: what was removed or
     /// replaced since then is not brought back.
-    func reclaim(_ fresh: @autoclosure () -> Claim, _ history: StoreHistory, isFirst: Bool) {
+    func reclaim(_ fresh: @autoclosure () -> Claim, _ history: RemovalHistory, isFirst: Bool) {
         let isRevoked = claim?.isRevoked == true
         if isRevoked || found.map({ !history.admits($0.value.info) }) == true { found = nil }
         if isRevoked {

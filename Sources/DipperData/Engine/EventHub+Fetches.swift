@@ -7,7 +7,7 @@ extension EventHub {
     }
 
     func joined(_ task: DataTask, _ fetch: Fetch) {
-        tell(.calls, task.key, task.identity.id, .callJoined(job: fetch.identity.id))
+        tell(.calls, task.key, task.identity.id, .callJoined(fetch: fetch.identity.id))
     }
 
     @inline(__always)
@@ -18,7 +18,7 @@ extension EventHub {
     // MARK: Fetches
 
     func tell(_ fetch: Fetch, _ kind: @autoclosure () -> CacheEvent.Kind) {
-        tell(.jobs, fetch.key, fetch.identity.id, kind())
+        tell(.fetches, fetch.key, fetch.identity.id, kind())
     }
 
     /// Ends the attempt that is under way, if there is one, before it tells the event.

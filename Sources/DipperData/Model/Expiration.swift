@@ -3,22 +3,24 @@ import Foundation
 /// The time for which an entry counts as present.
 ///
 /// ```swift
-/// let request = DataRequest(url).with(\.diskExpiration, .days(30)).with(\.memoryExpiration, .seconds(600))
+/// let request = DataRequest(url).with(\.diskExpiration, .days(30)).with(\.memoryExpiration, .after(.seconds(600)))
 /// ```
 public enum Expiration: Sendable, Hashable {
     case never
-    case seconds(TimeInterval)
-    case days(Int)
+    /// The end of a span that begins when the entry is stored; see also ``days(_:)``.
+    case after(Duration)
     case date(Date)
     /// The entry expires at once: the cache hands it to the callers that asked for it, and does not keep it.
     case expired
+
+    /// The expiration after a number of days of 24 hours.
+    public static func days(_ days: Int) -> Expiration { .after(.seconds(86_400) * max(0, min(days, 1 << 31))) }
 
     /// The seconds from `now` to the expiration: infinite for never, zero or less for expired, also for NaN.
     func lifetime(from now: Date) -> TimeInterval {
         switch self {
         case .never: .infinity
-        case .seconds(let seconds): seconds.isNaN ? 0 : seconds
-        case .days(let days): Double(days) * 86_400
+        case .after(let span): span.timeInterval
         case .date(let date): date.timeIntervalSince(now)
         case .expired: 0
         }
@@ -38,29 +40,4 @@ public enum AccessExtension: Sendable, Hashable {
     case cacheTime
     /// The entry expires as given, counted from the access; a date is not exceeded, however often the entry is read.
     case expiration(Expiration)
-}
-
-/// The rule that decides which entries leave a tier first when it is full, in memory and on disk alike.
-public struct EvictionOrder: Sendable, Hashable {
-    let countsUses: Bool
-
-    /// The order in which the entry whose last use is the longest ago leaves first.
-    public static let leastRecentlyUsed = EvictionOrder(countsUses: false)
-
-    /// The order in which entries that are used often stay longer, so that entries which are used once do not displace
-    /// them.
-    ///
-    /// The entry whose last use is the longest ago is the next to leave. If it has been used, it is spared: it goes to
-    /// the end of the line, and its number of uses is halved. An entry that is no longer used leaves after a few turns,
-    /// however often it was used before.
-    public static let leastFrequentlyUsed = EvictionOrder(countsUses: true)
-
-    /// The number of uses of an entry after one more; at most 255, which is eight turns.
-    @inline(__always)
-    static func counted(_ uses: UInt8) -> UInt8 { uses == .max ? uses : uses + 1 }
-
-    /// The number of uses left to an entry that is spared when it is next to leave; `nil` if it leaves.
-    @inline(__always)
-    // mutant Eviction: `countsUses && uses > 0 ? uses / 2 : nil` => `countsUses && uses > 1 ? uses : nil`
-    func spared(_ uses: UInt8) -> UInt8? { countsUses && uses > 0 ? uses / 2 : nil }
 }

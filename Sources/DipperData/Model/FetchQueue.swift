@@ -1,72 +1,38 @@
 /// The queue of a call, which says how soon its result is needed. The cases are in the order of urgency.
 public enum FetchQueue: String, Sendable, Hashable, CaseIterable {
-    /// `fastQueue`, for calls whose result someone waits for: jobs run at once, many at a time.
+    /// `fastQueue`, for calls whose result someone waits for: fetches run at once, many at a time.
     case fast
-    /// `slowQueue`, for calls whose result may be needed later: by default jobs run one at a time, and only while no
-    /// job waits or runs in ``fast``.
+    /// `slowQueue`, for calls whose result may be needed later: by default fetches run one at a time, and only while no
+    /// fetch waits or runs in ``fast``.
     case slow
-}
-
-/// The order of a job inside its queue, from 0 (last) to 1 (first). The scheduler compares priorities in steps of one
-/// hundredth.
-///
-/// ```swift
-/// cache.slowGetData(DataRequest(url).with(\.priority, .high))
-/// task.priority = 0.6
-/// ```
-public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLiteral {
-    /// The priority as a number from 0 to 1.
-    public let value: Double
-
-    /// Creates a priority. A value outside 0…1 is brought to the nearer end; NaN counts as ``normal``.
-    public init(_ value: Double) {
-        self.value = value.isNaN ? 0.5 : min(1, max(0, value))
-    }
-
-    /// Creates a priority as ``init(_:)`` does.
-    public init(floatLiteral value: Double) {
-        self.init(value)
-    }
-
-    /// The priority 0.25.
-    public static let low = Priority(0.25)
-    /// The priority 0.5, the default.
-    public static let normal = Priority(0.5)
-    /// The priority 0.75.
-    public static let high = Priority(0.75)
-
-    public static func < (a: Self, b: Self) -> Bool { a.value < b.value }
-
-    /// In hundredths, from 0 to 100.
-    var level: Int { Int((value * 100).rounded()) }
 }
 
 /// The limits and the order of one queue. They can be changed while the cache is running.
 public struct QueueConfiguration: Sendable, Hashable {
-    /// The order of jobs of equal priority.
+    /// The order of fetches of equal priority.
     public enum Order: Sendable, Hashable {
-        /// The job that has waited longest starts first (first in, first out).
+        /// The fetch that has waited longest starts first (first in, first out).
         case fifo
-        /// The job that was asked for last starts first (last in, first out). This fits a list that is being scrolled.
+        /// The fetch that was asked for last starts first (last in, first out). This fits a list that is being scrolled.
         case lifo
     }
 
-    /// The largest number of jobs that run at a time; at least 1. Lowering it stops no running job. Local sources have
+    /// The largest number of fetches that run at a time; at least 1. Lowering it stops no running fetch. Local sources have
     /// places of their own; see ``DataProvider/isLocal``.
     public var maxConcurrent: Int
-    /// The largest number of running jobs for one host; `nil` for no limit per host.
+    /// The largest number of running fetches for one host; `nil` for no limit per host.
     public var maxPerHost: Int?
-    /// The order in which jobs of equal priority start.
+    /// The order in which fetches of equal priority start.
     public var order: Order
-    /// Whether the queue is suspended: no job starts, and running jobs go on.
+    /// Whether the queue is suspended: no fetch starts, and running fetches go on.
     public var isSuspended: Bool
     /// The longest time that work in `fastQueue` may hold `slowQueue` up; without effect on `fastQueue`. `nil`, the
     /// default, sets no limit.
     ///
-    /// After that time one slow job runs beside the urgent ones, then the wait begins anew.
+    /// After that time one slow fetch runs beside the urgent ones, then the wait begins anew.
     public var maxPause: Duration?
 
-    /// Creates a configuration. Everything but the number of jobs has a default.
+    /// Creates a configuration. Everything but the number of fetches has a default.
     public init(
         maxConcurrent: Int, maxPerHost: Int? = nil, order: Order = .fifo, isSuspended: Bool = false,
         maxPause: Duration? = nil
@@ -78,23 +44,23 @@ public struct QueueConfiguration: Sendable, Hashable {
         self.maxPause = maxPause
     }
 
-    /// The default of `fastQueue`: eight jobs at a time.
+    /// The default of `fastQueue`: eight fetches at a time.
     public static let fast = QueueConfiguration(maxConcurrent: 8)
-    /// The default of `slowQueue`: one job at a time.
+    /// The default of `slowQueue`: one fetch at a time.
     public static let slow = QueueConfiguration(maxConcurrent: 1)
 }
 
-/// The numbers of jobs in the queues, by what the jobs are doing. All are zero when the cache is idle.
+/// The numbers of fetches in the queues, by what the fetches are doing. All are zero when the cache is idle.
 public struct QueueCounts: Sendable, Hashable {
-    /// The number of urgent jobs that are looked up on disk or wait for a slot.
+    /// The number of urgent fetches that are looked up on disk or wait for a slot.
     public var fastWaiting = 0
-    /// The number of urgent jobs that hold a slot.
+    /// The number of urgent fetches that hold a slot.
     public var fastRunning = 0
     /// The number of prefetches that wait for a slot, or that were urgent and are still looked up on disk.
     public var slowWaiting = 0
     /// The number of prefetches that hold a slot, paused ones included.
     public var slowRunning = 0
-    /// The number of jobs that wait for the network or a back-off.
+    /// The number of fetches that wait for the network or a back-off.
     public var parked = 0
 
     /// Creates counts. Those that are not given are zero.

@@ -302,8 +302,9 @@ private struct NetlinkNews {
             guard let header = payload.structure(ifinfomsg.self) else { return nil }
             about.combine(header.ifi_index)
             content.combine(header.ifi_flags)
-            let master = NetlinkAttributes(payload, after: ifinfomsg.self).first { $0.type == Int(IFLA_MASTER) }
-            content.combine(master?.payload.structure(UInt32.self))
+            for (type, value) in NetlinkAttributes(payload, after: ifinfomsg.self) where type == Int(IFLA_MASTER) {
+                content.combine(value.structure(UInt32.self))
+            }
         case RTM_NEWADDR:
             guard let header = payload.structure(ifaddrmsg.self) else { return nil }
             about.combine(header.ifa_index)

@@ -3,37 +3,37 @@ import Foundation
 extension Engine {
     // MARK: Work
 
-    func bench(of key: CacheKey, in state: ObjectCache.State) -> Bench {
-        if let bench = state.benches[key] { return bench }
-        let bench = Bench()
-        state.benches[key] = bench
-        return bench
+    func works(of key: CacheKey, in state: ObjectCache.State) -> WorksOfKey {
+        if let works = state.works[key] { return works }
+        let works = WorksOfKey()
+        state.works[key] = works
+        return works
     }
 
     /// Returns work that a call may join, or new work, which the caller begins.
     func make(
         _ origin: Origin, _ step: any ObjectStep, in cache: ObjectCache, keepsBytes: Bool
-    ) -> (make: Make, isNew: Bool) {
+    ) -> (make: ObjectWork, isNew: Bool) {
         if let present = joinable(origin, step, in: cache, keepsBytes: keepsBytes) { return (present, false) }
-        let make = Make(cache, origin, step, keepsBytes: keepsBytes)
-        bench(of: origin.key, in: cache.state).makes.append(make)
+        let make = ObjectWork(cache, origin, step, keepsBytes: keepsBytes)
+        works(of: origin.key, in: cache.state).makes.append(make)
         return (make, true)
     }
 
     private func joinable(
         _ origin: Origin, _ step: any ObjectStep, in cache: ObjectCache, keepsBytes: Bool
-    ) -> Make? {
-        cache.state.benches[origin.key]?.makes.first {
+    ) -> ObjectWork? {
+        cache.state.works[origin.key]?.makes.first {
             $0.isCurrent && $0.step.suffix == step.suffix && (!keepsBytes || $0.keepsBytes) && $0.origin.isLike(origin)
         }
     }
 
-    private func enter(_ make: Make, _ stage: Make.Stage) {
+    private func enter(_ make: ObjectWork, _ stage: ObjectWork.Stage) {
         (make.stage, make.lookUp) = (stage, nil)
         make.round += 1
     }
 
-    func settle(_ make: Make) {
+    func settle(_ make: ObjectWork) {
         guard make.calls.isEmpty, make.children.isEmpty else { return make.refresh(in: self) }
         if case .over = make.stage { return }
         let root = make.root
@@ -43,7 +43,7 @@ extension Engine {
         leaveRun(make)
         make.wait(for: nil)
         let (cache, key) = (make.cache, make.origin.key)
-        if let bench = cache.state.benches[key] { bench.makes.removeAll { $0 === make } }
+        if let works = cache.state.works[key] { works.makes.removeAll { $0 === make } }
         if let parent = exchange(&make.parent, with: nil) {
             parent.children.removeAll { $0 === make }
             settle(parent)
@@ -53,7 +53,7 @@ extension Engine {
         endIdle(key, in: cache)
     }
 
-    private func leaveSupply(_ make: Make) {
+    private func leaveSupply(_ make: ObjectWork) {
         guard let supply = make.supply, supply.makes.contains(where: { $0 === make }) else { return }
         supply.makes.removeAll { $0 === make }
         settle(supply, in: make.cache)
@@ -61,13 +61,13 @@ extension Engine {
 
     /// Ends the fetches of a key that nothing waits for, unless a look at the tiers may still need them.
     func endIdle(_ key: CacheKey, in cache: ObjectCache) {
-        guard let bench = cache.state.benches[key] else { return }
-        for supply in bench.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
-        if bench.isEmpty { cache.state.benches[key] = nil }
+        guard let works = cache.state.works[key] else { return }
+        for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
+        if works.isEmpty { cache.state.works[key] = nil }
     }
 
-    private func leaveRun(_ make: Make) {
-        guard let run = make.dependency as? StepRun else { return }
+    private func leaveRun(_ make: ObjectWork) {
+        guard let run = make.dependency as? StepWork else { return }
         run.makes.removeAll { $0 === make }
         make.wait(for: nil)
         if run.makes.isEmpty {
@@ -78,19 +78,19 @@ extension Engine {
         }
     }
 
-    private func end(_ run: StepRun, of key: CacheKey, in cache: ObjectCache) {
+    private func end(_ run: StepWork, of key: CacheKey, in cache: ObjectCache) {
         stopWaiting(&run.waiting, in: cache)
-        guard let bench = cache.state.benches[key] else { return }
-        bench.runs.removeAll { $0 === run }
-        if bench.isEmpty { cache.state.benches[key] = nil }
+        guard let works = cache.state.works[key] else { return }
+        works.runs.removeAll { $0 === run }
+        if works.isEmpty { cache.state.works[key] = nil }
     }
 
     /// Lets the prefetches start that work has held back.
-    func release(_ make: Make) {
+    func release(_ make: ObjectWork) {
         if exchange(&make.isReserved, with: false) { release(make.origin.source) }
     }
 
-    private func fail(_ make: Make, _ error: DipperError) {
+    private func fail(_ make: ObjectWork, _ error: DipperError) {
         let (calls, children) = (exchange(&make.calls, with: []), make.children)
         if !calls.isEmpty { tellEnd(make, calls, .failure(error)) }
         for call in calls {
@@ -104,14 +104,14 @@ extension Engine {
     // MARK: Looking
 
     /// The object is on disk, or will not be.
-    func makeReady(_ make: Make) { enter(make, .ready) }
+    func makeReady(_ make: ObjectWork) { enter(make, .ready) }
 
-    func begin(_ make: Make) {
+    func begin(_ make: ObjectWork) {
         make.refresh(in: self)
         if make.origin.looks { look(make) } else { descend(make) }
     }
 
-    private func look(_ make: Make) {
+    private func look(_ make: ObjectWork) {
         let (origin, step) = (make.origin, make.step)
         if let object = atHand(make) { return found(object, for: make) }
         guard step.isStored, origin.looksOnDisk else { return descend(make) }
@@ -132,11 +132,11 @@ extension Engine {
         }
     }
 
-    private func atHand(_ make: Make) -> MadeObject? {
+    private func atHand(_ make: ObjectWork) -> MadeObject? {
         make.cache.hit(make.origin, make.step) ?? make.cache.added(make.origin, make.step, isWhole: true)
     }
 
-    private func found(_ object: MadeObject, for make: Make) {
+    private func found(_ object: MadeObject, for make: ObjectWork) {
         // The calls wait until the added object is written.
         if make.origin.waitsForDisk, object.isAdded, make.cache.isStaged(object, make.step.addedKey(make.origin.key)) {
             enter(make, .looking)
@@ -146,7 +146,7 @@ extension Engine {
         made(object, for: [make], isWritten: true)
     }
 
-    private func looked(_ make: Make, _ round: UInt64, _ stored: StoredData?, _ bytes: Int) {
+    private func looked(_ make: ObjectWork, _ round: UInt64, _ stored: StoredData?, _ bytes: Int) {
         var waiting = bytes
         defer { stopWaiting(&waiting, in: make.cache) }
         guard make.round == round else { return }
@@ -157,7 +157,7 @@ extension Engine {
         let (origin, key) = (make.origin, make.step.key(make.origin.dataKey))
         if let object = atHand(make) { return found(object, for: make) }
         guard let stored else { return descend(make) }
-        let form = Make.Form(data: stored.data, info: stored.info, digest: stored.info.digestOfOriginal ?? 0)
+        let form = ObjectWork.Form(data: stored.data, info: stored.info, digest: stored.info.digestOfOriginal ?? 0)
         let use = origin.source.use(of: stored.info, for: origin.request)
         guard use == .fresh || use == .stale else {
             make.earlier = form
@@ -179,7 +179,7 @@ extension Engine {
 
     // MARK: The parent and the bytes
 
-    private func descend(_ make: Make) {
+    private func descend(_ make: ObjectWork) {
         guard make.earlier == nil, let before = make.step.before else { return fetch(make) }
         let (origin, cache) = (make.origin, make.cache)
         if make.step.isWholePath {
@@ -200,7 +200,7 @@ extension Engine {
         }
     }
 
-    private func grow(_ make: Make, from parent: Make) {
+    private func grow(_ make: ObjectWork, from parent: ObjectWork) {
         enter(make, .waiting)
         make.parent = parent
         parent.children.append(make)
@@ -209,16 +209,16 @@ extension Engine {
         if parent.isMade, let object = parent.object { perform(make, .object(object)) } else { attend(make) }
     }
 
-    private func attend(_ make: Make) {
+    private func attend(_ make: ObjectWork) {
         guard let supply = make.fetch else { return }
         for call in make.allCalls { attend(call, at: supply) }
     }
 
-    private func fetch(_ make: Make) {
+    private func fetch(_ make: ObjectWork) {
         enter(make, .waiting)
-        let bench = bench(of: make.origin.key, in: make.cache.state)
+        let works = works(of: make.origin.key, in: make.cache.state)
         let origin = make.broken.map { isRefetched(make, $0.digest) ? make.origin : make.origin.renewed } ?? make.origin
-        let present = bench.supplies.first {
+        let present = works.supplies.first {
             $0.isCurrent && (!make.keepsBytes || $0.keepsBytes) && $0.origin.isLike(origin)
         }
         let supply = present ?? supply(origin, for: make)
@@ -229,7 +229,7 @@ extension Engine {
             present.refresh(in: self)
             if present.basis != nil { arrived(present, for: make) }
         } else {
-            bench.supplies.append(supply)
+            works.supplies.append(supply)
             start(supply, in: make.cache)
         }
         attend(make)
@@ -237,11 +237,11 @@ extension Engine {
 
     /// Returns whether the stored bytes, of which the object cannot be made, have been fetched again before. The tiers
     /// may have newer ones by now.
-    private func isRefetched(_ make: Make, _ digest: UInt64) -> Bool {
+    private func isRefetched(_ make: ObjectWork, _ digest: UInt64) -> Bool {
         make.cache.state.refetched[make.origin.key] == digest
     }
 
-    private func supply(_ origin: Origin, for make: Make) -> Supply {
+    private func supply(_ origin: Origin, for make: ObjectWork) -> BytesWork {
         // The claim comes first: what is removed from now on is not kept.
         let claim = origin.claim ?? origin.source.claim(origin.dataKey)
         let want = make.wants.highest
@@ -250,10 +250,10 @@ extension Engine {
             ?? origin.source.task(
                 for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
                 make.step, keepsOnDisk: make.keepsBytes)
-        return Supply(origin, claim, task, keepsBytes: make.keepsBytes)
+        return BytesWork(origin, claim, task, keepsBytes: make.keepsBytes)
     }
 
-    private func start(_ supply: Supply, in cache: ObjectCache) {
+    private func start(_ supply: BytesWork, in cache: ObjectCache) {
         let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
         task.observe { news in
             // Counted at once, so that what brings further bytes hears of it.
@@ -264,20 +264,20 @@ extension Engine {
         if supply.origin.following == nil { source.engine.begin(task) }
     }
 
-    private func settle(_ supply: Supply, in cache: ObjectCache) {
+    private func settle(_ supply: BytesWork, in cache: ObjectCache) {
         guard supply.makes.isEmpty else { return supply.refresh(in: self) }
-        let bench = cache.state.benches[supply.origin.key]
+        let works = cache.state.works[supply.origin.key]
         // A look at the tiers that is under way may still need the bytes.
-        if supply.basis == nil, supply.isCurrent, bench?.isLooking == true { return }
+        if supply.basis == nil, supply.isCurrent, works?.isLooking == true { return }
         end(supply, in: cache)
         if supply.origin.following == nil, supply.basis == nil { supply.task.cancel() }
     }
 
-    private func end(_ supply: Supply, in cache: ObjectCache) {
+    private func end(_ supply: BytesWork, in cache: ObjectCache) {
         let (state, key) = (cache.state, supply.origin.key)
-        if let bench = state.benches[key] {
-            bench.supplies.removeAll { $0 === supply }
-            if bench.isEmpty { state.benches[key] = nil }
+        if let works = state.works[key] {
+            works.supplies.removeAll { $0 === supply }
+            if works.isEmpty { state.works[key] = nil }
         }
         supply.isClosed = true
         supply.data = nil
@@ -287,9 +287,9 @@ extension Engine {
     }
 
     /// Tells the end of a call for bytes of which nothing is made any more.
-    private func tellEndIfOver(_ supply: Supply, in cache: ObjectCache) {
+    private func tellEndIfOver(_ supply: BytesWork, in cache: ObjectCache) {
         guard supply.data == nil, let basis = supply.basis else { return }
-        if cache.state.benches[supply.origin.key]?.makes.contains(where: { $0.root === supply }) == true { return }
+        if cache.state.works[supply.origin.key]?.makes.contains(where: { $0.root === supply }) == true { return }
         tellEnd(supply, .success(basis.source))
     }
 
@@ -298,18 +298,18 @@ extension Engine {
         if bytes > 0 { cache.listener.waiting(-bytes) }
     }
 
-    private func tellEnd(_ make: Make, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
+    private func tellEnd(_ make: ObjectWork, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
         if let supply = make.root { return tellEnd(supply, result) }
         if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
         for call in calls { make.origin.source.events.call(make.origin.dataKey, call.want.queue, result) }
     }
 
-    private func tellEnd(_ supply: Supply, _ result: Result<ResponseSource, DipperError>) {
+    private func tellEnd(_ supply: BytesWork, _ result: Result<ResponseSource, DipperError>) {
         guard supply.origin.following == nil, !exchange(&supply.hasTold, with: true) else { return }
         supply.origin.source.events.ended(supply.task, result)
     }
 
-    private func heard(_ news: DataTask.News, of supply: Supply, in cache: ObjectCache) {
+    private func heard(_ news: DataTask.News, of supply: BytesWork, in cache: ObjectCache) {
         let calls = supply.makes.flatMap(\.allCalls)
         switch news {
         case .failure(let error):
@@ -333,11 +333,11 @@ extension Engine {
         }
     }
 
-    private func arrived(_ response: DataResponse, of supply: Supply, in cache: ObjectCache) {
+    private func arrived(_ response: DataResponse, of supply: BytesWork, in cache: ObjectCache) {
         supply.waiting = response.data.count
         supply.data = response.data
         let (task, source) = (supply.task, supply.origin.source)
-        supply.basis = Basis(
+        supply.basis = Provenance(
             response.info, response.source, attempts: response.attempts, metrics: response.metrics,
             revalidation: response.revalidation, claim: supply.claim,
             call: source.events.wants(.objects) ? task.eventID : nil)
@@ -355,7 +355,7 @@ extension Engine {
         }
     }
 
-    private func arrived(_ supply: Supply, for make: Make) {
+    private func arrived(_ supply: BytesWork, for make: ObjectWork) {
         guard let data = supply.data, let basis = supply.basis, case .waiting = make.stage else { return }
         if make.earlier == nil, let before = make.step.before,
             let parent = joinable(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
@@ -367,26 +367,26 @@ extension Engine {
 
     // MARK: Steps
 
-    private func perform(_ make: Make, _ source: StepRun.Source, waiting: Int = 0) {
+    private func perform(_ make: ObjectWork, _ source: StepWork.Source, waiting: Int = 0) {
         enter(make, .making)
         let (cache, key) = (make.cache, make.origin.key)
-        let bench = bench(of: key, in: cache.state)
-        if let present = bench.runs.first(where: {
+        let works = works(of: key, in: cache.state)
+        if let present = works.runs.first(where: {
             $0.key == make.key && $0.isLike(source) && $0.makes.allSatisfy(\.isValid)
         }) {
             present.makes.append(make)
             make.wait(for: present)
             return present.refresh(in: self)
         }
-        let run = StepRun(make.key, source)
+        let run = StepWork(make.key, source)
         run.waiting = waiting
         run.makes = [make]
         make.wait(for: run)
-        bench.runs.append(run)
+        works.runs.append(run)
         start(run, for: make)
     }
 
-    private func start(_ run: StepRun, for make: Make) {
+    private func start(_ run: StepWork, for make: ObjectWork) {
         let (cache, origin, step, keepsBytes) = (make.cache, make.origin, make.step, make.keepsBytes)
         let work: @Sendable (@escaping @Sendable () -> Void) -> Void = { taken in
             let result: StepResult? =
@@ -411,7 +411,7 @@ extension Engine {
         run.ticket = ticket
     }
 
-    private func finished(_ run: StepRun, _ result: StepResult, of key: CacheKey, in cache: ObjectCache) {
+    private func finished(_ run: StepWork, _ result: StepResult, of key: CacheKey, in cache: ObjectCache) {
         guard !run.isCancelled else { return }
         let makes = exchange(&run.makes, with: [])
         // Before the callers' closures run, because they may wait for other objects.
@@ -438,7 +438,7 @@ extension Engine {
         }
     }
 
-    private func goOn(_ make: Make) {
+    private func goOn(_ make: ObjectWork) {
         enter(make, .waiting)
         guard let supply = make.supply, let before = make.step.before, !make.step.isWholePath else {
             if let supply = make.supply { arrived(supply, for: make) } else { descend(make) }
@@ -453,7 +453,7 @@ extension Engine {
         goOn(parent)
     }
 
-    private func failed(_ make: Make, _ run: StepRun, _ error: DipperError, isBroken: Bool, _ digest: UInt64) {
+    private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError, isBroken: Bool, _ digest: UInt64) {
         switch run.source {
         case .form, .bytes(_, _, orForm: .some):
             guard isBroken else { break }
@@ -478,7 +478,7 @@ extension Engine {
 
     // MARK: Objects
 
-    private func made(_ object: MadeObject, for makes: [Make], isWritten: Bool) {
+    private func made(_ object: MadeObject, for makes: [ObjectWork], isWritten: Bool) {
         for make in makes {
             make.object = object
             make.isWritten = isWritten
@@ -495,7 +495,7 @@ extension Engine {
         }
     }
 
-    func keep(_ object: MadeObject, for all: [Make], isWritten: Bool = false) {
+    func keep(_ object: MadeObject, for all: [ObjectWork], isWritten: Bool = false) {
         // An object that is only a step on the way to others would take their room in memory.
         let makes = all.filter { !$0.calls.isEmpty }
         guard let first = makes.first else { return }
@@ -529,11 +529,11 @@ extension Engine {
         for make in patient { enter(make, .writing) }
         let step = lead.calls.first?.step ?? lead.step
         let keepsBytes = writers.contains(where: \.keepsBytes)
-        write(Write(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient), in: cache)
+        write(WriteWork(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient), in: cache)
     }
 
     /// - Parameter failing: returns the error that the calls end with, if they do not get the object.
-    func deliver(_ makes: [Make], _ object: MadeObject, failing: (Make) -> DipperError? = { _ in nil }) {
+    func deliver(_ makes: [ObjectWork], _ object: MadeObject, failing: (ObjectWork) -> DipperError? = { _ in nil }) {
         for make in makes where !make.calls.isEmpty {
             let result = failing(make).map { Result<MadeObject, DipperError>.failure($0) } ?? .success(object)
             let calls = exchange(&make.calls, with: [])
@@ -548,7 +548,7 @@ extension Engine {
     /// Removes objects made from other bytes, because one of the newest has been made.
     private func supersede(by object: MadeObject, _ origin: Origin, in cache: ObjectCache) {
         let info = object.basis.info
-        for make in cache.state.benches[origin.key]?.makes ?? [] {
+        for make in cache.state.works[origin.key]?.makes ?? [] {
             if case .looking = make.stage { continue }
             // A fetch that is under way brings no older bytes.
             if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
@@ -576,7 +576,7 @@ enum StepResult: Sendable {
 }
 
 extension ObjectCache {
-    func perform(_ run: StepRun, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
+    func perform(_ run: StepWork, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
         let events = origin.source.events
         var digest: UInt64 = 0
         do throws(DipperError) {
@@ -603,7 +603,7 @@ extension ObjectCache {
             case .form(let form, let source):
                 let task = MakingTask(origin.dataKey, events) { run.isCancelled }
                 let product = try step.make(of: .form(form.data), task)
-                var object = MadeObject(product, Basis(form.info, digest: form.digest, source))
+                var object = MadeObject(product, Provenance(form.info, digest: form.digest, source))
                 object.form = form.data
                 return .made(object)
             case .object(let parent):
@@ -624,7 +624,7 @@ extension ObjectCache {
     }
 }
 
-extension StepRun {
+extension StepWork {
     func cost(_ step: any ObjectStep) -> Int {
         switch source {
         case .bytes(let data, _, nil): step.cost(of: .bytes(data))

@@ -12,7 +12,7 @@ extension Engine {
     private static let mostLeisurely = 8
 
     /// Writes after the write of the same object that is under way, in place of the one that waits.
-    func write(_ write: Write, in cache: ObjectCache) {
+    func write(_ write: WriteWork, in cache: ObjectCache) {
         welcome(cache.state)
         cache.state.writeCount += 1
         for make in write.makes { make.wait(for: write) }
@@ -32,7 +32,7 @@ extension Engine {
     }
 
     /// Has a call wait until an object that the program has added is written.
-    func hold(_ make: Make, until key: CacheKey) {
+    func hold(_ make: ObjectWork, until key: CacheKey) {
         guard let line = make.cache.state.writes[key] else {
             // The write is on its way to the engine.
             let round = make.round
@@ -45,10 +45,10 @@ extension Engine {
         write.refresh(in: self)
     }
 
-    private func begin(_ write: Write, in cache: ObjectCache) {
+    private func begin(_ write: WriteWork, in cache: ObjectCache) {
         // A write that calls wait for, or one of many, comes before what is made next.
         let isInHurry = !write.wants.isEmpty || cache.state.writeCount > Self.mostLeisurely
-        let want = write.wants.isEmpty ? Want(queue: .fast, level: 0) : write.wants.highest
+        let want = write.wants.isEmpty ? Urgency(queue: .fast, level: 0) : write.wants.highest
         let place = isInHurry ? place(want, isNext: true) : .init(rank: .background, priority: .normal)
         let work: @Sendable () -> Void = {
             guard write.take() else { return }
@@ -59,14 +59,14 @@ extension Engine {
         if write.ticket == nil { self.work(work) { _, _ in } }
     }
 
-    private func written(_ write: Write, _ result: WriteEnd, in cache: ObjectCache) {
+    private func written(_ write: WriteWork, _ result: WriteEnd, in cache: ObjectCache) {
         guard let line = cache.state.writes[write.key], line.present === write else { return }
         cache.state.writes[write.key] = line.next.map { ($0, nil) }
         end(write, result, in: cache)
         if let next = line.next { begin(next, in: cache) }
     }
 
-    private func end(_ write: Write, _ result: WriteEnd, in cache: ObjectCache) {
+    private func end(_ write: WriteWork, _ result: WriteEnd, in cache: ObjectCache) {
         cache.state.writeCount -= 1
         if write.object.isAdded { cache.unstage(write.key, write.object) }
         for make in write.makes {
@@ -89,7 +89,7 @@ extension Engine {
 }
 
 extension ObjectCache {
-    fileprivate func perform(_ write: Write, written: @escaping @Sendable (Engine.WriteEnd) -> Void) {
+    fileprivate func perform(_ write: WriteWork, written: @escaping @Sendable (Engine.WriteEnd) -> Void) {
         let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
         let mayWrite = {
             object.isAdded
@@ -128,7 +128,7 @@ extension ObjectCache {
         }
     }
 
-    private func form(of write: Write) throws(DipperError) -> Data {
+    private func form(of write: WriteWork) throws(DipperError) -> Data {
         let (object, origin) = (write.object, write.origin)
         if let form = object.form { return form }
         var excerpt = object.excerpt

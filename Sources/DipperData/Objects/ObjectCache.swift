@@ -6,17 +6,17 @@ import Synchronization
 package final class ObjectCache: Sendable {
     /// Only the engine uses it.
     final class State: @unchecked Sendable {
-        var benches: [CacheKey: Bench] = [:]
+        var works: [CacheKey: WorksOfKey] = [:]
         /// Calls whose callers asked for other keys than those of their origins, by these keys.
         var aliases: [CacheKey: [ObjectIdentifier: ObjectCall]] = [:]
-        var writes: [CacheKey: (present: Write, next: Write?)] = [:]
+        var writes: [CacheKey: (present: WriteWork, next: WriteWork?)] = [:]
         var writeCount = 0
         /// The digests of stored bytes that have been fetched again because an object could not be made of them.
         var refetched: [CacheKey: UInt64] = [:]
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isGuest = false
 
-        var isIdle: Bool { benches.isEmpty && writes.isEmpty }
+        var isIdle: Bool { works.isEmpty && writes.isEmpty }
     }
 
     /// The parts of the program that hear of the making.
@@ -88,7 +88,7 @@ package final class ObjectCache: Sendable {
     }
 
     private func object(_ entry: ObjectTier.Entry, _ source: ResponseSource = .memory) -> MadeObject {
-        var object = MadeObject(entry.product, Basis(entry.info, digest: entry.digest, source))
+        var object = MadeObject(entry.product, Provenance(entry.info, digest: entry.digest, source))
         object.isAdded = entry.isAdded
         object.isPresent = true
         return object
@@ -135,7 +135,7 @@ package final class ObjectCache: Sendable {
             if step.isStored, let stored = stored(step.key(origin.dataKey), for: origin),
                 let product = try? step.make(of: .form(stored.data), task)
             {
-                let basis = Basis(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk)
+                let basis = Provenance(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk)
                 return MadeObject(product, basis)
             }
             return try made(origin, step, task)
@@ -153,7 +153,7 @@ package final class ObjectCache: Sendable {
             }
         }
         guard step.programs == nil, let stored = stored(origin.dataKey, for: origin) else { return nil }
-        let basis = Basis(stored.info, digest: stored.data.digest, .disk)
+        let basis = Provenance(stored.info, digest: stored.data.digest, .disk)
         return MadeObject(try step.make(of: .bytes(stored.data), task), basis)
     }
 
@@ -165,7 +165,7 @@ package final class ObjectCache: Sendable {
         guard step.isStored, let stored = stored(step.key(origin.dataKey), for: origin),
             let product = try? step.make(of: .form(stored.data), MakingTask(origin.dataKey))
         else { return nil }
-        return MadeObject(product, Basis(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk))
+        return MadeObject(product, Provenance(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk))
     }
 
     /// Returns an object made of what some tiers have, on a thread that makes objects. It enters memory if all are asked.
@@ -221,7 +221,7 @@ package final class ObjectCache: Sendable {
     package func make(_ data: Data, _ info: EntryInfo, for origin: Origin, _ step: any ObjectStep) -> Product? {
         keeping(origin, step) { () throws(DipperError) -> MadeObject? in
             let product = try step.make(of: .bytes(data), MakingTask(origin.dataKey))
-            return MadeObject(product, Basis(info, digest: data.digest, .disk))
+            return MadeObject(product, Provenance(info, digest: data.digest, .disk))
         }
     }
 
@@ -255,7 +255,7 @@ package final class ObjectCache: Sendable {
         _ product: Product, _ info: EntryInfo, form: Data? = nil, for origin: Origin, _ step: any ObjectStep
     ) {
         let (key, place) = (step.addedKey(origin.key), step.addedKey(origin.dataKey))
-        var object = MadeObject(product, Basis(info, digest: form?.digest ?? 0, .memory))
+        var object = MadeObject(product, Provenance(info, digest: form?.digest ?? 0, .memory))
         object.form = form
         object.isAdded = true
         let added = object
@@ -270,7 +270,7 @@ package final class ObjectCache: Sendable {
         }
         insert(object, key, for: origin, nil)
         guard isWritten else { return }
-        let isPosted = engine.post { $0.write(Write(added, origin, step), in: self) }
+        let isPosted = engine.post { $0.write(WriteWork(added, origin, step), in: self) }
         if !isPosted { unstage(key, added) }
     }
 

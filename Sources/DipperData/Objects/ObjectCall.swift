@@ -37,11 +37,11 @@ package final class ObjectCall: @unchecked Sendable {
     private let link: Mutex<Link>
 
     var origin: Origin?
-    var want: Want
+    var want: Urgency
     var lookUp: Workers.Ticket?
     var isReserved = false
     var cache: ObjectCache?
-    var make: Make?
+    var make: ObjectWork?
     private var task: (any ObjectTask)?
 
     /// - Parameter task: kept until the end; `nil` if nobody waits.
@@ -51,7 +51,7 @@ package final class ObjectCall: @unchecked Sendable {
     ) {
         (self.task, self.cache, self.origin, self.step, self.options) = (task, cache, origin, step, options)
         let priority = origin.request.priority
-        want = Want(queue: queue, level: UInt8(priority.level))
+        want = Urgency(queue: queue, level: UInt8(priority.level))
         link = Mutex(Link(engine: cache.engine, priority: priority, queue: queue, wantsProgress: wantsProgress))
     }
 
@@ -169,7 +169,7 @@ extension Engine {
 
     /// Finds out whether the tiers have the larger source, which a smaller one may replace.
     private func decide(_ call: ObjectCall, _ origin: Origin, _ cache: ObjectCache) {
-        bench(of: origin.key, in: cache.state).deciding.append(call)
+        works(of: origin.key, in: cache.state).deciding.append(call)
         let find: @Sendable (Bool) -> Void = { isThere in
             let decided = origin.decided(isThere: isThere)
             self.post { $0.decided(call, decided) }
@@ -193,12 +193,12 @@ extension Engine {
     }
 
     private func stopDeciding(_ call: ObjectCall, _ state: ObjectCache.State) -> Bool {
-        guard let key = call.origin?.key, let bench = state.benches[key],
-            let place = bench.deciding.firstIndex(where: { $0 === call })
+        guard let key = call.origin?.key, let works = state.works[key],
+            let place = works.deciding.firstIndex(where: { $0 === call })
         else { return false }
-        bench.deciding.remove(at: place)
+        works.deciding.remove(at: place)
         call.lookUp = nil
-        if bench.isEmpty { state.benches[key] = nil }
+        if works.isEmpty { state.works[key] = nil }
         return true
     }
 
@@ -245,14 +245,14 @@ extension Engine {
     }
 
     func move(_ call: ObjectCall, to queue: FetchQueue) {
-        change(call, to: Want(queue: queue, level: call.want.level))
+        change(call, to: Urgency(queue: queue, level: call.want.level))
     }
 
     func setPriority(_ priority: Priority, of call: ObjectCall) {
-        change(call, to: Want(queue: call.want.queue, level: UInt8(priority.level)))
+        change(call, to: Urgency(queue: call.want.queue, level: UInt8(priority.level)))
     }
 
-    private func change(_ call: ObjectCall, to want: Want) {
+    private func change(_ call: ObjectCall, to want: Urgency) {
         guard call.want != want else { return }
         call.make?.wants.remove(call.want)
         call.want = want
@@ -285,33 +285,16 @@ extension Engine {
     }
 
     func cancelAll(in state: ObjectCache.State) {
-        for bench in state.benches.values {
-            for call in bench.deciding + bench.makes.flatMap(\.calls) { cancel(call) }
+        for works in state.works.values {
+            for call in works.deciding + works.makes.flatMap(\.calls) { cancel(call) }
         }
     }
 
     private func calls(of key: CacheKey, in state: ObjectCache.State) -> [ObjectCall] {
-        let own = state.benches[key].map { $0.deciding + $0.makes.flatMap(\.calls) } ?? []
+        let own = state.works[key].map { $0.deciding + $0.makes.flatMap(\.calls) } ?? []
         return own + (state.aliases[key]?.values.filter { call in !own.contains { $0 === call } } ?? [])
     }
 
-    // MARK: Places
-
-    /// - Parameter isNext: whether the work comes before all other work of its queue.
-    func place(_ want: Want, isNext: Bool = false) -> Workers.Place {
-        isNext
-            ? .init(want.queue, Priority(1), isLIFO: true)
-            : .init(want.queue, want.priority, isLIFO: queues.configuration(of: want.queue).order == .lifo)
-    }
-
-    /// Keeps prefetches of a data cache from starting, because an urgent fetch may follow.
-    func reserve(_ source: ObjectSource) {
-        if source.engine === self { reserve() } else { source.engine.post { $0.reserve() } }
-    }
-
-    func release(_ source: ObjectSource) {
-        if source.engine === self { release() } else { source.engine.post { $0.release() } }
-    }
 }
 
 extension ObjectCache.State: EngineGuest {
@@ -338,7 +321,7 @@ final class Previews: @unchecked Sendable {
 
 extension Engine {
     /// Tells a call the news of its fetch, beginning with the last preview.
-    func attend(_ call: ObjectCall, at supply: Supply) {
+    func attend(_ call: ObjectCall, at supply: BytesWork) {
         if let failure = supply.failure { call.tell(.failure(failure)) }
         if call.wantsProgress { supply.task.wantProgress() }
         guard call.options.showsPreviews, let make = call.make, let cache = call.cache else { return }
@@ -350,14 +333,14 @@ extension Engine {
         }
     }
 
-    private func arrived(_ bytes: Data, for supply: Supply, in cache: ObjectCache) {
+    private func arrived(_ bytes: Data, for supply: BytesWork, in cache: ObjectCache) {
         guard let previews = supply.previews else { return }
         if previews.scan.isPointless { return supply.task.ignoreBytes() }
         previews.arrived = bytes
         makePreviews(of: supply, in: cache)
     }
 
-    private func makePreviews(of supply: Supply, in cache: ObjectCache) {
+    private func makePreviews(of supply: BytesWork, in cache: ObjectCache) {
         guard let previews = supply.previews, !previews.isBusy, let bytes = previews.arrived else { return }
         let makes = supply.makes.flatMap(\.family).filter { $0.calls.contains { $0.options.showsPreviews } }
         guard let first = makes.first else { return }
@@ -380,13 +363,13 @@ extension Engine {
         if let place = first.step.place {
             Afterwards.run { place.perform(work) }
         } else {
-            let want = Want(queue: supply.wants.highest.queue, level: UInt8(Priority.low.level))
+            let want = Urgency(queue: supply.wants.highest.queue, level: UInt8(Priority.low.level))
             cache.workers.add(place(want), cost: { first.step.cost(of: .bytes(bytes)) }, work)
         }
     }
 
     private func previewed(
-        _ supply: Supply, _ scan: any PreviewScan, _ made: [(CacheKey, Product)], in cache: ObjectCache
+        _ supply: BytesWork, _ scan: any PreviewScan, _ made: [(CacheKey, Product)], in cache: ObjectCache
     ) {
         guard let previews = supply.previews else { return }
         previews.scan = scan

@@ -205,7 +205,7 @@ public struct ValueResponse<Value: Sendable>: FetchResponse {
     /// The prefetch of a newer value, if this one is out of date but may be used meanwhile; otherwise `nil`.
     public let revalidation: ValueTask<Value>?
 
-    init(_ value: Value, _ basis: Basis, revalidation: ValueTask<Value>?) {
+    init(_ value: Value, _ basis: Provenance, revalidation: ValueTask<Value>?) {
         self.value = value
         source = basis.source
         info = basis.info

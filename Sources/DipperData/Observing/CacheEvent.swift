@@ -10,8 +10,8 @@ import Synchronization
 ///
 /// Calls, look-ups, attempts, decodes, processing steps and writes begin and end. All events of one piece of work have
 /// the same identifier, and ``parent`` is the piece of work that it belongs to: a look-up, an attempt and a
-/// write belong to a job, a decode and a step to the call that brought the bytes. Many calls may wait for one job:
-/// ``Kind/callJoined(job:)`` links each of them to the job.
+/// write belong to a fetch, a decode and a step to the call that brought the bytes. Many calls may wait for one fetch:
+/// ``Kind/callJoined(fetch:)`` links each of them to the fetch.
 ///
 /// No text of an event holds a secret.
 public struct CacheEvent: Sendable {
@@ -72,32 +72,32 @@ extension CacheEvent {
 
         /// A call was made in this queue.
         case callBegan(FetchQueue)
-        /// A call waits for this job, together with the other calls that have joined it. A call that turns to a smaller
-        /// source joins a second job.
-        case callJoined(job: ID)
+        /// A call waits for this fetch, together with the other calls that have joined it. A call that turns to a smaller
+        /// source joins a second fetch.
+        case callJoined(fetch: ID)
         /// A call ended with an answer.
         case callAnswered(ResponseSource)
         /// A call ended with an error.
         case callFailed(DipperError)
 
-        // MARK: Jobs
+        // MARK: Fetches
 
-        /// A job waits in this queue.
+        /// A fetch waits in this queue.
         case queued(FetchQueue)
-        /// A running job is held back for urgent work.
+        /// A running fetch is held back for urgent work.
         case paused
-        /// A job that was held back continues.
+        /// A fetch that was held back continues.
         case resumed
-        /// A job was promoted or demoted to this queue.
+        /// A fetch was promoted or demoted to this queue.
         case queueChanged(FetchQueue)
-        /// A job waits for the network or for a back-off.
+        /// A fetch waits for the network or for a back-off.
         case parked
-        /// A job ended; no call waits for it any more.
-        case jobEnded
+        /// A fetch ended; no call waits for it any more.
+        case fetchEnded
 
         // MARK: Look-ups
 
-        /// A job in this queue asks the disk tier and the tiers below.
+        /// A fetch in this queue asks the disk tier and the tiers below.
         case lookUpBegan(FetchQueue)
         /// A look-up ended with an entry of this source; with `nil` if there is no entry, or if no call waits for the
         /// look-up any more.
@@ -105,7 +105,7 @@ extension CacheEvent {
 
         // MARK: Attempts
 
-        /// A job in this queue has its turn to transfer bytes.
+        /// A fetch in this queue has its turn to transfer bytes.
         case attemptBegan(FetchQueue)
         /// A request of an attempt was sent over the network. An attempt may need several because of redirects.
         case requested
@@ -152,9 +152,9 @@ extension CacheEvent {
     public enum AttemptEnd: Sendable, Hashable {
         /// The attempt brought an answer, or found that another call had brought it meanwhile.
         case answered(ResponseSource)
-        /// The attempt failed. With `willRetry` the job tries again.
+        /// The attempt failed. With `willRetry` the fetch tries again.
         case failed(DipperError, willRetry: Bool)
-        /// No call waits for the attempt any more, or the job has to wait for its turn again.
+        /// No call waits for the attempt any more, or the fetch has to wait for its turn again.
         case stopped
     }
 }
@@ -218,10 +218,10 @@ extension CacheEvent {
             self.rawValue = rawValue
         }
 
-        /// The begin and end of calls, and the jobs that calls join.
+        /// The begin and end of calls, and the fetches that calls join.
         public static let calls = Topics(rawValue: 1 << 0)
-        /// The moves of jobs: queued, paused, promoted, demoted, parked, ended.
-        public static let jobs = Topics(rawValue: 1 << 1)
+        /// The moves of fetches: queued, paused, promoted, demoted, parked, ended.
+        public static let fetches = Topics(rawValue: 1 << 1)
         /// The begin and end of look-ups on disk and in the tiers below.
         public static let lookUps = Topics(rawValue: 1 << 2)
         /// The begin and end of attempts.
@@ -248,7 +248,7 @@ extension CacheEvent.Kind {
     public var topics: CacheEvent.Topics {
         switch self {
         case .callBegan, .callJoined, .callAnswered, .callFailed: .calls
-        case .queued, .paused, .resumed, .queueChanged, .parked, .jobEnded: .jobs
+        case .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded: .fetches
         case .lookUpBegan, .lookUpEnded: .lookUps
         case .attemptEnded(.failed): [.attempts, .failures]
         case .attemptBegan, .attemptEnded: .attempts

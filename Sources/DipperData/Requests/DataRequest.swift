@@ -98,7 +98,7 @@ public struct DataRequest: Sendable {
         get { boxed?.value.key }
         set { change { $0.key = newValue } }
     }
-    /// The order of the job inside its queue.
+    /// The order of the fetch inside its queue.
     public var priority = Priority.normal
     /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
     /// between them. Time in the queue, paused, or without a network does not count. `nil` uses the cache's default.

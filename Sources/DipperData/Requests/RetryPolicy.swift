@@ -3,7 +3,7 @@ import Foundation
 /// The rule for when to try again after a failure that may pass.
 ///
 /// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a policy of the caller's own says so
-/// (``custom(_:)``). While the network is down, the cache makes and counts no attempt: the job waits for the network to
+/// (``custom(_:)``). While the network is down, the cache makes and counts no attempt: the fetch waits for the network to
 /// return, until ``deadline``.
 ///
 /// ```swift

@@ -109,7 +109,7 @@ private struct Verification: DiskJob {
     private var report = StoreReport()
     private let isCounted: Bool
     private let whenDone: @Sendable (StoreReport) -> Void
-    private var sweep: Sweep?
+    private var sweep: OrphanSweep?
     private var last: Int?
 
     /// - Parameter isCounted: whether the totals of the index match its rows.
@@ -129,7 +129,7 @@ private struct Verification: DiskJob {
         do {
             if sweep == nil {
                 tier.reopenIfLost()
-                sweep = tier.opened.index.map { Sweep($0) }
+                sweep = tier.opened.index.map { OrphanSweep($0) }
             }
             if let isUnfinished = try sweep?.step(tier), isUnfinished { return true }
             return try checkRows(tier, index)

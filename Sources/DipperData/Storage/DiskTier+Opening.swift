@@ -120,7 +120,7 @@ extension DiskTier {
             if !abandoned.isEmpty || index.isNew { try index.requestSweep() }
             // From now on the index remembers that a comparison is due.
             lock.remove(abandoned)
-            if let sweep = try index.dueSweep(boot: options.boot) { start(Sweep(index, sweep), .background) }
+            if let sweep = try index.dueSweep(boot: options.boot) { start(OrphanSweep(index, sweep), .background) }
         } catch {
             indexFailed(error)
         }

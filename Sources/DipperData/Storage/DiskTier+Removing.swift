@@ -120,7 +120,7 @@ struct Clearing: DiskJob {
     private var whenEmpty: (@Sendable (Bool) -> Void)?
     private var cleared = EntryIndex.Totals()
     private var removal = Removal((.cleared, nil))
-    private var sweep: Sweep?
+    private var sweep: OrphanSweep?
 
     init(whenEmpty: (@Sendable (Bool) -> Void)? = nil) { self.whenEmpty = whenEmpty }
 
@@ -136,7 +136,7 @@ struct Clearing: DiskJob {
             tier.remove(blobs)
         } else if sweep == nil {
             // A clearing leaves nothing, not even the files of an interrupted write.
-            if try !removal.step(tier) { sweep = Sweep(index, isForFiles: true) }
+            if try !removal.step(tier) { sweep = OrphanSweep(index, isForFiles: true) }
         } else if try sweep?.step(tier) == false {
             if sweep?.isIncomplete == true { try index.requestSweep() }
             try? index.emptyLog()

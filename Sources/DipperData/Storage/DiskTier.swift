@@ -68,7 +68,7 @@ final class DiskTier: Sendable {
 
     let options: Options
     let logger: Logger
-    let history: StoreHistory
+    let history: RemovalHistory
     let now: @Sendable () -> Date
     private let expiries: ExpiryWatch
     let writer: Workers
@@ -106,7 +106,7 @@ final class DiskTier: Sendable {
     }
 
     init(
-        _ options: Options, logger: Logger, history: StoreHistory, now: @escaping @Sendable () -> Date,
+        _ options: Options, logger: Logger, history: RemovalHistory, now: @escaping @Sendable () -> Date,
         expiries: ExpiryWatch,
         onBacklog: @escaping @Sendable (BacklogNotice) -> Void, events: EventHub?
     ) {
@@ -234,7 +234,7 @@ final class DiskTier: Sendable {
     private func stored(
         _ id: Int, _ key: CacheKey, _ table: EntryIndex.Table = .entry
     ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let begun = StoreHistory.now
+        let begun = RemovalHistory.now
         let opened = opened
         guard let (content, reading) = lookUp(id, table, opened, { try read($0, opened, begun) }) else { return nil }
         switch reading {
@@ -249,7 +249,7 @@ final class DiskTier: Sendable {
 
     /// `nil` if the file of the row is gone.
     func read(
-        _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = StoreHistory.now
+        _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = RemovalHistory.now
     ) throws(FileError) -> RecordFormat.Reading? {
         let format = options.format
         if let body = content.body {

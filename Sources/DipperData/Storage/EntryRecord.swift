@@ -143,7 +143,7 @@ struct EntryRecord {
 
     /// Decodes a sound record that no codec has encoded; `nil` if it is not valid.
     /// - Parameters:
-    ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
+    ///   - begun: a moment of ``RemovalHistory`` before the bytes were read.
     ///   - limit: the most bytes that a compressed body may become.
     ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body.
     static func decode(
@@ -180,7 +180,7 @@ struct EntryRecord {
     ) -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
         guard trailer.count >= footerSize else { return nil }
         var reader = RecordReader(UnsafeRawBufferPointer(rebasing: trailer[..<(trailer.count - footerSize)]))
-        return reader.readHead(StoreHistory.now)
+        return reader.readHead(RemovalHistory.now)
     }
 }
 

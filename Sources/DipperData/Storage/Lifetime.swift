@@ -49,8 +49,8 @@ package struct Lifetime: Sendable, Hashable {
         let extended = reader.accessExtension == nil ? accessExtension.flatMap { $0 > 0 ? expires - $0 : nil } : nil
         let begun = extended.flatMap { $0.isFinite ? max(entered, $0) : nil } ?? entered
         var lifetime = Lifetime(
-            reader.expiration ?? .seconds(span(since: entered)), extendedBy: reader.accessExtension ?? .unchanged,
-            now: Date(timeIntervalSince1970: begun))
+            reader.expiration ?? Expiration(span: span(since: entered)),
+            extendedBy: reader.accessExtension ?? .unchanged, now: Date(timeIntervalSince1970: begun))
         if reader.expiration == nil { lifetime.expires = expires }
         if reader.accessExtension == nil {
             lifetime.accessExtension = accessExtension
@@ -71,6 +71,10 @@ package struct Lifetime: Sendable, Hashable {
     func expires(accessedAt now: TimeInterval) -> TimeInterval {
         accessExtension.map { $0 < 0 ? -$0 : now + $0 } ?? expires
     }
+}
+
+extension Expiration {
+    init(span: TimeInterval) { self = span < Lifetime.longest ? .after(.seconds(span)) : .never }
 }
 
 /// Notes when the next entry in the tiers expires, and then cleans them.

@@ -82,7 +82,7 @@ struct RecordFormat: Sendable {
         return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
     }
 
-    func decode(_ whole: Data, begun: UInt64 = StoreHistory.now, limit: Int = .max) -> Reading {
+    func decode(_ whole: Data, begun: UInt64 = RemovalHistory.now, limit: Int = .max) -> Reading {
         whole.withUnsafeBytes { bytes in
             guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }
             return decode(
@@ -93,11 +93,11 @@ struct RecordFormat: Sendable {
     }
 
     /// - Parameters:
-    ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
+    ///   - begun: a moment of ``RemovalHistory`` before the bytes were read.
     ///   - limit: the most bytes that a compressed body may become.
     ///   - takeBody: called after all checks, for a body that is neither compressed nor encoded.
     func decode(
-        _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
+        _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = RemovalHistory.now,
         limit: Int = .max, takeBody: () -> Data
     ) -> Reading {
         guard let layout = EntryRecord.soundLayout(body, trailer) else { return .damaged }

@@ -43,7 +43,7 @@ package final class EntryInfo: Sendable {
     init(
         url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
         freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
-        begun: UInt64 = StoreHistory.now
+        begun: UInt64 = RemovalHistory.now
     ) {
         self.begun = begun
         self.url = url

@@ -37,7 +37,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let accesses = Atomic<UInt64>(0)
     private let cost = Atomic<Int>(0)
     private let count = Atomic<Int>(0)
-    private let history: StoreHistory
+    private let history: RemovalHistory
     private let derived = DerivedKeys()
     private let now: @Sendable () -> Date
     private let expiries: ExpiryWatch
@@ -48,7 +48,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     ///   - onCleaned: called with the number and size of entries that were removed without being named, and the reason,
     ///     on the thread that caused the removal.
     init(
-        limits: Limits, order: EvictionOrder, history: StoreHistory, now: @escaping @Sendable () -> Date,
+        limits: Limits, order: EvictionOrder, history: RemovalHistory, now: @escaping @Sendable () -> Date,
         expiries: ExpiryWatch, onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
     ) {
         self.history = history

@@ -15,7 +15,7 @@ package final class ObjectTier: Sendable {
     private let following: ChangeObservation
 
     init(
-        limit: Int, count: Int?, order: EvictionOrder, history: StoreHistory,
+        limit: Int, count: Int?, order: EvictionOrder, history: RemovalHistory,
         now: @escaping @Sendable () -> Date, expiries: ExpiryWatch, pressure: PressureRelay,
         onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
     ) {

@@ -1,6 +1,7 @@
 import Foundation
 
-/// A place in which a cache keeps entries beyond its own memory and disk, such as a server that several machines share.
+/// A place in which a cache keeps entries beyond its own memory and disk, such as a Redis or
+/// memcached server that several machines share.
 ///
 /// A cache asks the tiers of ``DataCache/Configuration/tiers`` one after the other for an entry that neither memory nor
 /// disk has, before it asks the network. It keeps what a tier has in memory and on disk, and stores in every tier what

@@ -27,12 +27,12 @@ final class TierQueue: Sendable {
 
     private let tier: any Tier
     private let timeLimit: Duration
-    private let history: StoreHistory
+    private let history: RemovalHistory
     private let time: TimeSource
     private let logger: Logger
     private let state = Mutex(State())
 
-    init(_ tier: any Tier, timeLimit: Duration, history: StoreHistory, time: TimeSource, logger: Logger) {
+    init(_ tier: any Tier, timeLimit: Duration, history: RemovalHistory, time: TimeSource, logger: Logger) {
         self.tier = tier
         self.timeLimit = timeLimit
         self.history = history

@@ -23,7 +23,7 @@ final class TierStack: Sendable {
     private let lookUps = Mutex(LookUps())
 
     init(
-        _ tiers: [any Tier], timeLimit: Duration, format: RecordFormat, history: StoreHistory, time: TimeSource,
+        _ tiers: [any Tier], timeLimit: Duration, format: RecordFormat, history: RemovalHistory, time: TimeSource,
         now: @escaping @Sendable () -> Date, logger: Logger
     ) {
         self.tiers = tiers.map {
@@ -61,7 +61,7 @@ final class TierStack: Sendable {
 
     func record(of key: CacheKey) async -> EntryRecord? {
         let name = key.digest
-        let begun = StoreHistory.now
+        let begun = RemovalHistory.now
         for tier in tiers {
             guard let data = await tier.data(named: name), data.count <= Self.recordLimit else { continue }
             let record = format.decode(data, begun: begun, limit: Self.recordLimit).record

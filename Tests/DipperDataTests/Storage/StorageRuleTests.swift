@@ -9,12 +9,13 @@ struct StorageRuleTests {
     func lifetimes() {
         let now = Date(timeIntervalSince1970: 1_000)
         let cases: [(Expiration, AccessExtension, ends: TimeInterval, accessedAt2000: TimeInterval)] = [
-            (.seconds(10), .unchanged, 1_010, 1_010), (.seconds(10), .cacheTime, 1_010, 2_010),
-            (.days(1), .expiration(.seconds(5)), 87_400, 2_005), (.expired, .unchanged, 1_000, 1_000),
+            (.after(.seconds(10)), .unchanged, 1_010, 1_010), (.after(.seconds(10)), .cacheTime, 1_010, 2_010),
+            (.days(1), .expiration(.after(.seconds(5))), 87_400, 2_005), (.expired, .unchanged, 1_000, 1_000),
             (.date(now + 50), .cacheTime, 1_050, 1_050), (.never, .cacheTime, .infinity, .infinity),
-            (.seconds(10), .expiration(.date(now + 70)), 1_010, 1_070), (.seconds(.nan), .unchanged, 1_000, 1_000),
-            (.seconds(10), .expiration(.never), 1_010, .infinity), (.seconds(1e300), .unchanged, .infinity, .infinity),
-            (.days(.max), .cacheTime, .infinity, .infinity), (.seconds(-5), .unchanged, 995, 995),
+            (.after(.seconds(10)), .expiration(.date(now + 70)), 1_010, 1_070), (.days(-5), .unchanged, 1_000, 1_000),
+            (.after(.seconds(10)), .expiration(.never), 1_010, .infinity),
+            (.after(.seconds(1e20)), .unchanged, .infinity, .infinity),
+            (.days(.max), .cacheTime, .infinity, .infinity), (.after(.seconds(-5)), .unchanged, 995, 995),
         ]
         for (expiration, added, ends, later) in cases {
             let lifetime = Lifetime(expiration, extendedBy: added, now: now)

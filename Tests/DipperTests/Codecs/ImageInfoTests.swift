@@ -11,7 +11,7 @@ struct ExpectedHeader: Decodable, CustomTestStringConvertible {
     let hasAlpha, isProgressive, hasColorProfile: Bool
 
     var size: PixelSize { PixelSize(width: width, height: height) }
-    var orientation: Orientation? { Orientation(rawValue: turn) }
+    var orientation: Image.Orientation? { Image.Orientation(rawValue: turn) }
     var testDescription: String { name }
     var fileExtension: String { String(name.split(separator: ".").last ?? "") }
 

@@ -154,8 +154,8 @@ struct PNGTests {
 
     @Test(
         "Every orientation puts each pixel where it belongs, and a target counts as displayed",
-        arguments: Orientation.allCases, [(1, 1), (2, 3), (7, 5), (33, 31), (65, 67)])
-    func orientations(_ orientation: Orientation, _ size: (width: Int, height: Int)) throws {
+        arguments: Image.Orientation.allCases, [(1, 1), (2, 3), (7, 5), (33, 31), (65, 67)])
+    func orientations(_ orientation: Image.Orientation, _ size: (width: Int, height: Int)) throws {
         let (width, height) = size
         let picture = TestPicture.waves(width, height)
         var file = try PNGFile(picture.size, straight: picture.pixels)
@@ -186,8 +186,8 @@ struct PNGTests {
         #expect(try decode(file.data, DecodeOptions(target: target)).size == target.size)
     }
 
-    @Test("Nothing of an earlier picture shows in rows that did not come", arguments: Orientation.allCases)
-    func noLeak(orientation: Orientation) throws {
+    @Test("Nothing of an earlier picture shows in rows that did not come", arguments: Image.Orientation.allCases)
+    func noLeak(orientation: Image.Orientation) throws {
         let pixels = [UInt8](repeating: 255, count: 280 * 240 * 4)
         var file = try PNGFile(PixelSize(width: 280, height: 240), straight: pixels)
         file.chunks.insert(("eXIf", HeaderBytes.directory([(0x112, 3, 1, orientation.rawValue)])), at: 1)

@@ -121,7 +121,7 @@ enum KingfisherGuide {
         request.keepsOriginal = true
         request.prefetchesToMemory = true
         request.durability = .durable
-        request.memoryExpiration = .seconds(300)
+        request.memoryExpiration = .after(.seconds(300))
         request.memoryAccessExtension = .cacheTime
         request.diskExpiration = .never
         request.diskAccessExtension = .expiration(.days(7))

@@ -29,7 +29,7 @@ enum NukeGuide {
         configuration.data.freshness = .immutable()  // .withDataCache
         configuration.data.diskLimit = 150 << 20  // DataCache.sizeLimit
         configuration.memoryLimit = 256 << 20  // ImageCache.costLimit
-        configuration.data.memoryExpiration = .seconds(120)  // ImageCache.ttl
+        configuration.data.memoryExpiration = .after(.seconds(120))  // ImageCache.ttl
         configuration.data.fastQueue.maxConcurrent = 6  // dataLoadingQueue
         configuration.options.serializer = .original  // dataCachePolicy = .storeOriginalData
         return configuration

@@ -56,7 +56,7 @@ enum RecipesGuide {
 
     static func blurred(_ cache: ImageCache, _ url: URL, _ small: URL, _ binding: ImageBinding) {
         let blurred = ImageRequest(small).processed(by: .blur(8))
-        let placeholder = cache.image(for: blurred).map(Placeholder.image) ?? .color(.black)
+        let placeholder = cache.image(for: blurred).map(DisplayOptions.Placeholder.image) ?? .color(.black)
         let photo = ImageRequest(url).with(\.lowDataURL, small)  // enough while the network is constrained
         binding.setImage(photo, placeholder: placeholder)
     }

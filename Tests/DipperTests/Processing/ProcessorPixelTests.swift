@@ -19,8 +19,8 @@ struct ProcessorPixelTests {
 
     @Test(
         "cropping to a ratio keeps the pixels at the anchor",
-        arguments: [(.left, 0), (.center, 1), (.right, 2)] as [(Anchor, Int)])
-    func anchor(anchor: Anchor, x: Int) throws {
+        arguments: [(.left, 0), (.center, 1), (.right, 2)] as [(ImageProcessors.Anchor, Int)])
+    func anchor(anchor: ImageProcessors.Anchor, x: Int) throws {
         let image = try Processed.noise(3, 1)
         let result = try ImageProcessors.Crop(toRatio: 1, anchor: anchor).process(image, .init())
         #expect(result.size.description == "1x1" && result[0, 0] == image[x, 0])

@@ -164,13 +164,14 @@ struct ProcessorRuleTests {
                 .scale(by: number), .blur(number), .rotate(degrees: number), .colorControls(brightness: number),
                 .colorControls(contrast: number), .colorControls(saturation: number), .colorControls(exposure: number),
                 .monochrome(color, intensity: number), .overlay(color, fraction: number), .tint(color),
-                .crop(width: 3, height: 3, anchor: Anchor(x: number, y: number)), .crop(toRatio: number),
+                .crop(width: 3, height: 3, anchor: ImageProcessors.Anchor(x: number, y: number)),
+                .crop(toRatio: number),
                 .whiteBalance(temperature: number), .whiteBalance(tint: number), .soulOut(scale: number),
                 .soulOut(opacity: number),
                 .blend(color, .softLight, opacity: number), .fitting(width: 40, height: 9, background: color),
-                .fitting(width: 9, height: 4, .unscaled(at: Anchor(x: number, y: number))),
+                .fitting(width: 9, height: 4, .unscaled(at: ImageProcessors.Anchor(x: number, y: number))),
             ]
-            for length: Length in [
+            for length: ImageProcessors.Length in [
                 .pixels(number), .points(number), .fractionOfWidth(number), .fractionOfHeight(number),
             ] {
                 processors += [

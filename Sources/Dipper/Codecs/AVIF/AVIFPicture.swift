@@ -16,9 +16,9 @@
         var size: PixelSize { PixelSize(width: Int(area.width), height: Int(area.height)) }
         var hasAlpha: Bool { image.pointee.alphaPlane != nil }
 
-        var orientation: Orientation {
+        var orientation: Image.Orientation {
             let flags = image.pointee.transformFlags
-            return Orientation(
+            return Image.Orientation(
                 quarterTurns: flags & AVIF_TRANSFORM_IROT.rawValue != 0 ? Int(image.pointee.irot.angle & 3) : 0,
                 mirror: flags & AVIF_TRANSFORM_IMIR.rawValue != 0 ? Int(image.pointee.imir.mode) : nil)
         }

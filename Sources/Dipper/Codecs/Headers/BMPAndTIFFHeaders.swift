@@ -61,7 +61,7 @@ enum TIFFHeader {
         if file.holds("II+") || file.holds("MM\0+") { return info }
         let values = try TIFFDirectory(file).values
         guard let width = values[.width], let height = values[.height] else { throw ByteReader.broken }
-        info.orientation = values[.orientation].flatMap(Orientation.init) ?? .up
+        info.orientation = values[.orientation].flatMap(Image.Orientation.init) ?? .up
         info.bitDepth = values[.bitsPerSample] ?? 1
         // 1 is premultiplied alpha, 2 is straight alpha.
         info.hasAlpha = values[.extraSamples].map { $0 == 1 || $0 == 2 } ?? false
@@ -119,11 +119,11 @@ private struct TIFFDirectory {
 enum ExifOrientation {
     /// `nil` if there is no orientation or its value is invalid. The bytes are a TIFF structure, with or without the
     /// six bytes `Exif\0\0` that JPEG puts before it.
-    static func read(_ exif: ByteReader) -> Orientation? {
+    static func read(_ exif: ByteReader) -> Image.Orientation? {
         let start = exif.holds("Exif\0\0") ? 6 : 0
         guard let file = try? exif.part(from: start),
             let value = (try? TIFFDirectory(file))?.values[.orientation]
         else { return nil }
-        return Orientation(rawValue: value)
+        return Image.Orientation(rawValue: value)
     }
 }

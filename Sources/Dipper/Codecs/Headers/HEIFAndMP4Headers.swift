@@ -109,7 +109,7 @@ private struct HEIFItem {
         }
         guard let size else { throw ByteReader.broken }
         info.bitDepth = depth ?? codedDepth
-        info.orientation = Orientation(quarterTurns: quarterTurns ?? 0, mirror: mirror)
+        info.orientation = Image.Orientation(quarterTurns: quarterTurns ?? 0, mirror: mirror)
         try info.setStoredSize(aperture.flatMap { Self.aperture($0, in: size) } ?? size)
     }
 
@@ -182,12 +182,12 @@ private struct HEIFItem {
     }
 }
 
-extension Orientation {
+extension Image.Orientation {
     /// Creates the orientation of a picture that is first rotated anticlockwise, then mirrored (MIAF, ISO/IEC 23000-22,
     /// section 7.3.6.7).
     /// - Parameter mirror: 0 exchanges top and bottom, 1 left and right.
     init(quarterTurns: Int, mirror: Int?) {
-        let turned: [Orientation] =
+        let turned: [Image.Orientation] =
             switch mirror {
             case nil: [.up, .left, .down, .right]
             case 0: [.downMirrored, .leftMirrored, .upMirrored, .rightMirrored]
@@ -200,7 +200,7 @@ extension Orientation {
 /// A track of pictures or of a film in a `moov` box (ISO/IEC 14496-12, section 8).
 struct MovieTrack {
     private(set) var size = PixelSize(width: 0, height: 0)
-    private(set) var orientation = Orientation.up
+    private(set) var orientation = Image.Orientation.up
     private(set) var frameCount = 0
     /// 0 for endlessly: browsers play a track without an edit list so.
     private(set) var loopCount = 0

@@ -13,7 +13,7 @@ public struct ImageInfo: Sendable, Hashable {
     public var loopCount = 1
     /// The orientation of the stored picture. WebP stores it after the pixels: the value is `up` until those bytes are
     /// there.
-    public var orientation = Orientation.up
+    public var orientation = Image.Orientation.up
     /// The number of bits for each colour component.
     public var bitDepth: Int?
     /// Whether pixels may be transparent.

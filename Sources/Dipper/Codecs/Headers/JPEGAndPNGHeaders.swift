@@ -3,7 +3,7 @@ enum JPEGHeader {
     static func info(_ bytes: UnsafeRawBufferPointer) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .jpeg)
         var frame: JPEGFrame?
-        var orientation: Orientation?
+        var orientation: Image.Orientation?
         var markers = JPEGMarkers()
         while true {
             guard let item = markers.next(in: bytes) else {

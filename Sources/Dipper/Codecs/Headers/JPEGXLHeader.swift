@@ -40,7 +40,7 @@ enum JPEGXLHeader {
         // All metadata have their defaults.
         if try bits.flag() { return }
         if try bits.flag() {
-            info.orientation = Orientation(rawValue: try bits.number(3) + 1) ?? .up
+            info.orientation = Image.Orientation(rawValue: try bits.number(3) + 1) ?? .up
             if try bits.flag() { _ = try readSize(&bits) }
             // The header of a preview and all that follows it are not read.
             if try bits.flag() { return }

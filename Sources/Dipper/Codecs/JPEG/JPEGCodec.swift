@@ -30,7 +30,7 @@ public struct JPEGDecoder: ImageDecoder {
     }
 
     private func decode(
-        _ bytes: UnsafeRawBufferPointer, _ orientation: Orientation, _ options: DecodeOptions
+        _ bytes: UnsafeRawBufferPointer, _ orientation: Image.Orientation, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
         var reader = try JPEGReader(bytes)
         let header = reader.header

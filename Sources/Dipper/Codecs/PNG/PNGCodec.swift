@@ -26,7 +26,7 @@ public struct PNGDecoder: ImageDecoder {
     }
 
     private func decode(
-        _ bytes: UnsafeRawBufferPointer, _ orientation: Orientation, _ options: DecodeOptions
+        _ bytes: UnsafeRawBufferPointer, _ orientation: Image.Orientation, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
         let reader = try PNGReader(bytes, mayEndEarly: options.allowsPartial)
         let size = reader.size

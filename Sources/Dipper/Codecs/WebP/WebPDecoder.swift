@@ -30,7 +30,7 @@
         /// The size of the stored picture, or of an animation's canvas.
         let size: PixelSize
         let frameCount: Int
-        let orientation: Orientation
+        let orientation: Image.Orientation
         private let features: WebPBitstreamFeatures
 
         /// Throws `DipperError.undecodable`, also if the bytes end before the size.

@@ -86,7 +86,8 @@ extension ImageProcessor where Self == ImageProcessors.Blend {
 
     /// Returns an ``ImageProcessors/Blend`` processor that blends pictures with another picture.
     public static func blend(
-        _ image: Image, _ mode: ImageProcessors.Blend.Mode = .over, anchor: Anchor = .center, opacity: Double = 1,
+        _ image: Image, _ mode: ImageProcessors.Blend.Mode = .over, anchor: ImageProcessors.Anchor = .center,
+        opacity: Double = 1,
         side: ImageProcessors.Blend.Side = .above
     ) -> Self {
         Self(image, mode, anchor: anchor, opacity: opacity, side: side)

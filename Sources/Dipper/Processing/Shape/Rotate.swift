@@ -38,7 +38,9 @@ extension ImageProcessors {
         }
 
         // An angle just below 0 is rounded to 360.
-        private static let quarters: [Double: Orientation] = [0: .up, 90: .right, 180: .down, 270: .left, 360: .up]
+        private static let quarters: [Double: Image.Orientation] = [
+            0: .up, 90: .right, 180: .down, 270: .left, 360: .up,
+        ]
 
         private func turned(
             _ image: Image, by angle: Double, _ context: ProcessingContext

@@ -4,16 +4,16 @@ import Foundation
 struct RoundedRect {
     let left, top, right, bottom: Double
     let radius: Double
-    let corners: Corners
+    let corners: ImageProcessors.Corners
 
     /// Creates the rectangle of a whole picture, less an inset on each side, which also makes the radius smaller. The
     /// radius is limited so that the arcs of one side do not overlap, as in CSS.
-    init(_ size: PixelSize, radius: Double, corners: Corners, inset: Double = 0) {
+    init(_ size: PixelSize, radius: Double, corners: ImageProcessors.Corners, inset: Double = 0) {
         let (width, height) = (Double(size.width), Double(size.height))
         (left, top) = (min(inset, width / 2), min(inset, height / 2))
         (right, bottom) = (width - left, height - top)
         self.corners = corners
-        func limit(_ side: Corners, _ length: Double) -> Double {
+        func limit(_ side: ImageProcessors.Corners, _ length: Double) -> Double {
             corners.isSuperset(of: side) ? length / 2 : length
         }
         let widest = min(limit(.top, width), limit(.bottom, width))

@@ -81,7 +81,7 @@ extension ImageProcessors.Fitting {
         }
 
         fileprivate let scaling: Scaling
-        fileprivate let anchor: Anchor
+        fileprivate let anchor: ImageProcessors.Anchor
 
         /// No frame: the picture stays as it is.
         public static let original = ContentMode(scaling: .original, anchor: .center)
@@ -113,11 +113,13 @@ extension ImageProcessors.Fitting {
 
         /// Returns a mode that keeps the picture's own size and places the picture by an anchor. Parts outside the
         /// frame are cut off.
-        public static func unscaled(at anchor: Anchor) -> Self { Self(scaling: .unscaled, anchor: anchor) }
+        public static func unscaled(at anchor: ImageProcessors.Anchor) -> Self {
+            Self(scaling: .unscaled, anchor: anchor)
+        }
 
         /// Returns the mode with another anchor than the middle. For example, `.aspectFill.at(.top)` cuts off only the
         /// bottom of a picture that is too high.
-        public func at(_ anchor: Anchor) -> Self { Self(scaling: scaling, anchor: anchor) }
+        public func at(_ anchor: ImageProcessors.Anchor) -> Self { Self(scaling: scaling, anchor: anchor) }
 
         /// For example `aspectFit,0.5:0.5`.
         fileprivate var identifier: String { "\(scaling.rawValue),\(anchor.identifier)" }

@@ -80,7 +80,7 @@ package struct Report: Codable {
     package let requests: [Request]
     /// The photograph at the cursor, and the first and last visible ones, at the end of the run.
     package let cursor, first, last: Int
-    /// The largest number of jobs that run at the same time, in both queues together.
+    /// The largest number of fetches that run at the same time, in both queues together.
     package let slots: Int
 
     func write(to file: URL) throws {

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-struct Want: Hashable {
+struct Urgency: Hashable {
     var queue: FetchQueue
     var level: UInt8
 
@@ -9,21 +9,21 @@ struct Want: Hashable {
 }
 
 /// The urgency of all that wait for one piece of work.
-struct Wants {
+struct Urgencies {
     private var count: Int32 = 0
     private var urgent: Int32 = 0
     private var levels = LevelCounts()
 
     var isEmpty: Bool { count == 0 }
-    var highest: Want { Want(queue: urgent > 0 ? .fast : .slow, level: levels.highest) }
+    var highest: Urgency { Urgency(queue: urgent > 0 ? .fast : .slow, level: levels.highest) }
 
-    mutating func add(_ want: Want) {
+    mutating func add(_ want: Urgency) {
         count += 1
         if want.queue == .fast { urgent += 1 }
         levels.add(want.level)
     }
 
-    mutating func remove(_ want: Want) {
+    mutating func remove(_ want: Urgency) {
         count -= 1
         if want.queue == .fast { urgent -= 1 }
         levels.remove(want.level)
@@ -33,12 +33,12 @@ struct Wants {
 /// Work that several may wait for and that is done once: bringing bytes, or making an object. It is as urgent as the
 /// most urgent that waits, and hands its urgency on to the work that it waits for itself. Only the engine uses it.
 class SharedWork: @unchecked Sendable {
-    final var wants = Wants()
-    private final var told: Want?
+    final var wants = Urgencies()
+    private final var told: Urgency?
     private(set) final var dependency: SharedWork?
 
     /// Takes the urgency of work that waits for no other.
-    func move(to want: Want, in engine: isolated Engine) {}
+    func move(to want: Urgency, in engine: isolated Engine) {}
 
     /// The caller settles the work that this work has waited for.
     final func wait(for work: SharedWork?) {
@@ -61,8 +61,26 @@ class SharedWork: @unchecked Sendable {
     }
 }
 
+extension Engine {
+    /// - Parameter isNext: whether the work comes before all other work of its queue.
+    func place(_ want: Urgency, isNext: Bool = false) -> Workers.Place {
+        isNext
+            ? .init(want.queue, Priority(1), isLIFO: true)
+            : .init(want.queue, want.priority, isLIFO: queues.configuration(of: want.queue).order == .lifo)
+    }
+
+    /// Keeps prefetches of a data cache from starting, because an urgent fetch may follow.
+    func reserve(_ source: ObjectSource) {
+        if source.engine === self { reserve() } else { source.engine.post { $0.reserve() } }
+    }
+
+    func release(_ source: ObjectSource) {
+        if source.engine === self { release() } else { source.engine.post { $0.release() } }
+    }
+}
+
 /// Makes an object for calls with one origin: looks at the tiers, gets the parent or the bytes, runs the step.
-final class Make: SharedWork, @unchecked Sendable {
+final class ObjectWork: SharedWork, @unchecked Sendable {
     enum Stage {
         case looking
         case waiting
@@ -89,11 +107,11 @@ final class Make: SharedWork, @unchecked Sendable {
     /// The number of the stage, by which late answers are recognised.
     var round: UInt64 = 0
     var calls: [ObjectCall] = []
-    var children: [Make] = []
+    var children: [ObjectWork] = []
     /// `nil` if the object is made from bytes, or is in a tier.
-    var parent: Make?
+    var parent: ObjectWork?
     /// `nil` if the object is made from another, or is in a tier.
-    var supply: Supply?
+    var supply: BytesWork?
     var lookUp: Workers.Ticket?
     /// Whether no prefetch starts because this work may fetch.
     var isReserved = false
@@ -118,9 +136,9 @@ final class Make: SharedWork, @unchecked Sendable {
     var isCurrent: Bool { !isClosed && isValid }
 
     /// The fetch that has brought, or will bring, the bytes: for this work itself or for its parent.
-    var root: Supply? { supply ?? parent?.root }
+    var root: BytesWork? { supply ?? parent?.root }
 
-    var fetch: Supply? {
+    var fetch: BytesWork? {
         guard case .waiting = stage else { return nil }
         return root.flatMap { $0.basis == nil ? $0 : nil }
     }
@@ -133,25 +151,25 @@ final class Make: SharedWork, @unchecked Sendable {
     }
 
     /// This work, and all work on objects made from its object.
-    var family: [Make] { children.reduce([self]) { $0 + $1.family } }
+    var family: [ObjectWork] { children.reduce([self]) { $0 + $1.family } }
     var allCalls: [ObjectCall] { family.flatMap(\.calls) }
 
-    override func move(to want: Want, in engine: isolated Engine) {
+    override func move(to want: Urgency, in engine: isolated Engine) {
         lookUp?.move(to: engine.place(want))
         if want.queue == .slow { engine.release(self) }
     }
 }
 
 /// The fetch of bytes for objects, as one call of the data cache.
-final class Supply: SharedWork, @unchecked Sendable {
+final class BytesWork: SharedWork, @unchecked Sendable {
     let origin: Origin
     let claim: Claim
     let task: DataTask
     let keepsBytes: Bool
-    var makes: [Make] = []
+    var makes: [ObjectWork] = []
     var failure: DipperError?
     var data: Data?
-    var basis: Basis?
+    var basis: Provenance?
     /// The number of bytes that wait to be made into an object.
     var waiting = 0
     var previews: Previews?
@@ -172,7 +190,7 @@ final class Supply: SharedWork, @unchecked Sendable {
         previews = nil
     }
 
-    override func move(to want: Want, in engine: isolated Engine) {
+    override func move(to want: Urgency, in engine: isolated Engine) {
         // Others may follow the same fetch, so it only becomes more urgent.
         let mayFall = origin.following == nil
         if task.isIn(engine) {
@@ -187,10 +205,10 @@ final class Supply: SharedWork, @unchecked Sendable {
 }
 
 /// One step under way on a thread, for all that wait for its object.
-final class StepRun: SharedWork, @unchecked Sendable {
+final class StepWork: SharedWork, @unchecked Sendable {
     enum Source {
-        case bytes(Data, Basis, orForm: Make.Form?)
-        case form(Make.Form, ResponseSource)
+        case bytes(Data, Provenance, orForm: ObjectWork.Form?)
+        case form(ObjectWork.Form, ResponseSource)
         case object(MadeObject)
     }
 
@@ -198,7 +216,7 @@ final class StepRun: SharedWork, @unchecked Sendable {
     let source: Source
     /// The number of bytes that wait for the step.
     var waiting = 0
-    var makes: [Make] = []
+    var makes: [ObjectWork] = []
     var ticket: Workers.Ticket?
     private let cancelled = Atomic(false)
 
@@ -223,12 +241,12 @@ final class StepRun: SharedWork, @unchecked Sendable {
         }
     }
 
-    override func move(to want: Want, in engine: isolated Engine) {
+    override func move(to want: Urgency, in engine: isolated Engine) {
         ticket?.move(to: engine.place(want, isNext: isNext))
     }
 }
 
-final class Write: SharedWork, @unchecked Sendable {
+final class WriteWork: SharedWork, @unchecked Sendable {
     let object: MadeObject
     let origin: Origin
     let step: any ObjectStep
@@ -237,16 +255,16 @@ final class Write: SharedWork, @unchecked Sendable {
     /// Whether calls wait until the disk has the object.
     let isAwaited: Bool
     /// Work whose calls wait for the end.
-    let makes: [Make]
+    let makes: [ObjectWork]
     /// Work that looks for the object again when it is on disk.
-    var blocked: [Make] = []
+    var blocked: [ObjectWork] = []
     var ticket: Workers.Ticket?
     private let begun = Atomic(false)
     private let revoked = Atomic(false)
 
     init(
         _ object: MadeObject, _ origin: Origin, _ step: any ObjectStep, _ claim: Claim? = nil, keepsBytes: Bool = true,
-        for makes: [Make] = []
+        for makes: [ObjectWork] = []
     ) {
         (self.object, self.origin, self.step, self.claim) = (object, origin, step, claim)
         (self.keepsBytes, self.makes, isAwaited) = (keepsBytes, makes, !makes.isEmpty)
@@ -261,13 +279,15 @@ final class Write: SharedWork, @unchecked Sendable {
     var isRevoked: Bool { revoked.load(ordering: .acquiring) }
     func revoke() { revoked.store(true, ordering: .releasing) }
 
-    override func move(to want: Want, in engine: isolated Engine) { ticket?.move(to: engine.place(want, isNext: true)) }
+    override func move(to want: Urgency, in engine: isolated Engine) {
+        ticket?.move(to: engine.place(want, isNext: true))
+    }
 }
 
-final class Bench {
-    var makes: [Make] = []
-    var supplies: [Supply] = []
-    var runs: [StepRun] = []
+final class WorksOfKey {
+    var makes: [ObjectWork] = []
+    var supplies: [BytesWork] = []
+    var runs: [StepWork] = []
     var deciding: [ObjectCall] = []
 
     var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty && deciding.isEmpty }
@@ -279,7 +299,7 @@ final class Bench {
 }
 
 /// The answer that an object was made from, without its bytes.
-package final class Basis: Sendable {
+package final class Provenance: Sendable {
     package let info: EntryInfo
     /// 0 if there are no bytes.
     package let digest: UInt64
@@ -300,8 +320,8 @@ package final class Basis: Sendable {
         (self.revalidation, self.claim, self.call) = (revalidation, claim, call)
     }
 
-    func with(digest: UInt64) -> Basis {
-        Basis(
+    func with(digest: UInt64) -> Provenance {
+        Provenance(
             info, digest: digest, source, attempts: attempts, metrics: metrics, revalidation: revalidation,
             claim: claim, call: call)
     }
@@ -310,12 +330,12 @@ package final class Basis: Sendable {
 /// An object, and the answer that it was made from.
 package struct MadeObject: Sendable {
     package let product: Product
-    package let basis: Basis
+    package let basis: Provenance
     var isAdded = false
     /// Whether memory has had the object already, so that it need not be written again.
     var isPresent = false
     var form: Data?
     var excerpt: Data?
 
-    init(_ product: Product, _ basis: Basis) { (self.product, self.basis) = (product, basis) }
+    init(_ product: Product, _ basis: Provenance) { (self.product, self.basis) = (product, basis) }
 }

@@ -6,7 +6,7 @@ import Synchronization
 /// A removal is recorded here first; then the tiers are cleaned. A tier checks a ``Permit`` under its own lock before
 /// it keeps an entry. The cleaning therefore finds every entry that a tier kept before the removal was recorded, and
 /// the tier refuses every entry that comes later.
-package final class StoreHistory: Sendable {
+package final class RemovalHistory: Sendable {
     /// All stores of the process share it: an entry that is read from one store may be kept by another.
     private static let moments = Atomic<UInt64>(1)
 
@@ -16,7 +16,7 @@ package final class StoreHistory: Sendable {
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
     /// The first claim of each key; the others are linked to it.
-    private let claims = Mutex<[CacheKey: Claim.Standing]>([:])
+    private let claims = Mutex<[CacheKey: Claim.State]>([:])
 
     package init() {}
 
@@ -32,15 +32,15 @@ package final class StoreHistory: Sendable {
     func claim(_ key: CacheKey, within outer: Claim? = nil) -> Claim {
         let claim = Claim(key, self, outer)
         claims.withLock { claims in
-            claim.standing.next = claims[key]
-            claims[key] = claim.standing
+            claim.state.next = claims[key]
+            claims[key] = claim.state
         }
         return claim
     }
 
     fileprivate func end(_ claim: Claim) {
         claims.withLock { claims in
-            let (ended, next) = (claim.standing, exchange(&claim.standing.next, with: nil))
+            let (ended, next) = (claim.state, exchange(&claim.state.next, with: nil))
             guard let first = claims[claim.key], first !== ended else { return claims[claim.key] = next }
             first.all.first { $0.next === ended }?.next = next
         }
@@ -61,7 +61,7 @@ package final class StoreHistory: Sendable {
     func remove(_ key: CacheKey, from tiers: CacheTiers) { take(tiers.rawValue, from: key) }
 
     /// Records that an entry has been kept under the key.
-    func supersede(_ key: CacheKey) { take(Claim.Standing.superseded, from: key) }
+    func supersede(_ key: CacheKey) { take(Claim.State.superseded, from: key) }
 
     private func take(_ rights: UInt8, from key: CacheKey) {
         claims.withLock { claims in
@@ -90,34 +90,34 @@ package final class StoreHistory: Sendable {
 /// The right of running work to keep its result under a key. Removals of the key revoke this right, tier by tier.
 package final class Claim: Sendable {
     /// The rights that a claim has lost. The claims of a key are linked, under the lock of the history.
-    fileprivate final class Standing: Sendable {
+    fileprivate final class State: Sendable {
         static let superseded: UInt8 = 0x80
 
         /// The raw value of the revoked tiers, and whether the claim is superseded.
         private let losses = Atomic<UInt8>(0)
-        nonisolated(unsafe) var next: Standing?
+        nonisolated(unsafe) var next: State?
 
-        var all: some Sequence<Standing> { sequence(first: self) { $0.next } }
+        var all: some Sequence<State> { sequence(first: self) { $0.next } }
         var lost: UInt8 { losses.load(ordering: .sequentiallyConsistent) }
 
         /// Takes rights from this claim and from those linked to it.
         func lose(_ rights: UInt8) {
-            for standing in all { standing.losses.bitwiseOr(rights, ordering: .sequentiallyConsistent) }
+            for state in all { state.losses.bitwiseOr(rights, ordering: .sequentiallyConsistent) }
         }
     }
 
     let key: CacheKey
-    /// The moment of ``StoreHistory`` at which the work began.
+    /// The moment of ``RemovalHistory`` at which the work began.
     let begun: UInt64
-    fileprivate let standing = Standing()
-    private let history: StoreHistory
+    fileprivate let state = State()
+    private let history: RemovalHistory
     private let outer: Claim?
 
-    fileprivate init(_ key: CacheKey, _ history: StoreHistory, _ outer: Claim?) {
+    fileprivate init(_ key: CacheKey, _ history: RemovalHistory, _ outer: Claim?) {
         self.key = key
         self.history = history
         self.outer = outer
-        begun = StoreHistory.now
+        begun = RemovalHistory.now
     }
 
     deinit { history.end(self) }
@@ -126,13 +126,13 @@ package final class Claim: Sendable {
     func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
 
     private var revoked: CacheTiers {
-        CacheTiers(rawValue: standing.lost & ~Standing.superseded).union(outer?.revoked ?? [])
+        CacheTiers(rawValue: state.lost & ~State.superseded).union(outer?.revoked ?? [])
     }
 
     /// Whether the entry has not been removed from disk, and no complete one been kept, since the claim was made.
-    var allowsPartial: Bool { standing.lost & ~CacheTiers.memory.rawValue == 0 }
+    var allowsPartial: Bool { state.lost & ~CacheTiers.memory.rawValue == 0 }
 
-    var isLatest: Bool { standing.lost & Standing.superseded == 0 }
+    var isLatest: Bool { state.lost & State.superseded == 0 }
 
     var isRevoked: Bool { !revoked.isEmpty }
 
@@ -152,7 +152,7 @@ struct Permit: Sendable {
         self.isLatest = isLatest
     }
 
-    func isGranted(in tier: CacheTiers, by history: StoreHistory) -> Bool {
+    func isGranted(in tier: CacheTiers, by history: RemovalHistory) -> Bool {
         guard history.admits(info) else { return false }
         return claim.map { $0.allows(tier) && (!isLatest || $0.isLatest) } ?? true
     }

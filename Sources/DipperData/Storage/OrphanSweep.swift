@@ -1,7 +1,7 @@
 import Foundation
 
 /// Removes files that no row names, and rows whose files are missing or incomplete, as after a power cut.
-struct Sweep: DiskJob {
+struct OrphanSweep: DiskJob {
     private let index: EntryIndex
     private let request: EntryIndex.SweepRequest?
     private var shards: [String]?
