@@ -146,7 +146,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "CCrypto", "Dipper", "DipperData", "DipperTesting", .product(name: "Logging", package: "swift-log"),
+                "CCrypto", "Dipper", "DipperData", "DipperTesting", "TortureSupport",
+                .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport"),
         // The promises of the README and the guides, by the public API alone: no `@testable`, so that the inside can be

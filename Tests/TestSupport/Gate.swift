@@ -1,38 +1,21 @@
-internal import DipperData
 package import DipperTesting
-import Synchronization
+
+/// A thread-safe value that closures change and the test reads.
+package typealias Box = WatchedState
 
 /// A barrier that suspends tasks until the test opens it.
 package final class Gate: Sendable {
-    private struct State {
-        var isOpen = false
-        var inside: [CheckedContinuation<Void, Never>] = []
-    }
-
-    private let state = Mutex(State())
-    private let arrivals = Box(0)
+    private let state = Box((arrivals: 0, isOpen: false))
 
     package init() {}
 
+    /// Returns when the gate is open, even if the task is cancelled.
     package func pass() async {
-        await withCheckedContinuation { continuation in
-            let isOpen = state.withLock { state in
-                if !state.isOpen { state.inside.append(continuation) }
-                return state.isOpen
-            }
-            arrivals.update { $0 += 1 }
-            if isOpen { continuation.resume() }
-        }
+        state.update { $0.arrivals += 1 }
+        _ = await Task.detached { [state] in try? await state.wait { $0.isOpen } }.value
     }
 
-    /// Waits until a task has called ``pass()``.
-    package func waitForArrival() async throws(WaitTimeout) { try await arrivals.wait { $0 > 0 } }
+    package func waitForArrival() async throws(WaitTimeout) { try await state.wait { $0.arrivals > 0 } }
 
-    package func open() {
-        let inside = state.withLock { state in
-            state.isOpen = true
-            return exchange(&state.inside, with: [])
-        }
-        for continuation in inside { continuation.resume() }
-    }
+    package func open() { state.update { $0.isOpen = true } }
 }

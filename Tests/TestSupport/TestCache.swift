@@ -1,3 +1,4 @@
+package import Dipper
 package import DipperData
 package import DipperTesting
 package import Foundation
@@ -18,15 +19,49 @@ package struct TestCache {
         self.date = date
         self.folder = folder
         var configuration = DataCache.Configuration(directory: folder?.url)
-        configuration.transport = transport
-        configuration.clock = clock
-        configuration.networkMonitor = network
-        configuration.memoryPressure = nil
-        configuration.now = { [date] in date.now }
-        configuration.callbackQueue = .inPlace
-        configuration.logger.logLevel = .critical
+        configuration.use(transport, clock, network, date)
         change(&configuration)
         cache = DataCache(configuration)
+    }
+}
+
+/// An image cache whose server, clock, wall clock, network and decoder the test controls.
+package struct TestImageCache {
+    package let transport = ScriptedTransport()
+    package let clock = ManualClock()
+    package let network = ManualNetwork()
+    package let date: ManualDate
+    package let decoder: CountingDecoder
+    package let cache: ImageCache
+    private let folder: TemporaryFolder?
+
+    package init(
+        folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(), decoder: CountingDecoder = CountingDecoder(),
+        _ change: (inout ImageCache.Configuration) -> Void = { _ in }
+    ) {
+        self.date = date
+        self.decoder = decoder
+        self.folder = folder
+        var configuration = ImageCache.Configuration(directory: folder?.url)
+        configuration.data.use(transport, clock, network, date)
+        configuration.codecs.register(decoder)
+        change(&configuration)
+        cache = ImageCache(configuration)
+    }
+}
+
+extension DataCache.Configuration {
+    /// Sets what a test controls, without the system's memory pressure, and with hooks that are called in place.
+    fileprivate mutating func use(
+        _ transport: ScriptedTransport, _ clock: ManualClock, _ network: ManualNetwork, _ date: ManualDate
+    ) {
+        self.transport = transport
+        self.clock = clock
+        networkMonitor = network
+        memoryPressure = nil
+        now = { date.now }
+        callbackQueue = .inPlace
+        logger.logLevel = .critical
     }
 }
 
@@ -45,5 +80,41 @@ extension FetchTask {
     package func reaches(_ condition: @escaping @Sendable (Event) -> Bool) async -> Bool {
         for await event in events where condition(event) { return true }
         return false
+    }
+}
+
+extension Image {
+    /// The pixels, row by row without gaps.
+    package var pixels: [UInt8] {
+        withPixels { bytes in (0..<height).flatMap { bytes[$0 * rowStride..<$0 * rowStride + width * 4] } }
+    }
+}
+
+extension FrameDecoder {
+    /// Returns the frames that are left.
+    package func rest() throws(DipperError) -> [AnimationFrame] {
+        var all = [AnimationFrame]()
+        while let frame = try next() { all.append(frame) }
+        return all
+    }
+}
+
+/// A processor that inverts colours and counts its calls.
+package struct Inverting: ImageProcessor {
+    package let name: String
+    package let count = Box(0)
+
+    package init(_ name: String = "invert") { self.name = name }
+
+    package var identifier: String { "test.\(name)" }
+
+    package func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+        count.update { $0 += 1 }
+        var pixels = image.pixels
+        for start in stride(from: 0, to: pixels.count, by: 4) {
+            for index in start..<start + 3 { pixels[index] = pixels[start + 3] - pixels[index] }
+        }
+        guard let inverted = Image(size: image.size, premultiplied: pixels) else { throw .processingFailed }
+        return inverted
     }
 }

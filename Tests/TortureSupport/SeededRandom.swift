@@ -12,7 +12,7 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
         return word ^ (word &>> 31)
     }
 
-    public mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &self) }
+    public mutating func below(_ count: Int) -> Int { Int(next() % UInt64(count)) }
 
     public mutating func oneIn(_ count: Int) -> Bool { below(count) == 0 }
 

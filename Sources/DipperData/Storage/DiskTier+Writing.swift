@@ -133,7 +133,7 @@ extension DiskTier {
         guard info(of: key) != nil, let files = opened.files, let index = opened.writableIndex else { return false }
         do {
             guard let content = try index.content(id) else { return false }
-            // mutant DurableHit|Flush: `try files.flush(blob)` => `_ = blob`
+            // mutant Flush: `try files.flush(blob)` => `_ = blob`
             if let blob = content.blob { try files.flush(blob) }
             return try index.flush(id, ifStill: content)
         } catch {

@@ -8,26 +8,36 @@ import Testing
 @Suite("A durable entry is on the device when it counts as written", .timeLimit(.minutes(2)))
 struct FlushTests {
     private let folder = TemporaryFolder()
-    private let test: TestCache
-    private var cache: DataCache { test.cache }
+
     /// A request whose file has a name that no other test's has.
-    private let durable: DataRequest
-
-    init() {
-        test = TestCache(folder: folder) { $0.memoryLimit = 0 }
-        durable = DataRequest(url(folder.url.lastPathComponent)).with(\.durability, .durable)
+    private var request: DataRequest {
+        DataRequest(url(folder.url.lastPathComponent)).with(\.durability, .durable).with(\.waitsForDiskWrite, true)
     }
 
-    /// Returns how often the file of the entry has been flushed, under whichever name in the folder it was written.
-    private func flushes(of request: DataRequest) throws -> Int32 {
-        flush_log_count("/" + (try #require(cache.file(for: request.cacheKey))).lastPathComponent)
+    private var relaxed: DataRequest { request.with(\.durability, .relaxed) }
+
+    /// A codec that changes nothing, and at which writes wait until the test opens its door.
+    private struct HeldWrites: RecordCodec {
+        let identifier = "held writes"
+        let door = Door()
+        func encode(_ record: Data) throws(DipperError) -> Data {
+            door.pass()
+            return record
+        }
+        func decode(_ bytes: Data) throws(DipperError) -> Data { bytes }
     }
 
-    @Test("a large entry: its file is flushed, and its folder; also if a fetch waits for it")
+    /// The number of times that the entry's file has been flushed.
+    private var flushes: Int { Int(flush_log_count("-" + request.cacheKey.digest)) }
+
+    // MARK: Writes
+
+    @Test("a large entry's file is flushed once, and its folders")
     func large() async throws {
-        try await cache.addDataAndWait(Data(count: 9_000), for: durable)
-        #expect(try flushes(of: durable) == 1)
-        let file = try #require(cache.file(for: durable.cacheKey))
+        let test = TestCache(folder: folder)
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: request)
+        #expect(flushes == 1)
+        let file = try #require(test.cache.file(for: request.cacheKey))
         for place in [file.deletingLastPathComponent().path, folder.url.lastPathComponent] {
             #expect(flush_log_count(place) >= 1)
         }
@@ -35,12 +45,11 @@ struct FlushTests {
 
     @Test("of calls that share a fetch one that wants it durable decides", arguments: [true, false])
     func shared(isFirst: Bool) async throws {
-        let request = durable.with(\.waitsForDiskWrite, true)
-        let other = request.with(\.durability, .relaxed)
-        let tasks = (isFirst ? [request, other] : [other, request]).map { cache.getData($0) }
+        let test = TestCache(folder: folder)
+        let tasks = (isFirst ? [request, relaxed] : [relaxed, request]).map { test.cache.getData($0) }
         try await test.transport.nextTransfer().finish(with: Data(count: 9_000))
         for task in tasks { _ = try await task.value }
-        #expect(try flushes(of: durable) == 1)
+        #expect(flushes == 1)
     }
 
     @Test("where nothing can be flushed no entry counts as durable, small or large", arguments: [100, 9_000])
@@ -56,16 +65,86 @@ struct FlushTests {
     }
 
     @Test("nothing is flushed for other entries, not even after a durable one")
-    func relaxed() async throws {
-        try await cache.addDataAndWait(Data(count: 9_000), for: durable)
+    func others() async throws {
+        let test = TestCache(folder: folder) { $0.memoryLimit = 0 }
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: request)
         // Where nothing can be flushed, whatever is flushed would fail.
         let failing = flush_log_fail(folder.url.lastPathComponent)
         defer { flush_log_mend(failing) }
         for number in 0..<20 {
-            let request = DataRequest(url("\(folder.url.lastPathComponent)/\(number)"))
-            try await cache.addDataAndWait(Data(count: number * 1_000), for: request)
-            #expect(cache.data(for: request)?.count == number * 1_000)
-            if number > 8 { #expect(try flushes(of: request) == 0) }
+            let other = DataRequest(url("\(folder.url.lastPathComponent)/\(number)"))
+            try await test.cache.addDataAndWait(Data(count: number * 1_000), for: other)
+            #expect(test.cache.data(for: other)?.count == number * 1_000)
+            #expect(flush_log_count("-" + other.cacheKey.digest) == 0)
+        }
+    }
+
+    // MARK: Hits
+
+    @Test("bytes that wait to be written, in memory or not, are waited for and flushed", arguments: [true, false])
+    func waiting(isInMemory: Bool) async throws {
+        let writes = HeldWrites()
+        let test = TestCache(folder: folder) { $0.recordCodec = writes }
+        try test.cache.addData(Data(count: 9_000), for: relaxed)
+        if !isInMemory { test.cache.clearMemory() }
+        let order = Box<[String]>([])
+        let task = test.cache.getData(request).onEnd { _ in order.update { $0.append("ended") } }
+        order.update { $0.append("written") }
+        writes.door.stayOpen()
+        #expect(try await task.value.count == 9_000)
+        await test.cache.idle()
+        #expect(order.value == ["written", "ended"])
+        #expect(flushes == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("what was written without being flushed is flushed, once")
+    func onDisk() async throws {
+        let test = TestCache(folder: folder)
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: relaxed)
+        #expect(flushes == 0)
+        for request in [request, relaxed] {
+            #expect(try await test.cache.getData(request).response.source == .memory)
+            #expect(flushes == 1)
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("what the disk does not have is written, unless it is removed or replaced meanwhile", arguments: 0..<3)
+    func notOnDisk(change: Int) async throws {
+        let writes = HeldWrites()
+        writes.door.open()
+        let test = TestCache(folder: folder) { $0.recordCodec = writes }
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: relaxed)
+        test.cache.removeData(for: request, from: .disk)
+        await test.cache.synchronize()
+        let task = test.cache.getData(request)
+        switch change {
+        case 1: test.cache.removeData(for: request)
+        case 2: try test.cache.addData(Data(count: 8_000), for: relaxed)
+        default: break
+        }
+        writes.door.stayOpen()
+        #expect(await task.error == (change == 1 ? .notWritten : nil))
+        await test.cache.idle()
+        test.cache.clearMemory()
+        #expect(test.cache.data(for: request)?.count == [9_000, nil, 8_000][change])
+        // A write that is replaced may have begun, and is then flushed, too.
+        if change != 1 { #expect(change == 0 ? flushes == 1 : (1...2).contains(flushes)) }
+        await test.cache.shutdown()
+    }
+
+    @Test("a disk that fails fails the durable call and no other, and so does a cache without one")
+    func fails() async throws {
+        let test = TestCache(folder: folder)
+        let failing = flush_log_fail(folder.url.lastPathComponent)
+        defer { flush_log_mend(failing) }
+        let memoryOnly = TestCache()
+        for cache in [test.cache, memoryOnly.cache] {
+            try await cache.addDataAndWait(Data(count: 9_000), for: relaxed)
+            #expect(await cache.getData(request).error == .notWritten)
+            #expect(await cache.getData(relaxed).error == nil)
+            await cache.shutdown()
         }
     }
 }

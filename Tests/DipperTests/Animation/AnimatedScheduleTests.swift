@@ -33,7 +33,6 @@ struct AnimatedScheduleTests {
             if answers, isWanted { decode(at: time) }
         }
 
-        /// Answers one wish for a frame.
         mutating func decode(at time: Int) {
             isWanted = false
             let now = Duration.milliseconds(time)
@@ -79,7 +78,6 @@ struct AnimatedScheduleTests {
             }
         }
 
-        /// Returns the events since the last call.
         mutating func news() -> [String] {
             defer { log = [] }
             return log

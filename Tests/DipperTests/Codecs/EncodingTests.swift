@@ -1,4 +1,5 @@
 import Dipper
+import DipperTesting
 import Foundation
 import TestSupport
 import Testing
@@ -86,22 +87,21 @@ import Testing
     func refused(_ format: ImageFormat, _ longest: Int) throws {
         let encoder = try Self.codecs.encoder(for: format)
         if longest < .max {
-            let white: [UInt8] = [255, 255, 255, 255]
-            #expect(try roundTrip(TestPicture.plain(longest, 1, white).image(), format).image.width == longest)
+            #expect(try roundTrip(.filled(with: .white, longest, 1), format).image.width == longest)
             for (width, height) in [(longest + 1, 1), (1, longest + 1)] {
-                let image = try TestPicture.plain(width, height, white).image()
-                expectError(.unencodable) { _ = try encoder.encode(image, .init()) }
+                let image = Image.filled(with: .white, width, height)
+                #expect(throws: DipperError.unencodable) { try encoder.encode(image, .init()) }
             }
         }
         let picture = try TestPicture.waves(40, 30).image()
         let one = AnimationFrame(image: picture, duration: .milliseconds(100))
-        let other = try AnimationFrame(image: TestPicture.plain(1, 1).image(), duration: .milliseconds(100))
+        let other = AnimationFrame(image: .filled(with: .clear, 1, 1), duration: .milliseconds(100))
         let long = AnimationFrame(image: picture, duration: .seconds(10_000_000))
         var refused: [([AnimationFrame], Int)] = [([], 0), ([one, other], 0), ([one], 70_000)]
         if format != .gif { refused.append(([long, one], 0)) }
         if format == .jpeg || format == .png { refused.append(([one], 0)) }
         for (frames, loops) in refused {
-            expectError(.unencodable) { _ = try encoder.encode(frames, loopCount: loops, .init()) }
+            #expect(throws: DipperError.unencodable) { try encoder.encode(frames, loopCount: loops, .init()) }
         }
     }
 
@@ -150,7 +150,7 @@ import Testing
             let picture = TestPicture(size: PixelSize(width: 4, height: 1), pixels: pixels)
             let again = try roundTrip(picture.image(), .gif).image
             #expect(again.pixels == [0, 0, 0, 0, 100, 120, 139, 255, 0, 0, 0, 0, 9, 9, 9, 255])
-            let clear = try TestPicture.plain(3, 2).image()
+            let clear = Image.filled(with: .clear, 3, 2)
             #expect(try roundTrip(clear, .gif).image.pixels == clear.pixels)
         }
     #endif

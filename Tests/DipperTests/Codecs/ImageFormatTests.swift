@@ -68,6 +68,8 @@ import Testing
             ([0x1A, 0x45, 0xDF, 0xA3, 0x8B, 0x42, 0x82, 0x84] + Array("webm".utf8), .webm),
             ([0x1A, 0x45, 0xDF, 0xA3, 0x8F, 0x42, 0x82, 0x88] + Array("matroska".utf8), nil),
             (Array("BM is how this text begins".utf8), nil), ([0, 0, 1, 0, 1, 0, 16, 16, 0, 7], nil),
+            (Array("<!DOCTYPE html><html><body>404 Not Found</body></html>".utf8), nil),
+            (Array("{\"error\": 1}".utf8), nil), (Array(repeating: 0xFF, count: 64), nil),
             (Array(repeating: 0, count: 64), nil), ([0], nil), ([], nil),
         ] as [([UInt8], ImageFormat?)])
     func numbers(_ bytes: [UInt8], _ format: ImageFormat?) {

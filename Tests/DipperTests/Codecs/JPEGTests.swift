@@ -251,7 +251,6 @@ import Testing
         for data in [Data(repeating: 0xFF, count: 1000), Data("GIF89a, and so on".utf8)] {
             #expect(previews(of: data, step: 1).lengths.isEmpty)
         }
-        // Files that lie.
         let data = try Pictures.data("jpeg/progressive.jpg")
         var random = SeededRandom(7)
         for _ in 0..<200 {

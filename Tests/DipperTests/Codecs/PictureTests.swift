@@ -1,4 +1,5 @@
 import Dipper
+import DipperTesting
 import Foundation
 import TestSupport
 import Testing
@@ -164,15 +165,6 @@ struct PictureCase: CustomTestStringConvertible {
         #expect(try decode("jpeg/large.jpg", options).pixels == decode("jpeg/large-progressive.jpg", options).pixels)
     }
 
-    @Test("made smaller need memory for the result alone")
-    func memory() throws {
-        var options = DecodeOptions(target: TargetSize(PixelSize(width: 40, height: 30)))
-        options.limits.bytes = 100_000
-        #expect(try decode("jpeg/large.jpg", options).size == PixelSize(width: 40, height: 30))
-        options.target = nil
-        expectError(.imageTooLarge) { _ = try decode("jpeg/large.jpg", options) }
-    }
-
     /// A file, and the least number of times that decoding asks whether it is cancelled. JPEG asks each sixteen rows;
     /// for several scans, each sixteen rows of blocks of each scan besides. GIF asks in the middle of a frame too.
     @Test(
@@ -191,47 +183,38 @@ struct PictureCase: CustomTestStringConvertible {
         }
         _ = try decode(path, options)
         #expect(asked.value >= least)
-        for count in 0..<asked.value { expectError(.cancelled) { _ = try decode(path, .cancelled(after: count)) } }
+        for count in 0..<asked.value {
+            #expect(throws: DipperError.cancelled) { try decode(path, .cancelled(after: count)) }
+        }
     }
 
     #if GIF
         /// A screen with a frame of one black pixel, changed, that comes several times.
-        private func gif(_ width: Int, _ height: Int, frames: Int, _ change: (inout [UInt8]) -> Void = { _ in }) -> Data
-        {
+        private func gif(_ width: Int, _ height: Int, frames: Int, _ change: (inout [UInt8]) -> Void) -> Data {
             var frame = HeaderBytes.gifFrame
             change(&frame)
             return Data(HeaderBytes.gif(width, height, Array(repeatElement(frame, count: frames).joined()) + [0x3B]))
-        }
-
-        @Test("of GIF with a hundred thousand frames are refused, but the first can be had")
-        func manyFrames() throws {
-            let data = gif(1, 1, frames: 100_000)
-            expectError(.imageTooLarge) { _ = try GIFDecoder().decode(data, .init()) }
-            let first = try GIFDecoder().decode(data, .with { $0.firstFrameOnly = true })
-            #expect(first.size == PixelSize(width: 1, height: 1))
-            let all = try GIFDecoder().decode(data, .with { $0.limits.frames = 100_000 })
-            #expect(all.animation?.frameCount == 100_000)
         }
 
         @Test("of GIF have nothing of frames of no size, and only the whole rows of one whose pixels end early")
         func shortFrames() throws {
             let empty = gif(3, 2, frames: 2) { $0.replaceSubrange(5..<9, with: [0, 0, 0, 0]) }
             let frames = try GIFDecoder().allFrames(of: empty)
-            #expect(frames.count == 2 && frames[0].image.pixels == TestPicture.plain(3, 2).pixels)
+            #expect(frames.count == 2 && frames[0].image.pixels == Image.filled(with: .clear, 3, 2).pixels)
             let short = gif(2, 4, frames: 3) {
                 $0.replaceSubrange(5..<9, with: [2, 0, 4, 0])
                 // Five pixels in codes of three bits, with one to begin anew before every second.
                 $0.replaceSubrange(17..., with: [4, 0x04, 0x08, 0x10, 0x05, 0])
             }
             let all = try GIFDecoder().allFrames(of: short)
-            let pixels = TestPicture.plain(2, 2, [0, 0, 0, 255]).pixels + TestPicture.plain(2, 2).pixels
+            let pixels = Image.filled(with: .black, 2, 2).pixels + Image.filled(with: .clear, 2, 2).pixels
             #expect(all.count == 3 && all.allSatisfy { $0.image.pixels == pixels })
         }
 
         @Test("of GIF are not decoded further in the middle of a frame either")
         func cancelledFrame() throws {
-            let tall = try GIFEncoder().encode(TestPicture.plain(1, 3000).image(), .init())
-            expectError(.cancelled) { _ = try GIFDecoder().decode(tall, .cancelled(after: 3)) }
+            let tall = try GIFEncoder().encode(.filled(with: .clear, 1, 3000), .init())
+            #expect(throws: DipperError.cancelled) { try GIFDecoder().decode(tall, .cancelled(after: 3)) }
         }
     #endif
 
@@ -262,7 +245,7 @@ struct PictureCase: CustomTestStringConvertible {
 
         @Test("of AVIF whose loop restoration leads outside the picture are refused")
         func brokenRestoration() {
-            expectError(.undecodable) { _ = try decode("avif/broken-restoration.avif") }
+            #expect(throws: DipperError.undecodable) { try decode("avif/broken-restoration.avif") }
         }
     #endif
 }

@@ -57,15 +57,6 @@ struct DisplayStateTests {
         #expect(state.presence == to)
     }
 
-    @Test("a miss while passing is not the end: the picture is fetched once the display stays; a broken file is")
-    func glimpse() {
-        var state = state(.passing)
-        #expect(names(state.end(.failure(.notCached))) == [])
-        #expect(names(state.move(to: .visible)) == ["fetch urgent, old cancel"])
-        var broken = self.state(.passing)
-        #expect(names(broken.end(.failure(.undecodable))) == ["undecodable"])
-    }
-
     @Test("a transition is for pictures that come while someone looks")
     func transitions() {
         let fade = DisplayOptions().with(\.transition, .fade(.seconds(1)))
@@ -108,6 +99,8 @@ struct DisplayStateTests {
             _ = state.move(to: .offScreen)
             #expect(names(state.move(to: .visible)) == again)
         }
+        var broken = state(.passing)
+        #expect(names(broken.end(.failure(.undecodable))) == ["undecodable"], "a glimpse of a broken file ends it")
     }
 
     @Test("a glimpse that is out of date is shown, and asked for anew once the display stays")

@@ -48,14 +48,6 @@ extension ImageDecoder {
     }
 }
 
-extension FrameDecoder {
-    func rest() throws(DipperError) -> [AnimationFrame] {
-        var all = [AnimationFrame]()
-        while let frame = try next() { all.append(frame) }
-        return all
-    }
-}
-
 extension DecodeOptions {
     static let partial = DecodeOptions.with { $0.allowsPartial = true }
 
@@ -87,6 +79,14 @@ extension EncodeOptions {
     }()
 }
 
-func expectError(_ error: DipperError, _ body: () throws -> Void, _ location: SourceLocation = #_sourceLocation) {
-    #expect(throws: error, sourceLocation: location) { try body() }
+extension CodecRegistry {
+    /// Returns the error of decoding; `nil` where there is a picture, all of whose pixels are read.
+    func failure(_ data: Data, _ options: DecodeOptions = .init()) -> DipperError? {
+        do throws(DipperError) {
+            _ = try decode(data, options).pixels
+            return nil
+        } catch {
+            return error
+        }
+    }
 }

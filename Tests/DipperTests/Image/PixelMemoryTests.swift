@@ -1,4 +1,5 @@
 import CPixels
+import DipperTesting
 import Foundation
 import TestSupport
 import Testing
@@ -83,7 +84,6 @@ struct PixelMemoryTests {
                         let mark = UInt8(truncatingIfNeeded: number * 50 + round)
                         memset(memory.baseAddress.unsafelyUnwrapped, Int32(mark), memory.count)
                         if round % 10 == 0 { PixelMemory.trim() }
-                        // Nobody else has the same block.
                         guard memory[0] == mark, memory[memory.count - 1] == mark else { return false }
                         PixelMemory.free(memory)
                     }
@@ -126,5 +126,75 @@ struct PixelMemoryTests {
         #expect(states.count { $0 & 1 == 1 } == held)
         for (start, pages) in live { regions.free(start, pages * page) }
         #expect(mincore(first, 4_096 * page, &states) == 0 && states.count { $0 & 1 == 1 } == 1)
+    }
+}
+
+@Suite("Memory for the next pictures is given up when memory is short", .timeLimit(.minutes(2)))
+struct PixelPressureTests {
+    @Test("no block is kept until all pauses have ended")
+    func pauses() throws {
+        PixelMemory.pausePooling()
+        PixelMemory.pausePooling()
+        PixelMemory.resumePooling()
+        PixelMemory.free(try PixelMemory.allocate(1 << 16))
+        #expect(PixelMemory.pooled == 0, "one pause is left")
+        PixelMemory.resumePooling()
+    }
+
+    // In a process of its own, because other tests pause too.
+    @Test("blocks are kept again as soon as no pause is left")
+    func resumed() async {
+        await #expect(processExitsWith: .success) {
+            PixelMemory.pausePooling()
+            PixelMemory.resumePooling()
+            PixelMemory.free(try PixelMemory.allocate(1 << 16))
+            #expect(PixelMemory.pooled == 1 << 16)
+        }
+    }
+
+    @Test("the pause lasts as long as memory is short, also for pictures that are let go of later")
+    func pressure() throws {
+        let pixels = PixelPressure()
+        for level in [MemoryPressure.moderate, .severe, .moderate] {
+            pixels.follow(level)
+            for byteCount in [1 << 16, 1 << 20, 5 << 20] { PixelMemory.free(try PixelMemory.allocate(byteCount)) }
+            #expect(PixelMemory.pooled == 0)
+        }
+        pixels.follow(.normal)
+    }
+}
+
+@Suite("The memory that making a picture takes, by its header", .timeLimit(.minutes(2)))
+struct DecodeCostTests {
+    private func cost(_ data: Data, _ processors: any ImageProcessor...) -> Int {
+        var options = ImageOptions()
+        options.processors = processors
+        return DecodeCost.bytes(of: data, ResolvedOptions(options, home: 0))
+    }
+
+    @Test(
+        "counts what a codec holds whole beside what it makes, however small that is",
+        arguments: [
+            ("jpeg/420.jpg", false), ("jpeg/progressive.jpg", true), ("png/rgb8.png", false),
+            ("png/rgb8-interlaced.png", true), ("gif/still.gif", true), ("webp/lossy.webp", true),
+            ("avif/grey.avif", true),
+        ])
+    func held(name: String, isHeld: Bool) throws {
+        let data = try Pictures.data(name)
+        let size = try #require(try ImageInfo(data).size)
+        let whole = size.width * size.height * 4
+        let held = isHeld ? whole : 0
+        #expect(DecodeCost.bytes(of: data, nil) == held + whole)
+        #expect(cost(data, Inverting()) == held + 2 * whole)
+        #expect(cost(data, .downsample(width: 4, height: 2, .stretch)) == held + 2 * 32)
+    }
+
+    @Test("sizes that no number can hold cost as much as there can be; what has no size, its bytes")
+    func overflow() {
+        let length = 0x7FFF_FFFF
+        let huge = Data(HeaderBytes.pngHeader(length, length) + HeaderBytes.chunk("IDAT", [1]))
+        #expect(DecodeCost.bytes(of: huge, nil) == .max)
+        #expect(cost(huge, Inverting()) == .max)
+        #expect(DecodeCost.bytes(of: Data("no picture".utf8), nil) == 10)
     }
 }

@@ -66,7 +66,6 @@ struct ProcessorGoldenTests {
     func modes(_ mode: ImageProcessors.Blend.Mode) throws {
         let layer = try Processed.picture("layer")
         try check(Case("blend-\(mode.rawValue)", of: "backdrop", within: 2, .blend(layer, mode)))
-        // The other way round.
         let below = ImageProcessors.Blend(try Processed.picture("backdrop"), mode, side: .below)
         try check(Case("blend-\(mode.rawValue)", of: "layer", within: 2, below))
     }

@@ -73,7 +73,8 @@ struct FakeProgram {
     init(_ script: String) async throws {
         try Image.sample().png.write(to: folder.url.appendingPathComponent("picture.png"))
         for name in ["news", "gate"] { #expect(mkfifo(folder.path + "/" + name, 0o600) == 0) }
-        news = Self.lines(of: open(folder.path + "/news", O_RDONLY | O_NONBLOCK | O_CLOEXEC))
+        let pipe = open(folder.path + "/news", O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+        news = linesWritten(to: FileHandle(fileDescriptor: pipe, closeOnDealloc: true))
         let text = """
             #!/bin/sh
             HERE='\(folder.path)'
@@ -97,26 +98,6 @@ struct FakeProgram {
         var provider = VideoFrameProvider(Data("video".utf8), key: "video", at: .seconds(number))
         provider.program = path
         return provider
-    }
-
-    /// Reads lines on a thread, until the last writer is gone or nothing comes for a minute.
-    private static func lines(of descriptor: Int32) -> AsyncStream<String> {
-        let (stream, continuation) = AsyncStream.makeStream(of: String.self)
-        Thread.detachNewThread {
-            var rest = Data()
-            var buffer = [UInt8](repeating: 0, count: 4096)
-            var state = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            while poll(&state, 1, 60_000) > 0, case let count = read(descriptor, &buffer, buffer.count), count > 0 {
-                rest += buffer.prefix(count)
-                while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
-                    continuation.yield(String(decoding: rest[..<end], as: UTF8.self))
-                    rest = Data(rest[rest.index(after: end)...])
-                }
-            }
-            close(descriptor)
-            continuation.finish()
-        }
-        return stream
     }
 }
 

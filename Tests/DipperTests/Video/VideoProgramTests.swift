@@ -108,24 +108,6 @@ struct VideoProgramTests {
         #expect(fake.lines("limit") == ["4194304"])
     }
 
-    @Test("equal calls are one run, in whichever queue")
-    func shared() async throws {
-        let fake = try await FakeProgram("echo run >>$HERE/runs; watch; tell run; pause; picture")
-        let test = TestImageCache(folder: TemporaryFolder())
-        let request = ImageRequest(fake.frame())
-        let tasks = [
-            test.cache.slowGetImage(request), test.cache.getImage(request),
-            test.cache.getImage(ImageRequest(fake.frame())),
-        ]
-        let processed = test.cache.getImage(request.processed(by: Inverting()))
-        for await _ in fake.news { break }
-        fake.letGo()
-        for task in tasks { #expect(try await task.value.pixels == Image.sample().pixels) }
-        _ = try await processed.value
-        #expect(fake.lines("runs") == ["run"])
-        await test.cache.shutdown()
-    }
-
     @Test("a serializer is not given the video as the original: the frame is on disk, whatever the serializer does")
     func serializers() async throws {
         let fake = try await FakeProgram("echo run >>$HERE/runs; picture")

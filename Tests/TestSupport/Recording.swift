@@ -1,9 +1,9 @@
 package import DipperData
 package import DipperTesting
+package import Logging
 
 /// A record of a cache's events. It pairs the begins and ends of work.
 package struct EventRecord: EventSink {
-    /// The kinds of work that begin and end.
     package enum Work: String {
         case call, lookUp, attempt, decode, step, write
     }
@@ -20,6 +20,7 @@ package struct EventRecord: EventSink {
     package func wait(until isRight: @escaping @Sendable ([CacheEvent]) -> Bool) async throws(WaitTimeout) {
         try await box.wait { isRight($0) }
     }
+
     package var kinds: [CacheEvent.Kind] { events.map(\.kind) }
 
     /// Returns the kind of work that an event begins or ends, and which of the two; `nil` for other events.
@@ -76,4 +77,53 @@ package struct EventRecord: EventSink {
         }
         return problems + open.values.map { "does not end: \($0)" }
     }
+}
+
+/// A sink of a cache's events that calls a closure.
+package struct Observer: EventSink {
+    package let topics: CacheEvent.Topics
+    private let hear: @Sendable (CacheEvent) -> Void
+
+    package init(_ topics: CacheEvent.Topics = .all, _ hear: @escaping @Sendable (CacheEvent) -> Void) {
+        self.topics = topics
+        self.hear = hear
+    }
+
+    package func receive(_ event: CacheEvent) { hear(event) }
+}
+
+extension DataCache.Configuration {
+    /// Adds a closure that receives all events.
+    package mutating func observe(_ hear: @escaping @Sendable (CacheEvent) -> Void) {
+        eventSinks.append(Observer(.all, hear))
+    }
+}
+
+extension Logger {
+    /// A logger of every level that hands each event and the metadata of the logger to a closure.
+    package static func recording(_ hear: @escaping @Sendable (LogEvent, Logger.Metadata) -> Void) -> Logger {
+        Logger(label: "test") { _ in RecordingLog(hear: hear) }
+    }
+
+    /// A logger of every level that hands each event to a closure as one line: level, message and all metadata.
+    package static func recording(lines hear: @escaping @Sendable (String) -> Void) -> Logger {
+        recording { event, metadata in hear("\(event.level) \(event.message) \(metadata) \(event.metadata ?? [:])") }
+    }
+}
+
+private struct RecordingLog: LogHandler {
+    let hear: @Sendable (LogEvent, Logger.Metadata) -> Void
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    init(hear: @escaping @Sendable (LogEvent, Logger.Metadata) -> Void) {
+        self.hear = hear
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { hear(event, metadata) }
 }
