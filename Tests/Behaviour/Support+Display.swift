@@ -18,7 +18,10 @@ final class Screen: Sendable {
     /// Runs a closure on the display's queue, as a program would.
     func perform(_ body: @Sendable (ImageBinding) -> Void) { queue.sync { body(binding) } }
 
-    func set(_ request: ImageRequest?, placeholder: DisplayOptions.Placeholder? = .color(.black), options: DisplayOptions? = nil) {
+    func set(
+        _ request: ImageRequest?, placeholder: DisplayOptions.Placeholder? = .color(.black),
+        options: DisplayOptions? = nil
+    ) {
         queue.sync {
             binding.setImage(request, placeholder: placeholder, options: options) { [ends] result in
                 ends.update { $0.append(result.text) }

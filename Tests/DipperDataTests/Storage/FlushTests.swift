@@ -54,14 +54,15 @@ struct FlushTests {
 
     @Test("where nothing can be flushed no entry counts as durable, small or large", arguments: [100, 9_000])
     func failing(size: Int) async throws {
+        let cache = TestCache(folder: folder).cache
         try await cache.addDataAndWait(Data(count: 10), for: "first")
         let failing = flush_log_fail(folder.url.lastPathComponent)
         await #expect(throws: DipperError.notWritten) {
-            try await cache.addDataAndWait(Data(count: size), for: durable)
+            try await cache.addDataAndWait(Data(count: size), for: request)
         }
         flush_log_mend(failing)
-        try await cache.addDataAndWait(Data(count: size), for: durable)
-        #expect(cache.data(for: durable)?.count == size)
+        try await cache.addDataAndWait(Data(count: size), for: request)
+        #expect(cache.data(for: request)?.count == size)
     }
 
     @Test("nothing is flushed for other entries, not even after a durable one")
