@@ -4,9 +4,9 @@ import Foundation
 struct Answer {
     var source: ResponseSource
     var status: Int
-    /// If a picture was encoded anew, the bytes of the new file.
+    /// If a picture was encoded again, the bytes of the new file.
     var body: Data
-    /// Set if a picture was encoded anew.
+    /// Set if a picture was encoded again.
     var picture: (format: ImageFormat, size: PixelSize)?
 }
 

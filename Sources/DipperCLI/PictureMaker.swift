@@ -20,7 +20,7 @@ final class PictureMaker: Sendable {
         images = ImageCache(configuration)
     }
 
-    /// The closure is called on a queue of its own when the call has ended.
+    /// The closure is called on ``output`` when the call has ended.
     func get(_ request: DataRequest, _ queue: FetchQueue, _ end: @escaping End) {
         // In place, so that pictures are encoded on the decoding threads, of which there are several.
         let request = ImageRequest(request.with(\.callbackQueue, .inPlace))

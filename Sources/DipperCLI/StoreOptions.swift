@@ -27,7 +27,6 @@ struct StoreOptions: ParsableArguments {
         return configuration
     }
 
-    /// Prints a result as JSON or as text.
     func tell(_ line: @autoclosure () -> JSONLine, or text: @autoclosure () -> String) {
         DipperCLI.tell(json ? line().text : text())
     }

@@ -54,7 +54,6 @@ extension DataCache {
         defaults.callbackQueue(of: request)
     }
 
-    /// Returns the error that every call with this request ends with; `nil` if calls can be made.
     package func defect(of request: DataRequest) -> DipperError? {
         engine.defect(of: request) ?? (engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
@@ -74,10 +73,9 @@ extension DataCache {
     }
 
     /// Calls a closure with the present memory pressure, unless that is `normal`, and with each later one, until the
-    /// observation is released.
+    /// observation is released. It is called from any thread, after the memory tier and all earlier observers; one
+    /// level may come twice.
     ///
-    /// The closure is called from any thread, after the memory tier and all earlier observers. One level may come
-    /// twice.
     /// - Parameter last: whether the closure is called after all observers that have not asked for this.
     package func observeMemoryPressure(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
@@ -120,7 +118,7 @@ extension DataCache {
 
     package func claim(_ key: CacheKey) -> Claim { store.history.claim(key) }
 
-    /// Returns a closure that fetches a newer version of what the tiers have, in `slowQueue` and with its validators.
+    /// Returns a closure that fetches a newer version of the stored answer, in `slowQueue` and with its validators.
     /// While such a fetch is under way, further calls return its task. The closure does not keep this cache alive.
     package func renewal(of request: DataRequest) -> @Sendable () -> DataTask {
         { [engine, defaults] in

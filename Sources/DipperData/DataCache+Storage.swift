@@ -4,10 +4,8 @@ import Foundation
 extension DataCache {
     // MARK: Reading
 
-    /// Returns the bytes of a URL if memory or disk has them, without asking the network.
-    ///
-    /// The disk is read on the caller's thread. Bytes that are out of date are returned as well, but not the body of an
-    /// answer that is not a success.
+    /// Returns the bytes of a URL if memory or disk has them. The disk is read on the caller's thread. Bytes that are
+    /// out of date are returned as well, but not the body of an answer that is not a success.
     public func data(for url: URL) -> Data? {
         completesRequests ? data(for: DataRequest(url)) : data(for: CacheKey(url))
     }
@@ -39,9 +37,8 @@ extension DataCache {
         }
     }
 
-    /// Returns the bytes of a URL with their metadata if memory or disk has them, without asking the network.
-    ///
-    /// The disk is read on the caller's thread. Every answer that the cache keeps is returned, whatever its status.
+    /// Returns the bytes of a URL with their metadata if memory or disk has them, whatever the status of the answer.
+    /// The disk is read on the caller's thread.
     public func response(for url: URL) -> DataResponse? {
         completesRequests ? response(for: DataRequest(url)) : response(for: CacheKey(url))
     }
@@ -103,10 +100,6 @@ extension DataCache {
 
     /// Stores bytes of the caller's own under a key, with the cache's default options, in memory at once and on disk in
     /// the background.
-    ///
-    /// ```swift
-    /// try cache.addData(Data("{}".utf8), for: "settings")
-    /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
         try check(key)
@@ -127,14 +120,8 @@ extension DataCache {
 
     /// Stores bytes of the caller's own under a request's key, with its expirations, policy and
     /// ``DataRequest/durability``, and returns when they are on disk.
-    ///
     /// A durable entry has been flushed to the device when this method returns. If the disk fails to store an entry
     /// that is not durable, the entry stays in memory and the method does not throw.
-    ///
-    /// ```swift
-    /// let draft = Data("Dear Ms Lovelace".utf8)
-    /// try await cache.addDataAndWait(draft, for: DataRequest(url).with(\.durability, .durable))
-    /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
     ///   not on disk.
     public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
@@ -160,7 +147,7 @@ extension DataCache {
     ) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = Call(request, key: key, defaults: defaults)
-        // Objects that are being made of the earlier bytes are not kept.
+        // Pictures and values that are being made of the earlier bytes are not kept.
         store.history.remove(key, from: .all)
         store.add(
             StoredData(data: data, info: info), for: key, call,
@@ -184,9 +171,7 @@ extension DataCache {
         store.remove(key, from: tiers)
     }
 
-    /// Removes the entries made from another entry, whose keys begin with its key (``CacheKey/isDerived(of:)``), from
-    /// both tiers or from one of them.
-    ///
+    /// Removes the entries made from another entry (``CacheKey/isDerived(of:)``) from both tiers or from one of them.
     /// Readers no longer see them when this method returns; the files are deleted in the background.
     package func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
         store.removeDerived(of: key, from: tiers)
@@ -196,10 +181,6 @@ extension DataCache {
     /// entry of its URL, and those of `Location` and `Content-Location` if they are of the same origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
-    ///
-    /// ```swift
-    /// cache.invalidate(url, after: ["Content-Location": "/articles/7"])       // a PUT has succeeded
-    /// ```
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
         removeData(for: url)
         for name in ["Location", "Content-Location"] {
@@ -255,24 +236,14 @@ extension DataCache {
     public func clearDisk() { store.clearDisk() }
 
     /// Returns when the disk tier, and the ``Configuration/tiers`` that work, have carried out all earlier changes.
-    ///
-    /// ```swift
-    /// cache.clear()
-    /// await cache.synchronize()       // the files are gone
-    /// ```
     public func synchronize() async { await store.synchronize() }
 
-    /// Returns when nothing is left to do: all calls have ended, their closures have been called, and what they keep is
+    /// Returns when nothing is left to do: all calls have ended, their closures have been called, and the entries are
     /// on disk.
     ///
     /// A call that waits for the network, for a retry or for room in a suspended queue has not ended. Calls made
-    /// meanwhile, for example by closures, are waited for as well. Closures of an actor have been handed to the actor, which
-    /// may not have run them yet.
-    ///
-    /// ```swift
-    /// for url in urls { cache.slowGetData(url) }
-    /// await cache.idle()              // all of them are on disk, or have failed
-    /// ```
+    /// meanwhile are waited for as well. Closures of an actor have been handed to the actor, which may not have run
+    /// them yet.
     public func idle() async {
         var begun: Int
         repeat {
@@ -335,7 +306,7 @@ extension DataCache {
     public func forEachEntry(_ body: (CachedEntry) -> Void) { store.disk?.forEachEntry(body) }
 
     /// Calls a closure with every entry on disk. Returns `false` if entries may be missing, because the index cannot be
-    /// read, had to be made anew, or is gone.
+    /// read, was rebuilt, or is gone.
     package func listEntries(_ body: (CachedEntry) -> Void) -> Bool { store.disk?.forEachEntry(body) ?? true }
 
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.
@@ -344,21 +315,14 @@ extension DataCache {
     /// Returns the metadata of an entry on disk, from the index; `nil` if there is no entry.
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 
-    /// Returns the file of an entry; `nil` if there is no entry, for small entries, which have no file, for compressed
-    /// ones, and for those that a ``RecordCodec`` has encoded.
+    /// Returns the file of an entry, which only the user can read; `nil` if there is no entry, for small entries, which
+    /// have no file, for compressed ones, and for those that a ``RecordCodec`` has encoded.
     ///
-    /// The file holds the entry's bytes and nothing else, with an extension if ``FileNaming/sha256(extension:)`` adds
+    /// The file has the entry's bytes and nothing else, with an extension if ``FileNaming/sha256(extension:)`` adds
     /// one. It is never changed, and is removed when the entry is replaced or removed: a program that has opened it can
     /// read on, and one that keeps its path should ask again.
-    ///
-    /// Only the user can read the file. To share the bytes, write ``data(for:)-(CacheKey)`` to a file of your own.
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 
     /// Reads every entry on disk, removes damaged entries, repairs the index, and returns a report.
-    ///
-    /// ```swift
-    /// let report = await cache.verify()
-    /// if !report.isSound { print("removed \(report.damaged) damaged entries", report.indexProblems) }
-    /// ```
     public func verify() async -> StoreReport { await store.disk?.verify() ?? StoreReport() }
 }

@@ -56,9 +56,8 @@ extension DataCache {
 
     // MARK: Reading
 
-    /// Returns a typed value if the cache has it, or the bytes to decode it from. The network is not asked.
-    ///
-    /// The disk is read, and the value decoded, on the caller's thread. A value that is out of date is returned too.
+    /// Returns a typed value, even one that is out of date, if the cache has it or the bytes to decode it from. The
+    /// disk is read, and the value decoded, on the caller's thread.
     public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> Value? {

@@ -34,13 +34,7 @@ public final class CountingDecoder: ImageDecoder {
     }
 
     /// Creates a decoder that makes a white picture of any bytes that no known format begins with, so that a test needs
-    /// no files. If a target is set, for example by `.downsample(width:height:)`, the picture has the size that follows
-    /// from it.
-    ///
-    /// ```swift
-    /// configuration.codecs.register(CountingDecoder(making: PixelSize(width: 4_000, height: 3_000)))
-    /// transport.script(url, [.body(Data("a photograph".utf8))])
-    /// ```
+    /// no files. If a target is set, for example by `.downsample(width:height:)`, it decides the picture's size.
     public convenience init(making size: PixelSize, isHeld: Bool = false) {
         self.init(PictureMaker(size: size), isHeld: isHeld)
     }
@@ -64,8 +58,7 @@ public final class CountingDecoder: ImageDecoder {
         state.update { $0.failures += Array(repeating: error, count: count) }
     }
 
-    /// Lets `count` decodes continue: those that are held, or the next ones. Without effect on a decoder that holds
-    /// none.
+    /// Lets `count` decodes continue: those that are held, or the next ones.
     public func release(_ count: Int = 1) { door?.open(count) }
 
     /// Lets all decodes continue, those that are held and all later ones.

@@ -70,10 +70,6 @@ public final class FailingDisk: Sendable {
     }
 
     /// Makes single operations fail with an I/O error from now on, in place of an earlier fault.
-    ///
-    /// ```swift
-    /// disk.fail([.flush])     // no entry can be made durable
-    /// ```
     public func fail(_ operations: Set<Operation>) {
         state.update { $0.errors = Dictionary(uniqueKeysWithValues: operations.map { ($0, EIO) }) }
     }
@@ -94,13 +90,6 @@ public final class FailingDisk: Sendable {
     }
 
     /// Makes operations wait until ``release()``, as on a disk that is slow, by default all that change the disk.
-    ///
-    /// ```swift
-    /// disk.hold()
-    /// try cache.addData(Data("here".utf8), for: "note")
-    /// try await disk.waitForHeld(1)       // the entry is still to be written
-    /// disk.release()
-    /// ```
     public func hold(_ operations: Set<Operation> = [.write, .flush, .remove]) {
         state.update { $0.holds = operations }
     }

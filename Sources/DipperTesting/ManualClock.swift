@@ -78,10 +78,6 @@ public final class ManualClock: Clock, Sendable {
     }
 
     /// Moves the clock on to the time when the next sleeper wakes. Returns `false` if nobody sleeps.
-    ///
-    /// ```swift
-    /// while clock.advanceToNextSleeper() {}       // until nobody sleeps
-    /// ```
     @discardableResult
     public func advanceToNextSleeper() -> Bool {
         let state = state.value
@@ -108,13 +104,7 @@ public final class ManualClock: Clock, Sendable {
     }
 }
 
-/// A wall clock that stands still until a test moves it on. Freshness and expirations follow it.
-///
-/// ```swift
-/// let date = ManualDate()
-/// configuration.now = { date.now }
-/// date.advance(by: 3_600)
-/// ```
+/// A wall clock that stands still until a test moves it on, for ``DipperData/DataCache/Configuration/now``.
 public final class ManualDate: Sendable {
     private let state: Mutex<Date>
 

@@ -117,13 +117,6 @@ public final class ScriptedTransport: Transport {
 }
 
 /// A transfer that a test controls.
-///
-/// ```swift
-/// let transfer = try await transport.nextTransfer()
-/// print(transfer.request.headers["Accept"] ?? "any", transfer.queue, transfer.isThrottled)
-/// transfer.send(progress: 2, of: 4)
-/// transfer.finish(with: Data("here".utf8), headers: ["ETag": "\"1\""])
-/// ```
 public final class ScriptedTransfer: Transfer {
     private struct State {
         var status: Status
@@ -153,10 +146,6 @@ public final class ScriptedTransfer: Transfer {
     // MARK: Test interface
 
     /// Returns as soon as the transfer meets a condition.
-    ///
-    /// ```swift
-    /// try await transfer.wait { $0.isThrottled }      // a prefetch is held back for urgent work
-    /// ```
     public func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Status) -> Bool
     ) async throws(WaitTimeout) {
@@ -198,11 +187,6 @@ public final class ScriptedTransfer: Transfer {
 
     /// Sets the part of the answer that the transfer has received so far. The transfer reports that part before its end
     /// when the cache cancels it, and shows it to the cache for previews.
-    ///
-    /// ```swift
-    /// transfer.hold(TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8)))
-    /// task.cancel()       // the transfer reports the two bytes before its end
-    /// ```
     public func hold(_ response: TransferResponse) { state.update { $0.held = response } }
 
     func meet(_ step: ScriptedTransport.Step) {

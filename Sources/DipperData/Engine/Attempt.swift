@@ -156,7 +156,6 @@ struct Attempt: Sendable {
 
     private static let mostContinuations = 100
 
-    /// Returns the partial body that an interrupted answer leaves for the next attempt.
     func left(by response: TransferResponse) -> PartialBody? {
         if response.status == 206 { return continued?.continued(by: response) ?? partial }
         return PartialBody(response, of: url.withoutFragment) ?? partial

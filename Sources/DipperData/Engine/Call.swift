@@ -8,9 +8,9 @@ final class Call: Sendable {
     /// Whether each source, the request's own and then its alternatives, is local. Providers are code of the program,
     /// so they are asked here and never under a lock.
     private let localSources: [Bool]
-    /// `false` if an object made of the bytes takes their place on disk.
+    /// `false` if a picture or a value made of the bytes takes their place on disk.
     private let mayKeepOnDisk: Bool
-    /// Returns why nothing that the caller wants can be made of the bytes of a success; `nil` if something can.
+    /// Returns why nothing that the caller wants can be made of the bytes; `nil` if something can.
     let misfit: (@Sendable (Data) -> DipperError?)?
 
     final class Defaults: Sendable {
@@ -127,7 +127,6 @@ final class Call: Sendable {
     }
 
     func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
-        // The common case: a fresh entry without variants, and a request without directives.
         if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
         return info.isChosen(by: request.headers) ? use(ofChosen: info, at: now) : .revalidate
     }

@@ -104,9 +104,8 @@ extension Engine {
         let write = PendingWrite()
         let mayKeep = keep(value, of: fetch, run, for: call, isConfirmed: source == .revalidated, write)
         let response = DataResponse(value, source: source, attempts: fetch.attempts, metrics: metrics)
-        // Calls with other header fields may need another variant, or an answer of their own if this one may not be
-        // kept for others. Calls with a validation of their own may need another answer. The call that the answer was
-        // fetched for takes it in any case.
+        // A call with other header fields may need another variant, or an answer that is not shared; a call with a
+        // validation of its own may need another answer. The call that the answer was fetched for takes it in any case.
         let isForAll = mayKeep && !value.info.headers.varying.contains("*")
         var next: Call?
         for waiter in fetch.waiters {
@@ -236,7 +235,7 @@ struct Verdicts: Sendable {
 }
 
 extension Engine {
-    /// Asks the validations of calls about a stored answer, and goes on: at once if none is a call's own.
+    /// Asks the validations of calls about a stored answer; goes on at once if none is a call's own.
     func judge(
         _ value: StoredData?, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
@@ -245,7 +244,7 @@ extension Engine {
         ask(calls.filter(\.hasOwnValidation), { $0.refusal(of: value) }, then: goOn)
     }
 
-    /// Asks calls about an answer of the network, and goes on: at once if none judges it itself.
+    /// Asks calls about an answer of the network; goes on at once if none judges it itself.
     func judge(
         _ answer: TransferResponse, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
@@ -268,7 +267,7 @@ extension Engine {
     }
 }
 
-/// How the program speaks TLS with an origin: asked once in the life of the engine.
+/// The question how to speak TLS with an origin, asked once in the life of the engine.
 enum TLSQuestion {
     case asked([(fetch: Fetch, goOn: @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void)])
     case answered(Result<TLSAnswer?, DipperError>)
@@ -296,7 +295,6 @@ extension Engine {
         }
     }
 
-    /// Goes on with the program's answer on an origin: at once if it is known.
     func answerTLSChallenge(
         of origin: ServerOrigin, at url: URL, for fetch: Fetch,
         then goOn: @escaping @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void

@@ -133,7 +133,6 @@ extension Engine {
         watch(waiter)
     }
 
-    /// Lets the time of a fetch go on: it may use the link again.
     func run(_ fetch: Fetch) {
         fetch.findings.budget.run(at: time.now())
         guard fetch.demand.hasTimeLimits else { return }
@@ -197,7 +196,7 @@ extension Engine {
     }
 }
 
-/// The pacing of reports: at most one per interval, the latest one last. A value that is asked before each report.
+/// The pacing of reports: at most one per interval, the latest one last.
 struct Pacing: Sendable {
     enum Answer: Equatable {
         case now

@@ -113,7 +113,7 @@ extension Engine {
     }
 }
 
-/// The fetches of newer bytes under way: at most one for each stale answer. A value.
+/// The fetches of newer bytes: at most one for each stale answer. A value.
 struct RevalidationTasks: Sendable {
     private struct Name: Hashable {
         let key: CacheKey
@@ -132,7 +132,6 @@ struct RevalidationTasks: Sendable {
         return (task, true)
     }
 
-    /// Forgets a task that is about to end. The next call that finds a stale answer has it fetched anew.
     mutating func forget(_ task: DataTask) -> DataTask? {
         let name = Name(task.call)
         return tasks[name] === task ? tasks.removeValue(forKey: name) : nil
@@ -146,7 +145,7 @@ final class Findings {
     private(set) var claim: Claim?
     /// Whether later fetches can continue the partial body: it is on disk, or among those in memory.
     private var isPartialKept = false
-    /// Whether it is only there, because there was no room for it here while the fetch was parked.
+    /// Whether the partial body is only among the kept ones: there was no room for it here while the fetch was parked.
     private(set) var isPartialLeft = false
     /// The bytes of ``partial`` that count towards the budget of parked fetches.
     private(set) var parked = 0
@@ -190,9 +189,8 @@ final class Findings {
 
     // MARK: Attempts
 
-    /// Gives an attempt the right to keep its answer. If the entry has been removed since the last attempt, the entry
-    /// and the partial body are dropped. The first attempt has the right of the look-up before it: what was removed or
-    /// replaced since then is not brought back.
+    /// Gives an attempt the right to keep its answer. Drops the entry and the partial body if the entry has been
+    /// removed since the last attempt. The first attempt has the right of the look-up before it.
     func reclaim(_ fresh: @autoclosure () -> Claim, _ history: RemovalHistory, isFirst: Bool) {
         let isRevoked = claim?.isRevoked == true
         if isRevoked || found.map({ !history.admits($0.value.info) }) == true { found = nil }
@@ -220,8 +218,7 @@ final class Findings {
 
     // MARK: Parking
 
-    /// Parks the partial body in memory, if there is room. Otherwise the next attempt reads what is kept for later
-    /// fetches, or begins anew.
+    /// Without room in memory, the next attempt reads the kept partial body, or starts from the first byte.
     func park(insteadOf held: Int, in bodies: inout BodyBudget) {
         let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
         if bodies.park(count, insteadOf: held) { return parked += count }

@@ -334,7 +334,7 @@ struct TaskLog<Event: TaskEvent> {
         return true
     }
 
-    /// Returns the next call, in the order of the events. After `nil` the delivery must be claimed anew.
+    /// Returns the next call, in the order of the events; after `nil` the delivery must be claimed again.
     mutating func nextCall() -> (() -> Void)? {
         let contents = contents
         while let (listener, number, item) = contents.nextItem() {

@@ -1,12 +1,6 @@
 /// The header fields of a request or a response: an ordered list of names and values.
 ///
 /// Names compare without regard to case (RFC 9110, section 5.1); values are kept as they are.
-///
-/// ```swift
-/// var headers: HTTPHeaders = ["Accept": "application/json", "Accept-Language": "en"]
-/// headers["User-Agent"] = "Kiosk/2.0"
-/// print(headers["accept"] ?? "")      // application/json
-/// ```
 public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
     /// The fields in order. A name may occur more than once.
     public private(set) var fields: [Field]
@@ -37,10 +31,6 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 
     /// Creates headers with the fields of a dictionary, in the order of their names. Names that differ in case alone stay
     /// two fields.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.headers, HTTPHeaders(session.fields))
-    /// ```
     public init(_ dictionary: [String: String]) {
         fields = dictionary.sorted { $0.key < $1.key }.map { Field($0.key, $0.value) }
     }
@@ -58,7 +48,7 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// Adds a field behind the present ones, even if one with that name is there.
+    /// Adds a field at the end, even if one with that name is there.
     public mutating func append(_ name: String, _ value: String) {
         if fields.isEmpty { fields.reserveCapacity(12) }
         fields.append(Field(name, value))

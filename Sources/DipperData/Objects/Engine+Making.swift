@@ -457,7 +457,7 @@ extension Engine {
         switch run.source {
         case .form, .bytes(_, _, orForm: .some):
             guard isBroken else { break }
-            // The stored form is bad, and is made anew.
+            // The stored form is bad, and is made again.
             if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
             make.earlier = nil
             return make.supply == nil ? descend(make) : goOn(make)
@@ -483,7 +483,6 @@ extension Engine {
             make.object = object
             make.isWritten = isWritten
             enter(make, .ready)
-            // Lets go of the bytes.
             leaveSupply(make)
         }
         keep(object, for: makes, isWritten: isWritten)

@@ -168,7 +168,8 @@ package final class ObjectCache: Sendable {
         return MadeObject(product, Provenance(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk))
     }
 
-    /// Returns an object made of what some tiers have, on a thread that makes objects. It enters memory if all are asked.
+    /// Returns an object made of the entry in some tiers, on a thread that makes objects. It enters memory if all are
+    /// asked.
     package func find(_ origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) async -> Product? {
         await fromThread { answer in
             let ticket = workers.add(
@@ -203,7 +204,7 @@ package final class ObjectCache: Sendable {
         return try step.make(of: .bytes(stored.data), task)
     }
 
-    /// Returns the memory that making an object of what some tiers have takes, in bytes.
+    /// Returns the memory that making an object of the entry in some tiers takes, in bytes.
     private func cost(of origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) -> Int {
         if step.isStored, let form = stored(step.key(origin.dataKey), for: origin, in: tiers) {
             return step.cost(of: .form(form.data))
@@ -290,7 +291,6 @@ package final class ObjectCache: Sendable {
 
     // The caller removes the bytes or the stored form, which revokes the claims of work under way.
 
-    /// Removes all objects of the bytes of a key.
     package func remove(_ key: CacheKey, from tiers: CacheTiers) {
         if tiers.contains(.disk) { unstage { $0 == key || $0.isDerived(of: key) } }
         if tiers.contains(.memory) { forget(key) }
@@ -304,7 +304,6 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Removes all objects of the bytes of a key from memory.
     package func forget(_ key: CacheKey) {
         memory.remove(key)
         memory.removeDerived(of: key)

@@ -95,7 +95,6 @@ package struct MakingTask: Sendable {
         self.isCancelled = isCancelled
     }
 
-    /// Decodes bytes, and tells the begin and the end.
     package func decode<Product>(_ body: () throws(DipperError) -> Product) throws(DipperError) -> Product {
         guard let events else { return try body() }
         return try events.decode(key, of: call, body)

@@ -3,14 +3,7 @@ import Synchronization
 
 /// The handle of one call for a typed value: await its ``value``, add hooks, cancel it, change its queue or priority.
 ///
-/// ```swift
-/// let task = cache.getValue(Feed.self, from: url)
-/// task.onFail { error, isFatal in if isFatal { print(error) } }
-/// let feed = try await task.value
-/// ```
-///
-/// ``FetchTask`` has the hooks and says when they are called. The call continues if the handle is released. A task ends
-/// exactly once, with a value or an error.
+/// ``FetchTask`` says when the hooks are called, and when the task ends.
 public final class ValueTask<Value: Sendable>: FetchTask {
     /// The value and where its bytes came from.
     public typealias Response = ValueResponse<Value>
@@ -86,7 +79,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
         finish(.failure(.cancelled))
     }
 
-    /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
+    /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
     public func moveToSlowQueue() { call.load()?.moveToSlowQueue() }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.

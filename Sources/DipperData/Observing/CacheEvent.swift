@@ -2,12 +2,6 @@ import Synchronization
 
 /// An event in the work of a cache.
 ///
-/// ```swift
-/// for await event in cache.events {
-///     if case .callFailed(let error) = event.kind { print(event.time, event.key, error) }
-/// }
-/// ```
-///
 /// Calls, look-ups, attempts, decodes, processing steps and writes begin and end. All events of one piece of work have
 /// the same identifier, and ``parent`` is the piece of work that it belongs to: a look-up, an attempt and a
 /// write belong to a fetch, a decode and a step to the call that brought the bytes. Many calls may wait for one fetch:
@@ -162,12 +156,6 @@ extension CacheEvent {
 extension CacheEvent {
     /// A removal of entries by a tier itself, or by a call that named no single entry. If several processes share a
     /// folder, each reports the entries that it removed.
-    ///
-    /// ```swift
-    /// for await event in cache.events(about: .removals) {
-    ///     if case .cleaned(let cleaning) = event.kind { print(cleaning.tier, cleaning.reason, cleaning.bytes) }
-    /// }
-    /// ```
     public struct Cleaning: Sendable, Hashable {
         /// The tier that entries are kept in.
         public enum TierName: String, Sendable, Hashable, CaseIterable {

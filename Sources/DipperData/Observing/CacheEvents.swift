@@ -52,8 +52,7 @@ public struct CacheEvents: AsyncSequence, Sendable {
             self.missed = missed
         }
 
-        /// Waits for the next event.
-        /// - Returns: the event; `nil` when the cache has shut down or the Swift task is cancelled.
+        /// Waits for the next event; returns `nil` when the cache has shut down or the Swift task is cancelled.
         public mutating func next() async -> CacheEvent? {
             if let event = later {
                 later = nil

@@ -112,8 +112,6 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
     package func pause() { change { $0.isPaused = true } }
     package func resume() { change { $0.isPaused = false } }
 
-    /// Adds requests behind those that wait.
-    /// - Returns: false, and nothing is added, if the prefetcher has ended.
     package func add(_ requests: [Request]) -> Bool {
         change { state in
             guard !state.hasEnded else { return false }
@@ -135,7 +133,6 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
         for call in calls { call.task?.cancel() }
     }
 
-    /// Takes requests out: those that wait, and those whose calls are under way, which are cancelled.
     package func remove(_ requests: Set<Request>) {
         let calls = change { state -> [Call] in
             let waiting = state.waiting.count

@@ -4,21 +4,12 @@ import Foundation
 ///
 /// The cache asks a provider as it asks a server: once per key, in the queue of the call, with retries after errors
 /// that may pass (``DipperError/mayPass``).
-///
-/// ```swift
-/// struct Noise: DataProvider {
-///     let seed: UInt8
-///     var cacheKey: CacheKey { CacheKey("noise-\(seed)") }
-///     func data() async throws -> Data { Data((0..<1_024).map { UInt8(truncatingIfNeeded: $0 * Int(seed)) }) }
-/// }
-/// let noise = try await cache.getData(DataRequest(Noise(seed: 7))).value
-/// ```
 public protocol DataProvider: Sendable {
     /// The key by which the bytes are cached.
     var cacheKey: CacheKey { get }
-    /// Whether the bytes are at hand anyway. Such a provider waits for no download, and no prefetch waits for it: up to
-    /// four are asked at a time, the fourth only for an urgent call. The cache keeps such bytes on disk only if the
-    /// request says so.
+    /// Whether the bytes are at hand without a download. Such a provider waits for no download, and no prefetch waits
+    /// for it: up to four are asked at a time, the fourth only for an urgent call. The cache keeps its bytes on disk
+    /// only if the request says so.
     var isLocal: Bool { get }
     /// Returns the bytes. An error other than ``DipperError`` counts as ``DipperError/unreadable``, a
     /// `CancellationError` as ``DipperError/cancelled``. The function runs on Swift's cooperative threads, and so must
@@ -51,11 +42,6 @@ public struct CustomProvider: DataProvider {
 }
 
 /// A provider of bytes that are in memory.
-///
-/// ```swift
-/// let empty = MemoryProvider(Data("[]".utf8), key: "empty list")
-/// let request = DataRequest(feedURL).with(\.alternatives, [.provider(empty)])
-/// ```
 public struct MemoryProvider: DataProvider {
     public let cacheKey: CacheKey
     private let bytes: Data

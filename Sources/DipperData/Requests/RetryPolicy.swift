@@ -2,15 +2,9 @@ import Foundation
 
 /// The rule for when to try again after a failure that may pass.
 ///
-/// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a policy of the caller's own says so
-/// (``custom(_:)``). While the network is down, the cache makes and counts no attempt: the fetch waits for the network to
-/// return, until ``deadline``.
-///
-/// ```swift
-/// var policy = RetryPolicy.exponential(base: .seconds(1), cap: .seconds(60), retries: 5)
-/// policy.deadline = .seconds(600)
-/// let request = DataRequest(url).with(\.retryPolicy, policy)
-/// ```
+/// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a ``custom(_:)`` policy says so.
+/// While the network is down, the cache makes and counts no attempt: the fetch waits for the network to return, until
+/// ``deadline``.
 public struct RetryPolicy: Sendable {
     /// The facts on which a retry is decided.
     public struct Context: Sendable {
@@ -74,10 +68,10 @@ public struct RetryPolicy: Sendable {
         }
     }
 
-    /// Returns a policy with the caller's own rule: the closure returns the wait before the next attempt, or `nil` to
-    /// give up. It is asked about every failure of an attempt but the lack of a network, also about those that do not
-    /// pass by themselves, such as a 404. It may wait for something, such as the user or a new token; meanwhile the fetch
-    /// takes no place in its queue, and the call's ``DataRequest/timeout`` stands still.
+    /// Returns a policy with a rule of the caller's own: the closure returns the wait before the next attempt, or `nil`
+    /// to give up. It is asked about every failure of an attempt but the lack of a network, also about a 404. It may
+    /// itself wait, for example for a new token; meanwhile the fetch takes no place in its queue, and the call's
+    /// ``DataRequest/timeout`` stands still.
     ///
     /// ```swift
     /// let policy = RetryPolicy.custom { context in
@@ -89,10 +83,8 @@ public struct RetryPolicy: Sendable {
         RetryPolicy(maxRetries: nil, { _, _ in nil }, rule: delay)
     }
 
-    /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call.
-    /// - Parameters:
-    ///   - answer: the answer of the caller's own rule.
-    ///   - unit: a random number in 0..<1 for the jitter.
+    /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call. The `answer` is
+    /// that of the caller's own rule; the `unit`, a random number in 0..<1, is for the jitter.
     func delay(after context: Context, answer: Duration?, unit: Double) -> Duration? {
         // mutant Retry: `etries { retur` => `etries + 1 { retur`
         if let maxRetries, context.failures > maxRetries { return nil }

@@ -1,10 +1,6 @@
 import Foundation
 
 /// A provider of bytes written as Base64 (RFC 4648, section 4). White space in the text is ignored.
-///
-/// ```swift
-/// let data = try await cache.getData(DataRequest(Base64Provider("SGVsbG8="))).value       // "Hello"
-/// ```
 public struct Base64Provider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String
@@ -32,10 +28,6 @@ public struct Base64Provider: DataProvider {
 }
 
 /// A provider of the bytes in a `data:` URL (RFC 2397).
-///
-/// ```swift
-/// let data = try await cache.getData(DataRequest(DataURLProvider("data:,Hello%20world"))).value
-/// ```
 public struct DataURLProvider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String

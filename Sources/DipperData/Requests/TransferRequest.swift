@@ -19,7 +19,7 @@ public struct TransferRequest: Sendable {
     public var offset = 0
     /// Whether the transfer must not use a kept connection.
     public var needsNewConnection = false
-    /// Whether the body of an answer other than a success is wanted too. Otherwise it is left out.
+    /// Whether the body of an answer other than a success is wanted too.
     public var keepsErrorBody = false
 
     /// Whether the request goes to the origin that the caller named, so that the client may identify itself there.
@@ -47,7 +47,7 @@ extension TransferRequest: RedactedStringConvertible {
 
 /// A complete answer, whatever its status.
 public struct TransferResponse: Sendable {
-    /// The status of the answer. Informational answers are skipped.
+    /// The final status.
     public var status: Int
     public var headers: HTTPHeaders
     /// The body, without content codings.
@@ -71,12 +71,6 @@ extension TransferResponse: RedactedStringConvertible {
 
 /// The times and sizes of one transfer. Each time counts from the start of the transfer, and includes the times before
 /// it.
-///
-/// ```swift
-/// if let metrics = try await cache.getRemoteData(url).response.metrics {
-///     print("name \(metrics.nameLookup), first byte \(metrics.firstByte), total \(metrics.total)")
-/// }
-/// ```
 public struct TransferMetrics: Sendable, Hashable {
     /// The time until the host's address was known.
     public var nameLookup: Duration = .zero
