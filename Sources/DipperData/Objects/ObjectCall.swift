@@ -84,6 +84,7 @@ package final class ObjectCall: @unchecked Sendable {
         return now ?? link.withLock { $0.queue }
     }
 
+    /// The stage of the call.
     package enum Stage: Sendable {
         case looking
         case fetching(DataTask)

@@ -3,7 +3,14 @@ import Synchronization
 
 /// The handle of one call for a typed value: await its ``value``, add hooks, cancel it, change its queue or priority.
 ///
-/// ``FetchTask`` says when the hooks are called, and when the task ends.
+/// ```swift
+/// let task = cache.getValue(Feed.self, from: url)
+/// task.onFail { error, isFatal in if isFatal { print(error) } }
+/// let feed = try await task.value
+/// ```
+///
+/// ``FetchTask`` has the hooks and says when they are called. The call continues if the handle is released. A task ends
+/// exactly once, with a value or an error.
 public final class ValueTask<Value: Sendable>: FetchTask {
     /// The value and where its bytes came from.
     public typealias Response = ValueResponse<Value>
@@ -79,7 +86,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
         finish(.failure(.cancelled))
     }
 
-    /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
+    /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
     public func moveToSlowQueue() { call.load()?.moveToSlowQueue() }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
