@@ -20,7 +20,6 @@ struct CallReport {
     var attempts: Int
     var milliseconds: Int
     var file: String?
-    /// The error, if the body could not be written to its file.
     var fileError: String?
 
     private var answer: Answer? { try? result.get() }

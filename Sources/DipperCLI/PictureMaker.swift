@@ -69,8 +69,7 @@ enum PictureFile {
         return frames
     }
 
-    /// Returns the format of the original, if it can be written; otherwise JPEG for an opaque picture, and PNG for any
-    /// other.
+    /// Returns the format of the original, if it can be written; otherwise JPEG, or PNG for a picture with alpha.
     static func format(of original: Data?, _ image: Image) -> ImageFormat {
         if let format = original.flatMap({ ImageFormat(sniffing: $0) }), codecs.writable.contains(format) {
             return format

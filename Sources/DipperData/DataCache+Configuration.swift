@@ -6,16 +6,14 @@ extension DataCache {
     public struct Configuration: Sendable {
         /// The name of the cache in metrics and in the names of its threads.
         public var name = "data"
-        /// The folder of the disk tier; `nil` for a cache in memory only. Several caches and processes of one user may
-        /// share a folder.
+        /// The folder of the disk tier; `nil` for memory only. Caches and processes of one user may share a folder.
         ///
         /// The cache creates the folder with mode 0700, or takes an empty one, and marks it with a file named
         /// `dipper-cache`. It refuses a folder that is neither empty nor marked, or that belongs to another user: it
         /// changes nothing there, works in memory only, and logs an error.
         public var directory: URL?
 
-        /// The largest total size of the entries in memory, in bytes. An entry larger than a tenth of it is not kept in
-        /// memory.
+        /// The largest total size of the entries in memory, in bytes; an entry larger than a tenth of it is not kept.
         public var memoryLimit = Configuration.defaultMemoryLimit
         /// The largest number of entries in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
@@ -25,8 +23,7 @@ extension DataCache {
         public var valueMemoryLimit = min(Configuration.defaultMemoryLimit / 4, 64 << 20)
         /// The largest total size of the entries on disk, in bytes; `nil` for no limit.
         public var diskLimit: Int? = 512 << 20
-        /// The rule that decides which entries leave first when memory or disk is full. It also holds for the decoded
-        /// pictures of an image cache.
+        /// The rule that decides which entries and decoded pictures leave first when memory or disk is full.
         public var evictionOrder = EvictionOrder.leastRecentlyUsed
         /// The number of bytes that may wait to be written to disk before prefetching pauses. At twice this number no
         /// fetch starts.
@@ -45,18 +42,15 @@ extension DataCache {
         package var diskFaults: (any DiskFaults)?
         /// The rule that names the files on disk.
         public var fileNaming = FileNaming.sha256
-        /// Whether bodies are compressed on disk, by the threads that write and read it. By default they are not, so
-        /// that other programs can open the files of the larger entries. Compression is worth its time for text and
-        /// JSON.
+        /// Whether bodies are compressed on disk, which is worth its time for text and JSON. By default they are not,
+        /// so that other programs can open the files of the larger entries.
         public var compression = StorageCompression.off
-        /// The transformation of everything that is written to disk and to the ``tiers``, such as encryption; `nil` for
-        /// none.
+        /// The transformation of all that is written to disk and to the ``tiers``, such as encryption; `nil` for none.
         public var recordCodec: (any RecordCodec)?
 
         /// The tiers that are asked, in this order, for entries that neither memory nor disk has; see ``Tier``.
         public var tiers: [any Tier] = []
-        /// The longest that a look-up in one of the ``tiers`` may take. Then the next tier is asked, and after the last
-        /// one the network.
+        /// The longest that a look-up in one of the ``tiers`` may take before the next one, or the network, is asked.
         public var tierTimeLimit = Duration.milliseconds(20)
 
         /// The cache policy of requests that have none of their own.
@@ -165,8 +159,7 @@ extension DataCache {
         /// less.
         public static var defaultInFlightLimit: Int { MemoryLimit.available / 8 }
 
-        /// The folder of the shared cache: `$XDG_CACHE_HOME`, or else `~/.cache`, followed by the program's name and
-        /// `dipper`.
+        /// The folder of the shared cache: the program's name and `dipper`, in `$XDG_CACHE_HOME` or else `~/.cache`.
         public static var defaultDirectory: URL {
             usersCaches.appendingPathComponent(ProcessInfo.processInfo.processName).appendingPathComponent("dipper")
         }

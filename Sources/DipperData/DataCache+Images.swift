@@ -75,7 +75,6 @@ extension DataCache {
     /// Calls a closure with the present memory pressure, unless that is `normal`, and with each later one, until the
     /// observation is released. It is called from any thread, after the memory tier and all earlier observers; one
     /// level may come twice.
-    ///
     /// - Parameter last: whether the closure is called after all observers that have not asked for this.
     package func observeMemoryPressure(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
@@ -86,8 +85,7 @@ extension DataCache {
         defaults.use(of: info, for: request, at: configuration.now)
     }
 
-    /// Returns the object in a memory tier that answers a request. A request with options of its own decides how long
-    /// the tier keeps it.
+    /// Returns the object in a memory tier that answers a request, whose options decide how long the tier keeps it.
     package func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
         store.object(key, in: memory, for: request)
     }
@@ -105,8 +103,7 @@ extension DataCache {
         request.waitsForDiskWrite && keepsOnDisk(request)
     }
 
-    /// Returns the interface of this cache for objects made from its bytes. Their stored forms are kept by `forms`;
-    /// `nil` for this cache.
+    /// Returns the interface for objects made from this cache's bytes; `forms`, or this cache, keeps stored forms.
     package func objectSource(formsIn forms: DataCache? = nil) -> ObjectSource {
         ObjectSource(engine, defaults, forms: forms?.store)
     }
@@ -134,9 +131,7 @@ extension DataCache {
         }
     }
 
-    /// Creates a hold for a consumer of fetched bytes that cannot always take more.
-    /// - Parameter queue: the fetches that are held back: `fast` for all that have not begun, `slow` for prefetches
-    ///   alone.
+    /// Creates a hold for a consumer of bytes: of all fetches that have not begun (`fast`), or of prefetches (`slow`).
     package func makeHold(of queue: FetchQueue) -> FetchHold { FetchHold(engine, of: queue) }
 }
 

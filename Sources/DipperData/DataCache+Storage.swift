@@ -120,8 +120,9 @@ extension DataCache {
 
     /// Stores bytes of the caller's own under a request's key, with its expirations, policy and
     /// ``DataRequest/durability``, and returns when they are on disk.
-    /// A durable entry has been flushed to the device when this method returns. If the disk fails to store an entry
-    /// that is not durable, the entry stays in memory and the method does not throw.
+    ///
+    /// If the disk fails to store an entry that is not durable, the entry stays in memory and the method does not
+    /// throw.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
     ///   not on disk.
     public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
@@ -201,8 +202,8 @@ extension DataCache {
         values.load()?.removeAll(storedBefore: limit)
     }
 
-    /// Removes expired entries now; readers do not see them in any case. The cache also removes them by itself, about a
-    /// minute after they have expired. Returns at once; the files are deleted in the background.
+    /// Removes expired entries now, which the cache otherwise does about a minute after they have expired; readers
+    /// never see them. Returns at once; the files are deleted in the background.
     public func removeExpired() {
         store.memory.removeExpired()
         store.partials?.removeExpired()
@@ -214,8 +215,7 @@ extension DataCache {
     /// at once; the files are deleted in the background.
     public func trim(toDiskSize size: Int) { store.disk?.trim(toSize: size) }
 
-    /// Removes entries from memory, in the order of eviction, until no more than a given number of bytes is left. The
-    /// memory tier's limit does not change.
+    /// Removes entries from memory, in the order of eviction, until no more than a given number of bytes is left.
     public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
 
     /// Removes all entries. Readers no longer see them when this method returns; the files are deleted in the
@@ -225,8 +225,7 @@ extension DataCache {
         values.load()?.removeAll()
     }
 
-    /// Removes all entries from memory, and the partial bodies of interrupted transfers that are kept there. The disk keeps
-    /// its entries.
+    /// Removes all entries and partial bodies from memory. The disk keeps its entries.
     public func clearMemory() {
         store.clearMemory()
         values.load()?.removeAll()
@@ -271,8 +270,7 @@ extension DataCache {
     /// The number of entries in memory.
     public var memoryCount: Int { store.memory.entryCount }
 
-    /// The size of all entries on disk, in bytes, without those that are still to be written. Asks the index, not the
-    /// files.
+    /// The size of all entries on disk, in bytes, without those that are still to be written.
     public var diskSize: Int { store.disk?.totals.bytes ?? 0 }
     /// The number of entries on disk, without those that are still to be written.
     public var diskCount: Int { store.disk?.totals.entries ?? 0 }
@@ -280,9 +278,8 @@ extension DataCache {
     /// The present memory pressure, as ``Configuration/memoryPressure`` tells it.
     public var memoryPressure: MemoryPressure { pressure.level }
 
-    /// The limit of the entries in memory, in bytes. A lower limit removes entries at once.
-    ///
-    /// Under moderate memory pressure half of the limits holds; under severe pressure nothing is kept.
+    /// The limit of the entries in memory, in bytes; memory pressure lowers it (``Configuration/memoryPressure``). A
+    /// lower limit removes entries at once.
     public var memoryLimit: Int {
         get { store.memory.limits.cost }
         set { store.memory.changeLimits { $0.cost = newValue } }

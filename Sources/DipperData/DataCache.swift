@@ -142,8 +142,7 @@ public final class DataCache: Sendable {
     @discardableResult
     public func slowGetData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .slow) }
 
-    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)``. If the call fails, it is not called;
-    /// see ``FetchTask/onFail(_:)``.
+    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)`` and ``FetchTask/onFail(_:)``.
     @discardableResult
     public func slowGetData(
         _ source: some DataRequestConvertible,
@@ -168,8 +167,8 @@ public final class DataCache: Sendable {
         get(source.dataRequest.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// Fetches bytes from the network, even if the cache has them, and calls a closure with them. If the call fails, it
-    /// is not called; see ``FetchTask/onFail(_:)``.
+    /// Fetches bytes from the network and calls a closure with them; see ``getRemoteData(_:)``,
+    /// ``FetchTask/onFail(_:)``.
     @discardableResult
     public func getRemoteData(
         _ source: some DataRequestConvertible,

@@ -38,7 +38,6 @@ struct TimelineChart {
         var isPaused = false
         var spans: [Span] = []
         var marks: [Mark] = []
-        /// In a few words.
         var failure: String?
 
         var isFetch: Bool { !spans.isEmpty }

@@ -122,7 +122,6 @@ struct TimelineLayout {
     /// The time axis begins here; the rows' names are left of it.
     static let left = 246.0
     static let plotWidth = 996.0
-    /// Half the size of a mark.
     static let markRadius = 4.2
 
     let legendTop: Double

@@ -34,8 +34,7 @@ extension Image {
 
 extension ScriptedTransport.Step {
     /// Returns an answer with status 200, a picture's file as its body, and the media type of the format.
-    /// - Parameter format: a format that the package writes: PNG and JPEG, which are always built, or an optional
-    ///   format.
+    /// - Parameter format: PNG, JPEG, or an optional format that the package was built with.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
     public static func image(
         _ image: Image, as format: ImageFormat = .png, headers: HTTPHeaders = [:]
@@ -43,8 +42,7 @@ extension ScriptedTransport.Step {
         .file(try CodecRegistry.standard.encode(image, as: format), format, headers)
     }
 
-    /// Returns an answer with status 200, the file of an animated picture as its body, and the media type of the
-    /// format.
+    /// Returns an answer with status 200, an animated picture's file as its body, and the media type of the format.
     /// - Parameters:
     ///   - frames: at least one, all of one size.
     ///   - loopCount: the number of times the animation plays; 0 for endlessly.

@@ -89,8 +89,7 @@ public final class ManualClock: Clock, Sendable {
     /// The number of sleepers.
     public var sleeperCount: Int { state.value.sleepers.count }
 
-    /// Returns as soon as there are at least `count` sleepers, counting only those who are to wake up within `span` of
-    /// this clock.
+    /// Returns as soon as there are at least `count` sleepers that are to wake up within `span`, or at any time.
     public func waitForSleepers(
         _ count: Int, dueWithin span: Duration? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {

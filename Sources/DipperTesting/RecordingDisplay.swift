@@ -120,9 +120,8 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
         }
     }
 
-    /// Returns the next picture that is shown, and waits for it if it is not recorded yet. Placeholders, previews and
-    /// the later frames of an animation are skipped. Each call continues after the picture that the call before has
-    /// returned. One task at a time may wait.
+    /// Returns the next picture that is shown, as ``nextEvent(within:where:)`` does the next event. Placeholders,
+    /// previews and the later frames of an animation are skipped.
     @discardableResult
     public func nextImage(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) -> Image {
         while true {

@@ -75,8 +75,7 @@ public final class ScriptedTransport: Transport {
         }
     }
 
-    /// Returns as soon as at least `count` transfers have begun, with or without a script, of one URL or, with `nil`,
-    /// of all.
+    /// Returns as soon as at least `count` transfers have begun, scripted or not, of one URL or, with `nil`, of all.
     public func waitForTransfers(
         _ count: Int, of url: URL? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {

@@ -81,7 +81,6 @@ struct Attempt: Sendable {
 
     mutating func forgetStored() { stored = nil }
 
-    /// Notes where the modifier has sent the request. The next request begins from ``url`` again.
     mutating func sent(to url: URL) {
         // mutant RequestHook|Redirect: `sentURL = url` => `(self.url, sentURL) = (url, url)`
         sentURL = url

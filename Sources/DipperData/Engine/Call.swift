@@ -106,7 +106,6 @@ final class Call: Sendable {
 
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
 
-    /// Whether code other than the engine's judges an answer of the network.
     var judgesAnswers: Bool { hasOwnValidation || misfit != nil }
 
     func refusal(of answer: TransferResponse) -> DipperError? {

@@ -324,7 +324,6 @@ final class DataStore: Sendable {
         listener.load()?.replaced(key)
     }
 
-    /// Waits until the entry is on disk; see ``DiskTier/settle(_:_:_:claim:whenDone:)``.
     func settle(
         _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
     ) {
@@ -351,8 +350,7 @@ final class DataStore: Sendable {
         call.request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
     }
 
-    /// Returns how long memory keeps the answer to a call: as the request or the cache says, otherwise as long as the
-    /// disk.
+    /// Returns how long memory keeps the answer to a call: as the request or the cache says, or as long as the disk.
     func memoryLifetime(_ call: Call, stored: Date? = nil) -> Lifetime {
         let given = memoryExpiration(call)
         let now = now()

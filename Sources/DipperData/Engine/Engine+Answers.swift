@@ -244,7 +244,6 @@ extension Engine {
         ask(calls.filter(\.hasOwnValidation), { $0.refusal(of: value) }, then: goOn)
     }
 
-    /// Asks calls about an answer of the network; goes on at once if none judges it itself.
     func judge(
         _ answer: TransferResponse, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void

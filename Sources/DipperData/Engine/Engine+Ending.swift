@@ -125,7 +125,6 @@ extension Engine {
 
     // MARK: Time limits
 
-    /// Starts the time limit of a call, unless it has been started.
     /// - Parameter spent: the time that the fetch has taken so far.
     func armTimeout(of waiter: DataTask, spent: Duration) {
         guard let timeout = waiter.call.timeout, waiter.wait.knownLimits?.limit == nil else { return }

@@ -93,8 +93,8 @@ extension Engine {
 
     // MARK: Renewals
 
-    /// Returns the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC 5861). The caller has the
-    /// engine take a new one.
+    /// Returns the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC 5861). The caller starts
+    /// a new one.
     private nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
         let renewal = revalidations.withLock { $0.task(for: call.withoutStandIns) }
         if renewal.isNew { renewal.task.attach(self) }

@@ -96,8 +96,7 @@ extension FetchTask {
         return self
     }
 
-    /// Calls a closure at each failure: `isFatal` is `false` if the task waits to try again, and `true` if the failure
-    /// ends the task.
+    /// Calls a closure at each failure: the task waits to try again or, if `isFatal` is `true`, ends.
     @discardableResult
     public func onFail(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ error: DipperError, _ isFatal: Bool) -> Void
@@ -106,8 +105,7 @@ extension FetchTask {
         return self
     }
 
-    /// Calls a closure as bytes arrive, at most once in each ``DataRequest/progressInterval``, and when the last of the
-    /// expected bytes arrives.
+    /// Calls a closure as bytes arrive, at most once per ``DataRequest/progressInterval``, and with the last bytes.
     @discardableResult
     public func onProgress(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (TaskProgress) -> Void
@@ -192,8 +190,7 @@ public struct DataResponse: FetchResponse {
     public var attempts: Int { extras?.value.attempts ?? 0 }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
     public var metrics: TransferMetrics? { extras?.value.metrics }
-    /// The prefetch that brings newer bytes, if these are out of date but may be used meanwhile
-    /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
+    /// The prefetch of newer bytes, if these are out of date but may be used meanwhile; otherwise `nil`.
     public var revalidation: DataTask? { extras?.value.revalidation }
 
     /// The time at which the server made the answer or last confirmed it, as far as that is known.
@@ -233,8 +230,7 @@ extension DataResponse: RedactedStringConvertible {
     public var description: String { "\(status) \(data.count) bytes from \(source.rawValue)" }
 }
 
-/// The answer to a call: bytes in a ``DataResponse``, a typed value in a ``ValueResponse``, a picture in an
-/// `ImageResponse`.
+/// The answer to a call: a ``DataResponse``, a ``ValueResponse`` or an `ImageResponse`.
 public protocol FetchResponse: Sendable {
     /// The type of the result: `Data`, `Image`, or the type of a typed value.
     associatedtype Value: Sendable

@@ -79,7 +79,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         deliver(on: queue, flush)
     }
 
-    /// Has news delivered on the callback queue, unless a delivery is under way.
     @inline(__always)
     private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
         guard log.withLock({ $0.claimDelivery() }) else { return }
@@ -269,8 +268,7 @@ struct TaskLog<Event: TaskEvent> {
         }
     }
 
-    /// The number of failures and retries remembered for hooks that are added late or cannot keep up: a call that
-    /// retries for days must not remember each failure.
+    /// The number of failures and retries kept for late hooks: a call that retries for days must not remember each.
     static var mostItems: Int { 64 }
 
     // MARK: Events

@@ -95,9 +95,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
     }
 
-    /// Returns the key of a variant of the answer that is kept under this key (RFC 9111, section 4.1). The `selection`
-    /// is the request fields that chose the variant; the `family` differs from that of an answer that this one
-    /// replaced.
+    /// Returns the key of a variant of the answer that is kept under this key (RFC 9111, section 4.1), chosen by the
+    /// request fields in `selection`. An answer that replaces another has a `family` of its own.
     func variant(_ selection: String, family: UInt64) -> CacheKey {
         CacheKey(verbatim: "\(string)\n\(family)\n\(selection)")
     }
@@ -188,8 +187,7 @@ enum KeyDigest {
     @Sendable static func sha1(_ key: CacheKey) -> String { MessageDigest.sha1.hex(key.string) }
     @Sendable static func md5(_ key: CacheKey) -> String { MessageDigest.md5.hex(key.string) }
 
-    /// Returns whether a name is safe for a file: at most 200 letters, digits, `-`, `_` and dots, with no dot at the
-    /// start.
+    /// Returns whether a name is safe for a file: at most 200 letters, digits, `-`, `_` and dots, no dot first.
     static func isPlainFileName(_ name: String) -> Bool {
         !name.isEmpty && name.utf8.count <= 200 && name.utf8.first != UInt8(ascii: ".")
             && name.utf8.allSatisfy { byte in

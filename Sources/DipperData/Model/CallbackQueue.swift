@@ -33,8 +33,7 @@ public struct CallbackQueue: Sendable {
     /// For closures that return at once and wait for nothing: no prefetch starts before they have returned.
     public static let inPlace = CallbackQueue(kind: .inPlace)
 
-    /// The main queue, which the main actor uses. The program must serve it: by `dispatchMain()`, `RunLoop.main.run()`,
-    /// or an asynchronous `main` function.
+    /// The main queue, which the program must serve: by `dispatchMain()`, `RunLoop.main.run()` or an async `main`.
     public static let main = CallbackQueue.dispatch(.main)
 
     /// Returns a queue that runs closures on a Dispatch queue, which may be concurrent.

@@ -44,8 +44,7 @@ public struct DipperError: Error, Sendable, Hashable {
         set { notes.retryAfter = newValue }
     }
 
-    /// The failures of the sources tried before this one, in order; empty for requests without
-    /// ``DataRequest/alternatives``.
+    /// The failures of the sources tried before this one, in order; see ``DataRequest/alternatives``.
     public internal(set) var earlier: [DipperError] {
         get { boxed?.value.earlier ?? [] }
         set { notes.earlier = newValue }
@@ -139,8 +138,7 @@ public struct DipperError: Error, Sendable, Hashable {
         return copy
     }
 
-    /// Creates the error that stands for an error of the program's own code: the error itself if it has this type,
-    /// otherwise one of the given kind with the other's text.
+    /// Creates an error from any error: the same if it has this type, otherwise one of the given kind with its text.
     package init(_ error: any Error, as kind: DipperError) {
         switch error {
         case let error as DipperError: self = error

@@ -29,14 +29,12 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
         fields = elements.map { Field($0.0, $0.1) }
     }
 
-    /// Creates headers with the fields of a dictionary, in the order of their names. Names that differ in case alone stay
-    /// two fields.
+    /// Creates headers from a dictionary, in the order of the names. Names that differ in case alone stay two fields.
     public init(_ dictionary: [String: String]) {
         fields = dictionary.sorted { $0.key < $1.key }.map { Field($0.key, $0.value) }
     }
 
-    /// The first value of the field with this name. Setting a value replaces all values of the name; setting `nil`
-    /// removes the field.
+    /// The first value of the field with this name. Setting replaces all values of the name; `nil` removes the field.
     public subscript(name: String) -> String? {
         get { fields.first { $0.name.isSameHeaderName(as: name) }?.value }
         set {

@@ -43,7 +43,6 @@ package final class ObjectCache: Sendable {
 
     // MARK: Calls
 
-    /// Turns the urgent calls for a key into prefetches.
     package func demote(_ key: CacheKey) { engine.post { [state] in $0.demote(key, in: state) } }
     package func cancel(key: CacheKey) { engine.post { [state] in $0.cancel(key, in: state) } }
     package func cancelAll() { engine.post { [state] in $0.cancelAll(in: state) } }

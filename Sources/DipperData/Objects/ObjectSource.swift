@@ -21,7 +21,6 @@ package final class ObjectSource: Sendable {
     var hasDisk: Bool { store.disk != nil }
     var keepsForms: Bool { forms.disk != nil }
 
-    /// Returns whether both sources use the same caches.
     func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }
 

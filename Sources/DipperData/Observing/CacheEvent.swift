@@ -66,8 +66,7 @@ extension CacheEvent {
 
         /// A call was made in this queue.
         case callBegan(FetchQueue)
-        /// A call waits for this fetch, together with the other calls that have joined it. A call that turns to a smaller
-        /// source joins a second fetch.
+        /// A call joined this fetch. A call that turns to a smaller source joins a second fetch.
         case callJoined(fetch: ID)
         /// A call ended with an answer.
         case callAnswered(ResponseSource)
@@ -93,8 +92,7 @@ extension CacheEvent {
 
         /// A fetch in this queue asks the disk tier and the tiers below.
         case lookUpBegan(FetchQueue)
-        /// A look-up ended with an entry of this source; with `nil` if there is no entry, or if no call waits for the
-        /// look-up any more.
+        /// A look-up ended with an entry of this source; with `nil` if there is none, or if no call waits any more.
         case lookUpEnded(ResponseSource?)
 
         // MARK: Attempts
@@ -137,8 +135,7 @@ extension CacheEvent {
 
         // MARK: Listening
 
-        /// A listener of ``DataCache/events`` was too slow and missed this number of events. Only that listener
-        /// receives the event.
+        /// A listener of ``DataCache/events`` was too slow and missed this number of events; it alone is told.
         case missed(Int)
     }
 

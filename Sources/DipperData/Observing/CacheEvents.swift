@@ -1,7 +1,6 @@
 import Synchronization
 
-/// The events of a cache, from the moment the sequence was made until the cache has shut down. See
-/// ``DataCache/events``.
+/// The events of a cache from now on, until the cache has shut down; see ``DataCache/events``.
 ///
 /// Each sequence keeps the newest events until its listener takes them. A listener that is too slow misses the oldest,
 /// and receives ``CacheEvent/Kind/missed(_:)`` with their number in their place. The cache stops building events when

@@ -11,8 +11,7 @@
 /// entries that are out of date count as missing. An urgent call for the same key promotes a prefetch, and the bytes
 /// are fetched once. A million URLs cost no more memory than their list.
 ///
-/// Methods may be called from any thread and return at once. The prefetcher continues if it is released; ``stop()``
-/// ends it.
+/// Methods may be called from any thread. The prefetcher continues if it is released; ``stop()`` ends it.
 public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     private let window: PrefetchWindow<Request>
 
@@ -70,8 +69,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         return self
     }
 
-    /// Calls a closure once, when all requests have ended or the prefetcher has been stopped, on the cache's callback
-    /// queue. No closure is called after that.
+    /// Calls a closure last, when all requests have ended or the prefetcher was stopped, on the cache's callback queue.
     @discardableResult
     public func onEnd(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (PrefetchResult<Request>) -> Void

@@ -2,10 +2,7 @@ import Foundation
 
 /// The credentials for a protection space: the origin of a request (``DataRequest/credentials``) or a proxy
 /// (``DataCache/Configuration/proxyCredentials``). They are sent to that space only, never to another origin after a
-/// redirect.
-///
-/// Credentials have an identity, which is part of the entry's key: requests with different identities share no bytes
-/// and no pictures.
+/// redirect. The identity of a request's credentials is part of the entry's key.
 public struct Credentials: Sendable {
     /// The information given to the closure that supplies credentials.
     public struct Challenge: Sendable {
@@ -38,10 +35,8 @@ public struct Credentials: Sendable {
         Credentials(field: { _ in field }, canAnswer: false, identity: HookIdentity(identity ?? field))
     }
 
-    /// Returns credentials that a closure supplies.
-    ///
-    /// The cache calls the closure before each attempt, and once more if the server answers 401, or the proxy 407, so
-    /// that an expired token can be renewed.
+    /// Returns credentials that a closure supplies: before each attempt, and once more if the server answers 401, or
+    /// the proxy 407, so that an expired token can be renewed.
     ///
     /// ```swift
     /// let credentials = Credentials.provider(identity: session.account) { challenge in

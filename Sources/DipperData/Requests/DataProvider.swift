@@ -31,8 +31,7 @@ public struct CustomProvider: DataProvider {
     public let cacheKey: CacheKey
     private let body: @Sendable () async throws -> Data
 
-    /// Creates a provider from a closure. The closure's Swift task is cancelled when no call waits for the bytes any
-    /// more.
+    /// Creates a provider from a closure, whose Swift task is cancelled when no call waits for the bytes any more.
     public init(key: CacheKey, _ body: @escaping @Sendable () async throws -> Data) {
         cacheKey = key
         self.body = body

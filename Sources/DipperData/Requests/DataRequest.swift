@@ -19,8 +19,7 @@ public struct DataRequest: Sendable {
         /// Reads memory and disk, and also answers with an entry that is out of date unless the server has forbidden
         /// that. Otherwise the call ends with ``DipperError/notCached``.
         case cacheOnly
-        /// Reads the network only; keeps the answer in both tiers. The answer of a local provider is kept in memory
-        /// only.
+        /// Reads the network only; keeps the answer in both tiers, that of a local provider in memory only.
         case ignoreCache
         /// Reads memory and network; keeps the answer in both tiers.
         case fromMemoryOrRefresh
@@ -85,8 +84,7 @@ public struct DataRequest: Sendable {
         didSet { isPlainlyFetchable = url.map { Self.isPlainlyFetchable($0.absoluteString) } ?? false }
     }
     private var isPlainlyFetchable = false
-    /// The header fields to send. They are part of the default key, except `Cache-Control` and `Pragma`, which control
-    /// the cache (RFC 9111, section 5.2.1).
+    /// The header fields to send. They are part of the default key; see ``CacheKey/init(_:headers:)``.
     public var headers: HTTPHeaders = [:]
     /// The entry's key; `nil` for the default key, which is made from URL and headers. See also ``cacheKey``.
     public var key: CacheKey? {
@@ -103,8 +101,7 @@ public struct DataRequest: Sendable {
     }
     /// The policy that says which tiers may answer; `nil` uses the cache's default.
     public var cachePolicy: CachePolicy?
-    /// The policy that decides whether a stored answer may be used without asking the server; `nil` uses the cache's
-    /// default.
+    /// The policy by which a stored answer may be used without asking the server; `nil` uses the cache's default.
     public var freshness: FreshnessPolicy? {
         get { boxed?.value.freshness }
         set { change { $0.freshness = newValue } }
@@ -136,14 +133,12 @@ public struct DataRequest: Sendable {
         get { boxed?.value.diskAccessExtension }
         set { change { $0.diskAccessExtension = newValue } }
     }
-    /// The rule for retries; `nil` uses the cache's default. Each call keeps its own, even if several calls share a
-    /// fetch.
+    /// The rule for retries of this call, also in a shared fetch; `nil` uses the cache's default.
     public var retryPolicy: RetryPolicy? {
         get { boxed?.value.retryPolicy }
         set { change { $0.retryPolicy = newValue } }
     }
-    /// Whether the task ends only when the entry is on disk, even if the cache has the entry already and is still
-    /// writing it.
+    /// Whether the task ends only when the entry is on disk, also if the answer comes from the cache.
     ///
     /// If the disk fails, a task whose entry is to be durable ends with ``DipperError/notWritten``; other tasks do not
     /// fail. A durable entry that the cache has is flushed to the device if it was not.
@@ -278,8 +273,7 @@ public struct DataRequest: Sendable {
     /// The URL's text without user and fragment, as it is kept with an entry.
     var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
-    /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets; the
-    /// description does not.
+    /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }
 
     /// The error with which every call for this request ends; `nil` if the request can be fetched.

@@ -1,7 +1,6 @@
 import Foundation
 
-/// A closure that changes each request before it is sent, also after a redirect: it can sign the request, add fields or
-/// change the URL.
+/// A closure that changes each request before it is sent, also after a redirect, for example to sign it.
 ///
 /// ```swift
 /// let signed = RequestModifier(identity: session.account) { request in
@@ -76,8 +75,7 @@ public struct ResponseValidation: Sendable {
     /// The rule that accepts every final status. The freshness policy decides which of these answers are kept.
     public static let anyStatus = ResponseValidation { _ in nil }
 
-    /// Creates a rule. The closure is called on any thread, also on one that works for other calls, so it must return
-    /// soon.
+    /// Creates a rule. The closure may run on a thread that works for other calls, so it must return soon.
     /// - Parameter check: returns the error if the answer is not acceptable, such as ``DipperError/rejected`` or
     ///   ``DipperError/status(_:)``; `nil` if it is.
     public init(_ check: @escaping @Sendable (TransferResponse) -> DipperError?) {
@@ -96,7 +94,6 @@ public struct ResponseValidation: Sendable {
 /// kind of answer, such as `Accept` and `User-Agent`. Without a handler, a redirect from https to http ends the call
 /// with ``DipperError/insecureRedirect``. A handler that returns the request allows such a redirect; the answer is then
 /// delivered but not kept.
-/// ```
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
     public struct Redirection: Sendable {
@@ -110,9 +107,8 @@ public struct RedirectHandler: Sendable {
 
     let decide: @Sendable (Redirection, TransferRequest) async -> TransferRequest?
 
-    /// Creates a handler from a closure that returns the request to send next, such as the given one. With `nil` the
-    /// redirect is not followed, and the redirecting answer is the result, which the default
-    /// ``DataRequest/validation`` refuses.
+    /// Creates a handler from a closure that returns the request to send next. With `nil` the redirecting answer is the
+    /// result, which the default ``DataRequest/validation`` refuses.
     public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
         self.decide = decide
     }
@@ -180,8 +176,7 @@ extension DataRequest {
         set { hooks.redirectHandler = newValue }
     }
 
-    /// Whether redirects are followed. If not, the redirecting answer is the result, which the default ``validation``
-    /// refuses.
+    /// Whether redirects are followed. If not, the default ``validation`` refuses the redirecting answer.
     public var followsRedirects: Bool {
         get { hooks.followsRedirects }
         set { hooks.followsRedirects = newValue }

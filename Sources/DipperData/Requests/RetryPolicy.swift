@@ -8,8 +8,7 @@ import Foundation
 public struct RetryPolicy: Sendable {
     /// The facts on which a retry is decided.
     public struct Context: Sendable {
-        /// The number of failed attempts that this call has seen at the present source, including the present attempt;
-        /// at least 1.
+        /// The number of this call's failed attempts at the present source, including the present attempt.
         public let failures: Int
         /// The failure of the present attempt.
         public let error: DipperError
@@ -24,8 +23,7 @@ public struct RetryPolicy: Sendable {
     let waitsForNetwork: Bool
     /// The most attempts after the first one; `nil` for no limit but the deadline.
     public var maxRetries: Int?
-    /// The longest time from the first failure to the last attempt, including the wait for the network. `nil` for no
-    /// limit.
+    /// The longest time from the first failure to the last attempt, waits for the network included; `nil` for no limit.
     public var deadline: Duration? = .seconds(3_600)
     /// The longest `Retry-After` that the cache waits for. If the server asks for more, the call ends.
     public var maxRetryAfter: Duration = .seconds(120)
@@ -58,8 +56,7 @@ public struct RetryPolicy: Sendable {
         RetryPolicy(maxRetries: retries) { context, _ in step * context.failures }
     }
 
-    /// Returns a policy with a random wait between nothing and a bound that doubles each time: base, 2 × base, 4 ×
-    /// base, up to `cap`.
+    /// Returns a policy with a random wait below a bound that doubles each time: base, 2 × base, …, at most `cap`.
     public static func exponential(
         base: Duration = .milliseconds(500), cap: Duration = .seconds(30), retries: Int? = 3
     ) -> RetryPolicy {

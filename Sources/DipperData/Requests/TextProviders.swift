@@ -32,8 +32,7 @@ public struct DataURLProvider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String
 
-    /// Creates a provider of a data URL, such as `data:image/png;base64,iVBORw0…`. By default the bytes are cached by a
-    /// digest of the text.
+    /// Creates a provider of a data URL. By default the bytes are cached by a digest of the text.
     public init(_ text: String, key: CacheKey? = nil) {
         self.text = text
         cacheKey = key ?? CacheKey(CacheKey.text(ofContent: text))

@@ -69,8 +69,7 @@ extension TransferResponse: RedactedStringConvertible {
     public var description: String { "\(status) \(body.count) bytes \(headers)" }
 }
 
-/// The times and sizes of one transfer. Each time counts from the start of the transfer, and includes the times before
-/// it.
+/// The times and the sizes of one transfer. Each time counts from the start of the transfer.
 public struct TransferMetrics: Sendable, Hashable {
     /// The time until the host's address was known.
     public var nameLookup: Duration = .zero
