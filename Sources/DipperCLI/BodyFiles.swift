@@ -12,8 +12,7 @@ struct BodyFiles {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
     }
 
-    /// The last part of the URL, with a number if another key has that name already. The file extension of a picture is
-    /// left out, because the caller adds another one.
+    /// The last part of the URL, numbered if another key has that name; for a picture without the file extension.
     mutating func reserve(_ key: CacheKey, url: String, isPicture: Bool) -> URL {
         if let name = names[key] { return folder.appendingPathComponent(name) }
         let wanted = isPicture ? Self.withoutEnding(Self.name(from: url)) : Self.name(from: url)

@@ -25,7 +25,7 @@ struct CallReport {
     private var answer: Answer? { try? result.get() }
     private var error: DipperError? { if case .failure(let error) = result { error } else { nil } }
 
-    /// Writes the body, if there is one, to a file. A picture's file gets the extension of its format.
+    /// A picture's file gets the extension of its format.
     mutating func write(to file: URL) {
         guard let answer else { return }
         let file = answer.picture.map { file.appendingPathExtension($0.format.fileExtension) } ?? file

@@ -32,7 +32,6 @@ struct Resizing: ExpressibleByArgument {
     }
 }
 
-/// Two lengths in pixels, such as `160x120`.
 struct CellSize: ExpressibleByArgument {
     let size: PixelSize
 

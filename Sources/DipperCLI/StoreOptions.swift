@@ -50,7 +50,6 @@ struct StoreOptions: ParsableArguments {
     }
 }
 
-/// The arguments that name an entry: one URL and the headers it was fetched with, or a key.
 struct EntryOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(

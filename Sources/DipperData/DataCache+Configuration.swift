@@ -25,8 +25,7 @@ extension DataCache {
         public var diskLimit: Int? = 512 << 20
         /// The rule that decides which entries and decoded pictures leave first when memory or disk is full.
         public var evictionOrder = EvictionOrder.leastRecentlyUsed
-        /// The number of bytes that may wait to be written to disk before prefetching pauses. At twice this number no
-        /// fetch starts.
+        /// The bytes that may wait to be written to disk before prefetching pauses; twice as many stop all new fetches.
         public var stagingLimit = 8 << 20
         /// The largest total size of the partial bodies of interrupted transfers, in bytes, in addition to
         /// ``diskLimit``; zero keeps none. They are kept for a week, so that a later transfer can resume; the oldest
@@ -112,9 +111,8 @@ extension DataCache {
         /// An error that is no ``DipperError`` becomes ``DipperError/tlsRejected``. After an error that may pass
         /// (``DipperError/mayPass``) the next attempt asks again.
         public var answerTLSChallenge: (@Sendable (_ origin: URL) async throws -> TLSAnswer?)?
-        /// The credentials for the HTTP proxy; `nil` for the user and the password in the URL of the proxy, if it has
-        /// any. They are sent to the proxy only, and are no part of any key. A 407 that they do not answer ends the
-        /// call.
+        /// The credentials for the HTTP proxy; `nil` for user and password in the proxy's URL. They are sent to the
+        /// proxy only, and are no part of any key. A 407 in spite of them ends the call.
         public var proxyCredentials: Credentials?
         /// The transport that moves the bytes; `nil` for the one built on libcurl.
         public var transport: (any Transport)?
@@ -149,14 +147,12 @@ extension DataCache {
         /// The machine's memory, or that of the control group if it is less, in bytes.
         package static var availableMemory: Int { MemoryLimit.available }
 
-        /// The default of ``memoryLimit``: 15 % of the machine's memory, or of the control group's if that is less; at
-        /// most 768 MiB.
+        /// The default of ``memoryLimit``: 15 % of the machine's or, if less, the control group's memory; at most 768 MiB.
         public static var defaultMemoryLimit: Int {
             min(MemoryLimit.available / 100 * 15, 768 << 20)
         }
 
-        /// The default of ``inFlightLimit``: an eighth of the machine's memory, or of the control group's if that is
-        /// less.
+        /// The default of ``inFlightLimit``: an eighth of the memory of the machine or, if less, of the control group.
         public static var defaultInFlightLimit: Int { MemoryLimit.available / 8 }
 
         /// The folder of the shared cache: the program's name and `dipper`, in `$XDG_CACHE_HOME` or else `~/.cache`.

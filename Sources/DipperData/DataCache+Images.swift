@@ -1,7 +1,6 @@
 import Foundation
 
-/// The interface that image loading uses: cache policies, freshness, derived entries. A derived entry is made from the
-/// bytes of another entry.
+/// The interface that image loading uses. A derived entry is made from the bytes of another entry.
 extension DataCache {
     /// The request that is made in place of this one now: one for the smaller source while the network is constrained
     /// and the tiers do not have the larger one. `nil` if the disk has to be asked first.
@@ -14,7 +13,6 @@ extension DataCache {
         return store.disk == nil ? request.effective(isThere: false) : nil
     }
 
-    /// Returns the request as ``Configuration/completeRequest`` completes it.
     @inline(__always)
     package func complete(_ request: DataRequest) -> DataRequest {
         guard completesRequests, let complete = configuration.completeRequest else { return request }
@@ -136,8 +134,7 @@ extension DataCache {
 }
 
 extension DataRequest {
-    /// The request that is made in place of this one while the network is constrained. `isThere` says whether the tiers
-    /// have the bytes that this one asks for.
+    /// The request made in place of this one on a constrained network. `isThere`: the tiers have this one's bytes.
     package func effective(isThere: Bool) -> DataRequest {
         guard let small = lowDataSource, !isThere else { return with(\.lowDataSource, nil) }
         return replacing(with: small)

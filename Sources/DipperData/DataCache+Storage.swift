@@ -9,8 +9,7 @@ extension DataCache {
     public func data(for url: URL) -> Data? {
         completesRequests ? data(for: DataRequest(url)) : data(for: CacheKey(url))
     }
-    /// Returns the bytes of a request if memory or disk has them; of several variants, the one that the request's
-    /// header fields choose. See ``data(for:)-(URL)``.
+    /// Returns the bytes of the variant that a request's header fields choose; see ``data(for:)-(URL)``.
     public func data(for request: DataRequest) -> Data? {
         let request = complete(request)
         return request.headers.isEmpty && !request.decidesMemoryLifetime && request.diskAccessExtension == nil
@@ -42,8 +41,7 @@ extension DataCache {
     public func response(for url: URL) -> DataResponse? {
         completesRequests ? response(for: DataRequest(url)) : response(for: CacheKey(url))
     }
-    /// Returns the bytes of a request with their metadata if memory or disk has them; of several variants, the one that
-    /// the request's header fields choose.
+    /// Returns the bytes of a request's variant with their metadata; see ``response(for:)-(URL)``.
     public func response(for request: DataRequest) -> DataResponse? { find(complete(request)) }
 
     private func find(_ request: DataRequest, in tiers: CacheTiers = .all) -> DataResponse? {
@@ -58,8 +56,7 @@ extension DataCache {
         store.peek(key).map { DataResponse($0.value, source: $0.source) }
     }
 
-    /// Returns whether memory or disk has bytes for a URL, which ``data(for:)-(URL)`` would return. Reads no body and
-    /// does not count as a use.
+    /// Returns whether ``data(for:)-(URL)`` would return bytes. Reads no body and does not count as a use.
     public func hasData(for url: URL, in tiers: CacheTiers = .all) -> Bool { hasData(for: DataRequest(url), in: tiers) }
     /// Returns whether memory or disk has bytes for a request, as ``data(for:)-(DataRequest)`` would return them.
     public func hasData(for request: DataRequest, in tiers: CacheTiers = .all) -> Bool {
@@ -211,8 +208,8 @@ extension DataCache {
         store.disk?.removeExpiredLater()
     }
 
-    /// Removes entries from disk, in the order of eviction, until no more than a given number of bytes is left. Returns
-    /// at once; the files are deleted in the background.
+    /// Removes entries from disk, in the order of eviction, until no more than a given number of bytes is left. The
+    /// files are deleted in the background.
     public func trim(toDiskSize size: Int) { store.disk?.trim(toSize: size) }
 
     /// Removes entries from memory, in the order of eviction, until no more than a given number of bytes is left.
@@ -302,8 +299,7 @@ extension DataCache {
     /// Calls a closure with every entry on disk, in no meaningful order, on the caller's thread.
     public func forEachEntry(_ body: (CachedEntry) -> Void) { store.disk?.forEachEntry(body) }
 
-    /// Calls a closure with every entry on disk. Returns `false` if entries may be missing, because the index cannot be
-    /// read, was rebuilt, or is gone.
+    /// Calls a closure with every entry on disk. Returns `false` if entries may be missing, because of a bad index.
     package func listEntries(_ body: (CachedEntry) -> Void) -> Bool { store.disk?.forEachEntry(body) ?? true }
 
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.

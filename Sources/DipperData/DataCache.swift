@@ -167,8 +167,7 @@ public final class DataCache: Sendable {
         get(source.dataRequest.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// Fetches bytes from the network and calls a closure with them; see ``getRemoteData(_:)``,
-    /// ``FetchTask/onFail(_:)``.
+    /// Fetches bytes from the network and calls a closure with them; see ``getRemoteData(_:)``.
     @discardableResult
     public func getRemoteData(
         _ source: some DataRequestConvertible,
@@ -220,8 +219,7 @@ public final class DataCache: Sendable {
         values.load()?.demote(key)
     }
 
-    /// Cancels every call for a URL, whatever its header fields and key, or with the key of a request: each ends with
-    /// ``DipperError/cancelled``.
+    /// Cancels every call for a URL, whatever its header fields and key, or with the key of a request.
     public func cancel(_ source: some DataRequestConvertible) {
         for key in keys(of: source.dataRequest) { cancel(key: key) }
     }

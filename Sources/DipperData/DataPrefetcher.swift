@@ -27,7 +27,6 @@ extension Prefetcher where Request == DataRequest {
     }
 }
 
-/// The interface that prefetchers use.
 extension DataCache {
     /// The queue on which closures run that belong to no request.
     package var callbackQueue: CallbackQueue { defaults.callbackQueue }

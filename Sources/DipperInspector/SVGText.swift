@@ -1,8 +1,7 @@
 import Foundation
 
 enum SVGText {
-    /// Escapes reserved characters, and replaces those that XML or a line of text cannot hold (XML 1.0, 2.2
-    /// Characters).
+    /// Escapes or replaces characters that XML or a line of text cannot hold (XML 1.0, 2.2 Characters).
     static func escaped(_ text: some StringProtocol) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
@@ -78,7 +77,6 @@ enum SVGText {
     }
 }
 
-/// A path element that consists of many small shapes.
 struct SVGPath {
     private var text = ""
 

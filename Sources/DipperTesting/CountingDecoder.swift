@@ -14,8 +14,7 @@ import Foundation
 /// let image = try await task.value
 /// ```
 ///
-/// A decode that is held occupies one of the cache's decoding threads. Call ``releaseAll()`` before the cache shuts
-/// down, which waits for these threads.
+/// A held decode occupies a decoding thread: call ``releaseAll()`` before the cache shuts down, which waits for it.
 public final class CountingDecoder: ImageDecoder {
     private struct State {
         var decodes = 0
@@ -26,8 +25,7 @@ public final class CountingDecoder: ImageDecoder {
     private let door: Door?
     private let state = WatchedState(State())
 
-    /// Creates a decoder that passes its work on to another one. With `isHeld`, each decode waits until the test
-    /// releases it.
+    /// Creates a decoder that passes its work on to another. With `isHeld`, each decode waits for ``release(_:)``.
     public init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
         self.decoder = decoder
         door = isHeld ? Door() : nil

@@ -16,8 +16,7 @@ import Foundation
 /// disk.heal()                                                         // later entries are written again
 /// ```
 ///
-/// One disk may be attached to several caches. Call ``release()`` before a cache shuts down, which waits for what the
-/// disk holds.
+/// One disk may serve several caches. Call ``release()`` before a cache shuts down, which waits for held operations.
 public final class FailingDisk: Sendable {
     /// An operation that a cache asks of a disk.
     public enum Operation: Sendable, Hashable, CaseIterable {

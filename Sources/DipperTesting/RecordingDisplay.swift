@@ -64,7 +64,6 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
 
     private struct State {
         var events: [Event] = []
-        /// The number of events that the test has taken.
         var taken = 0
         var content = DisplayContent.nothing
         var onShow: (@Sendable (DisplayContent) -> Void)?

@@ -203,7 +203,6 @@ public final class ScriptedTransfer: Transfer {
         if endsNow() { receive(.finished(result)) }
     }
 
-    /// Returns whether the transfer had not ended yet.
     private func endsNow() -> Bool { state.update { !exchange(&$0.isOver, with: true) } }
 
     // MARK: Transfer interface

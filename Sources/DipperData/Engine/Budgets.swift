@@ -67,8 +67,7 @@ package struct ByteBudget: Sendable {
     }
 }
 
-/// Holds back fetches that have not begun, for a consumer that cannot take more. The hold ends when its last reference
-/// is released, and does not keep the cache alive.
+/// Holds back fetches that have not begun, until its last reference is released. Does not keep the cache alive.
 package final class FetchHold: Sendable {
     private weak let engine: Engine?
     private let number: UInt64

@@ -1,12 +1,10 @@
 import Foundation
 
-/// The constant parts of a call, shared by its task and by its fetch.
 final class Call: Sendable {
     let request: DataRequest
     let key: CacheKey
     private let defaults: Defaults
-    /// Whether each source, the request's own and then its alternatives, is local. Providers are code of the program,
-    /// so they are asked here and never under a lock.
+    /// Whether each source is local. Providers are code of the program: they are asked here, never under a lock.
     private let localSources: [Bool]
     /// `false` if a picture or a value made of the bytes takes their place on disk.
     private let mayKeepOnDisk: Bool

@@ -127,15 +127,13 @@ extension Engine {
         let mayKeep = mayStore && store.mayKeep(value.info, call)
         let isKeepable = demand.keepsInMemory && !value.info.isStandIn
         guard isKeepable, mayStore else {
-            // The earlier answer is out of date by now.
             if isKeepable, value.info.status < 400, fetch.findings.claim?.isRevoked != true {
                 store.remove(found?.place ?? fetch.key)
             }
             write.end(isOnDisk: false)
             return mayKeep
         }
-        // If each use must be confirmed, one more confirmation tells the disk nothing new. But an entry that must be
-        // durable now may not have been durable before.
+        // One more confirmation tells the disk nothing new, unless the entry must be durable now.
         let isNews = !isConfirmed || run.attempt.stored.map { !value.info.saysTheSame(as: $0.info) } ?? true
         let keepsOnDisk =
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
@@ -235,7 +233,6 @@ struct Verdicts: Sendable {
 }
 
 extension Engine {
-    /// Asks the validations of calls about a stored answer; goes on at once if none is a call's own.
     func judge(
         _ value: StoredData?, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void

@@ -173,7 +173,6 @@ extension Engine {
         for case let fetch as Fetch in queues.onNetwork where !canReach(fetch) { watchUnreachable(fetch) }
     }
 
-    /// Returns whether there is a way to the host, or to the proxy on the way to it.
     func canReach(_ fetch: Fetch, after run: Run? = nil) -> Bool {
         if let run, fetch.sources.provider == nil { return canReach(run.attempt.sentURL) }
         return fetch.destination.map { canReach($0) } ?? true

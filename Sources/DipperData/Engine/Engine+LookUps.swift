@@ -93,8 +93,7 @@ extension Engine {
 
     // MARK: Renewals
 
-    /// Returns the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC 5861). The caller starts
-    /// a new one.
+    /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller starts a new one.
     private nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
         let renewal = revalidations.withLock { $0.task(for: call.withoutStandIns) }
         if renewal.isNew { renewal.task.attach(self) }
@@ -281,7 +280,6 @@ struct FetchSources {
 
     var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 
-    /// Stands for a provider.
     private static let noURL = URL(string: "provider:")
 
     var remaining: ArraySlice<DataRequest.Source> {

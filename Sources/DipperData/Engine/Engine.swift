@@ -41,8 +41,7 @@ actor Engine: LoopClient {
 
     var queues: Queues
     var fetches: [CacheKey: Fetch] = [:]
-    /// Fetches that calls for a key cancel and demote, but do not join: those whose entry has been removed meanwhile,
-    /// and, by the keys of their URLs, those with another key.
+    /// Fetches that calls for a key cancel and demote, but do not join: of a removed entry, or of another key of the URL.
     var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
     var transfers: [UInt64: Fetch] = [:]
     var offline: [UInt64: Fetch] = [:]

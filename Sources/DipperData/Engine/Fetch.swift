@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The part of a task that says how it waits for a fetch. Only the engine uses it.
+/// Only the engine uses it.
 struct FetchWait {
     fileprivate(set) var queue: FetchQueue
     fileprivate(set) var level: UInt8 = 0

@@ -197,8 +197,7 @@ public struct DataResponse: FetchResponse {
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
     /// Returns the age of the answer at a date (RFC 9111, section 4.2.3); zero for dates before ``generated``.
     public func age(at date: Date) -> Duration { .seconds(info.freshness.age(at: date.timeIntervalSince1970)) }
-    /// The time at which the answer stops being fresh: `nil` if it is fresh for ever, `Date.distantPast` if the server
-    /// must confirm each use (`no-cache`).
+    /// The end of the answer's freshness: `nil` for none, `Date.distantPast` if each use must be confirmed (`no-cache`).
     public var freshUntil: Date? {
         let until = info.freshness.until
         return until == .infinity ? nil : max(.distantPast, Date(timeIntervalSince1970: until))
@@ -251,7 +250,6 @@ public protocol FetchResponse: Sendable {
     var attempts: Int { get }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
     var metrics: TransferMetrics? { get }
-    /// The prefetch of a newer result, if this one is out of date but may be used meanwhile
-    /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
+    /// The prefetch of a newer result (`stale-while-revalidate`, RFC 5861), if this one is out of date; or `nil`.
     var revalidation: Handle? { get }
 }

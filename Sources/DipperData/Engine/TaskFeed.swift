@@ -96,7 +96,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     }
 }
 
-/// News of the fetch that a call waits for.
 package enum FetchNews: Sendable {
     /// An attempt has failed. The fetch waits and tries again.
     case failure(DipperError)

@@ -204,8 +204,7 @@ struct MessageDigest: @unchecked Sendable {
     static let sha1 = MessageDigest("SHA1")
     static let md5 = MessageDigest("MD5")
 
-    // Unchecked: libcrypto never changes a fetched method. The method is fetched once, because finding it by its name
-    // costs more than the digest of a short text.
+    // Unchecked: libcrypto never changes a fetched method. Fetched once: that costs more than a short digest.
     private let method: OpaquePointer?
 
     private init(_ name: String) {

@@ -2,8 +2,7 @@
 public enum FetchQueue: String, Sendable, Hashable, CaseIterable {
     /// `fastQueue`, for calls whose result someone waits for: fetches run at once, many at a time.
     case fast
-    /// `slowQueue`, for calls whose result may be needed later: by default fetches run one at a time, and only while no
-    /// fetch waits or runs in ``fast``.
+    /// `slowQueue`, for prefetches: by default one at a time, and only while no fetch waits or runs in ``fast``.
     case slow
 }
 

@@ -59,7 +59,6 @@ extension Engine {
         settle(supply, in: make.cache)
     }
 
-    /// Ends the fetches of a key that nothing waits for, unless a look at the tiers may still need them.
     func endIdle(_ key: CacheKey, in cache: ObjectCache) {
         guard let works = cache.state.works[key] else { return }
         for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
@@ -235,8 +234,7 @@ extension Engine {
         attend(make)
     }
 
-    /// Returns whether the stored bytes, of which the object cannot be made, have been fetched again before. The tiers
-    /// may have newer ones by now.
+    /// Whether the stored bytes, of which no object can be made, were fetched again: the tiers may have newer ones.
     private func isRefetched(_ make: ObjectWork, _ digest: UInt64) -> Bool {
         make.cache.state.refetched[make.origin.key] == digest
     }

@@ -74,7 +74,6 @@ package final class ObjectCache: Sendable {
 
     // MARK: Reading
 
-    /// Returns the object in memory if it answers a request without the network.
     package func hit(_ origin: Origin, _ step: some ObjectStep) -> MadeObject? {
         guard origin.looks, !origin.waitsForDisk,
             let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
@@ -167,7 +166,7 @@ package final class ObjectCache: Sendable {
         return MadeObject(product, Provenance(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk))
     }
 
-    /// Returns an object made of the entry in some tiers, on a thread that makes objects. It enters memory if all are
+    /// Returns an object made of the entry in some tiers, on a thread that makes objects; memory keeps it if all are
     /// asked.
     package func find(_ origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) async -> Product? {
         await fromThread { answer in

@@ -173,7 +173,6 @@ package final class Origin: Sendable {
     let following: (@Sendable () -> DataTask)?
     let claim: Claim?
 
-    /// How an object is written to disk.
     enum Storing: Int, Comparable {
         case never
         /// After it has been delivered.

@@ -4,8 +4,7 @@ import Foundation
 ///
 /// ``JSONValueDecoder`` and ``PropertyListValueDecoder`` are built in.
 public protocol ValueDecoder: Sendable {
-    /// The identity of the decoder. Decoders with the same identity must make equal values of the same bytes, because
-    /// they share these values.
+    /// The identity of the decoder: decoders with one identity must make equal values of the same bytes.
     var identifier: String { get }
 
     /// Decodes a value. Called on a thread of the cache's own, never on the caller's.

@@ -151,8 +151,7 @@ extension CacheEvent {
 }
 
 extension CacheEvent {
-    /// A removal of entries by a tier itself, or by a call that named no single entry. If several processes share a
-    /// folder, each reports the entries that it removed.
+    /// A removal of entries by a tier itself, or by a call that named no single entry. Each process reports its own.
     public struct Cleaning: Sendable, Hashable {
         /// The tier that entries are kept in.
         public enum TierName: String, Sendable, Hashable, CaseIterable {

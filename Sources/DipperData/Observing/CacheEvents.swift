@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The events of a cache from now on, until the cache has shut down; see ``DataCache/events``.
+/// The events of a cache since the sequence was made, until the cache has shut down; see ``DataCache/events``.
 ///
 /// Each sequence keeps the newest events until its listener takes them. A listener that is too slow misses the oldest,
 /// and receives ``CacheEvent/Kind/missed(_:)`` with their number in their place. The cache stops building events when
@@ -20,7 +20,6 @@ public struct CacheEvents: AsyncSequence, Sendable {
         func end() { continuation.finish() }
     }
 
-    /// The number of events that the listener has missed, until it is told.
     fileprivate final class Missed: Sendable {
         let count = Atomic<Int>(0)
     }

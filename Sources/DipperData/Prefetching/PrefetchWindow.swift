@@ -3,7 +3,6 @@ import Synchronization
 
 /// The calls of a prefetcher: few of many requests at a time, the next one as one ends.
 package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
-    /// An event in the life of a call.
     package enum News: Sendable {
         /// The call waits for the network or for its next attempt.
         case parked
@@ -300,7 +299,6 @@ package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
         cache.callbackQueue.perform { if self.tellNext() { self.tellNews() } }
     }
 
-    /// - Returns: whether there is more to tell.
     private func tellNext() -> Bool {
         let call = state.withLock { state -> () -> Void in
             if state.progress != state.told {

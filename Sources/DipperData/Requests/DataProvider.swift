@@ -2,8 +2,7 @@ import Foundation
 
 /// A source of bytes other than a URL: a file, text, memory, or code of the caller.
 ///
-/// The cache asks a provider as it asks a server: once per key, in the queue of the call, with retries after errors
-/// that may pass (``DipperError/mayPass``).
+/// The cache asks a provider as it asks a server: once per key, in the queue of the call, with retries.
 public protocol DataProvider: Sendable {
     /// The key by which the bytes are cached.
     var cacheKey: CacheKey { get }
@@ -11,9 +10,8 @@ public protocol DataProvider: Sendable {
     /// for it: up to four are asked at a time, the fourth only for an urgent call. The cache keeps its bytes on disk
     /// only if the request says so.
     var isLocal: Bool { get }
-    /// Returns the bytes. An error other than ``DipperError`` counts as ``DipperError/unreadable``, a
-    /// `CancellationError` as ``DipperError/cancelled``. The function runs on Swift's cooperative threads, and so must
-    /// not block.
+    /// Returns the bytes. Runs on Swift's cooperative threads, so it must not block. An error other than
+    /// ``DipperError`` counts as ``DipperError/unreadable``, a `CancellationError` as ``DipperError/cancelled``.
     func data() async throws -> Data
 }
 

@@ -32,7 +32,6 @@ extension DataRequest {
 
     var hasStandIns: Bool { hasHooks && alternatives.contains(where: \.isStandIn) }
 
-    /// The source that is asked first.
     var source: Source? { provider.map { .provider($0) } ?? url.map { .url($0) } }
 }
 
@@ -46,8 +45,7 @@ extension DataRequest.Source: RedactedStringConvertible {
     }
 }
 
-/// A value that a cache of bytes can fetch: a URL, as a value or as text, or a ``DataRequest``. Other types conform by
-/// building their request.
+/// A value that a cache of bytes can fetch by its request: a URL, as a value or as text, or a ``DataRequest``.
 public protocol DataRequestConvertible {
     /// The request for the value.
     var dataRequest: DataRequest { get }

@@ -121,8 +121,7 @@ public struct DataRequest: Sendable {
         get { boxed?.value.diskExpiration }
         set { change { $0.diskExpiration = newValue } }
     }
-    /// The effect of a hit in memory on the expiration there, from this call on, whoever has stored the entry; `nil`
-    /// keeps the effect that the entry was stored with.
+    /// The effect of this and later hits in memory on the expiration there; `nil` keeps the entry's own.
     public var memoryAccessExtension: AccessExtension? {
         get { boxed?.value.memoryAccessExtension }
         set { change { $0.memoryAccessExtension = newValue } }
@@ -276,7 +275,7 @@ public struct DataRequest: Sendable {
     /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }
 
-    /// The error with which every call for this request ends; `nil` if the request can be fetched.
+    /// The error with which every call for this request ends; `nil` if there is none.
     var defect: DipperError? {
         if let key, key.isEmpty { return .emptyKey }
         guard headers.isWellFormed else { return .invalidHeader }

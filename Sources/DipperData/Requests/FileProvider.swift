@@ -25,8 +25,7 @@ public struct FileProvider: DataProvider {
         try await Self.onReader { [file, maximumSize] in Self.read(file, upTo: maximumSize) }
     }
 
-    /// Returns the bytes of the first of the files that can be read; `nil` if none can. Throws ``DipperError/tooLarge``
-    /// if that file is larger than the limit.
+    /// Returns the bytes of the first file that can be read, or `nil`. Throws ``DipperError/tooLarge`` above the limit.
     package static func data(ofFirst files: [URL], upTo limit: Int) async throws(DipperError) -> Data? {
         try await onReader { read(firstOf: files, upTo: limit) }
     }

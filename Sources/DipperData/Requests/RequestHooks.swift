@@ -76,8 +76,7 @@ public struct ResponseValidation: Sendable {
     public static let anyStatus = ResponseValidation { _ in nil }
 
     /// Creates a rule. The closure may run on a thread that works for other calls, so it must return soon.
-    /// - Parameter check: returns the error if the answer is not acceptable, such as ``DipperError/rejected`` or
-    ///   ``DipperError/status(_:)``; `nil` if it is.
+    /// - Parameter check: returns the error for an answer, such as ``DipperError/rejected``; `nil` accepts it.
     public init(_ check: @escaping @Sendable (TransferResponse) -> DipperError?) {
         self.check = check
     }

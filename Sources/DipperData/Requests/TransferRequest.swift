@@ -14,8 +14,7 @@ public struct TransferRequest: Sendable {
     public var queue: FetchQueue
     /// Whether the transfer starts throttled.
     public var isThrottled: Bool
-    /// The number of bytes of the body that the cache has already. The header fields ask for the bytes after them. They
-    /// count towards the limit for bodies.
+    /// The bytes of the body that the cache has already, and does not ask for. They count towards the limit for bodies.
     public var offset = 0
     /// Whether the transfer must not use a kept connection.
     public var needsNewConnection = false
