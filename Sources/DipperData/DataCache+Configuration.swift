@@ -147,7 +147,8 @@ extension DataCache {
         /// The machine's memory, or that of the control group if it is less, in bytes.
         package static var availableMemory: Int { MemoryLimit.available }
 
-        /// The default of ``memoryLimit``: 15 % of the machine's or, if less, the control group's memory; at most 768 MiB.
+        /// The default of ``memoryLimit``: 15 % of the memory of the machine or, if less, of the control group; at most
+        /// 768 MiB.
         public static var defaultMemoryLimit: Int {
             min(MemoryLimit.available / 100 * 15, 768 << 20)
         }

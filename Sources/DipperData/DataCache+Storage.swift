@@ -25,7 +25,7 @@ extension DataCache {
     }
 
     /// Returns the bytes of a URL, its text or a request from some tiers alone. The disk is read on a background
-    /// thread, and what is read from disk alone does not enter memory.
+    /// thread, and bytes read from ``CacheTiers/disk`` alone do not enter memory.
     public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
         let request = complete(source.dataRequest)
         return await fromThread { answer in
@@ -155,7 +155,7 @@ extension DataCache {
 
     /// Removes the entry of a URL from all tiers or from some of them.
     ///
-    /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls that come after a
+    /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls made after a
     /// removal from memory and disk do not join it.
     public func removeData(for url: URL, from tiers: CacheTiers = .all) {
         removeData(for: DataRequest(url), from: tiers)
@@ -261,8 +261,8 @@ extension DataCache {
 
     // MARK: Sizes
 
-    /// The size of all entries in memory, in bytes: their data, keys and header fields, and an estimate of what
-    /// surrounds them. Partial bodies do not count; see ``Configuration/partialLimit``.
+    /// The size of all entries in memory, in bytes: their data, keys and header fields, and an estimated
+    /// overhead. Partial bodies do not count; see ``Configuration/partialLimit``.
     public var memorySize: Int { store.memory.totalCost }
     /// The number of entries in memory.
     public var memoryCount: Int { store.memory.entryCount }

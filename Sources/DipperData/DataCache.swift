@@ -115,11 +115,6 @@ public final class DataCache: Sendable {
 
     /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``. If the call fails, it is not called;
     /// see ``FetchTask/onFail(_:)``.
-    ///
-    /// ```swift
-    /// cache.getData(url) { data in print(data.count) }
-    ///     .onFail { error, isFatal in if isFatal { print(error) } }
-    /// ```
     @discardableResult
     public func getData(
         _ source: some DataRequestConvertible,
@@ -138,7 +133,7 @@ public final class DataCache: Sendable {
         getData(source).withResult(body)
     }
 
-    /// Prefetches bytes, in ``slowQueue``, with what urgent work leaves of the link.
+    /// Prefetches bytes, in ``slowQueue``, while no urgent fetch needs the link.
     @discardableResult
     public func slowGetData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .slow) }
 

@@ -4,16 +4,6 @@ import Foundation
 /// A decoder that counts its decodes, and that a test can hold up and make fail. It wraps another decoder, or makes
 /// pictures itself.
 ///
-/// ```swift
-/// let decoder = CountingDecoder(isHeld: true)
-/// configuration.codecs.register(decoder)
-/// let cache = ImageCache(configuration)
-/// let task = cache.getImage(url)
-/// try await decoder.waitForDecodes(1)  // the picture has arrived
-/// decoder.release()
-/// let image = try await task.value
-/// ```
-///
 /// A held decode occupies a decoding thread: call ``releaseAll()`` before the cache shuts down, which waits for it.
 public final class CountingDecoder: ImageDecoder {
     private struct State {

@@ -2,15 +2,6 @@ import Dipper
 
 /// A display that records what it is told to show.
 ///
-/// ```swift
-/// let display = RecordingDisplay()
-/// let binding = ImageBinding(display, cache: cache, queue: .inPlace)
-/// binding.setImage(url, placeholder: .color(.black))
-/// #expect(display.descriptions == ["placeholder 000000ff", "activity"])
-/// try await transport.nextTransfer().finish(with: try picture.png)
-/// #expect(try await display.nextImage().size == picture.size)
-/// ```
-///
 /// The record keeps the pictures in memory until ``forget()``.
 public final class RecordingDisplay: ImageDisplay, Sendable {
     /// A call of the display.

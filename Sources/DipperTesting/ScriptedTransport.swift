@@ -5,16 +5,6 @@ import Foundation
 ///
 /// A script answers the requests for its URL at once, one step per attempt:
 ///
-/// ```swift
-/// let transport = ScriptedTransport()
-/// transport.script(url, [.status(503), .body(Data("here".utf8))])
-/// var configuration = DataCache.Configuration()
-/// configuration.transport = transport
-/// configuration.networkMonitor = ManualNetwork()
-/// let cache = DataCache(configuration)
-/// let data = try await cache.getData(url).value       // the answer of the second attempt
-/// ```
-///
 /// A request for a URL without a script waits until the test answers it by hand; see ``nextTransfer()``.
 public final class ScriptedTransport: Transport {
     /// The outcome of one attempt.

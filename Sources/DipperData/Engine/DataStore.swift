@@ -113,7 +113,7 @@ final class DataStore: Sendable {
     }
 
     private func take(_ key: CacheKey, _ call: Call, from tiers: TierStack) async -> StoredData? {
-        // The claim comes first: what is removed or replaced from now on is not brought back.
+        // The claim comes first: an entry that is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
         guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
             let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
@@ -328,7 +328,7 @@ final class DataStore: Sendable {
         _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
     ) {
         guard let disk else { return whenDone(durability == .relaxed) }
-        // The claim comes first: what is removed or replaced from now on is not brought back.
+        // The claim comes first: an entry that is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
         let record = memory.value(for: key).flatMap { diskRecord($0, for: key, call, stored: $0.info.storedDate) }
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)

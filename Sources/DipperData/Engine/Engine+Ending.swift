@@ -174,7 +174,7 @@ extension Engine {
     }
 
     private func allows(_ answer: Pacing.Answer, _ report: Fetch.Reports, of fetch: Fetch) -> Bool {
-        // What comes just before the flow stops must be reported as well.
+        // The last bytes before the flow stops must be reported as well.
         if case .later(let wait) = answer { timers.add(at: time.now() + wait, .report(fetch, report)) }
         return answer == .now
     }

@@ -7,7 +7,7 @@ extension Engine {
         events.looking(fetch)
         let number = nextNumber()
         fetch.lookUpNumber = number
-        // The claim comes first: what is removed from now on is not kept.
+        // The claim comes first: an entry that is removed from now on is not kept.
         let claim = store.history.claim(fetch.key)
         fetch.findings.claim(claim)
         fetch.lookUp = store.lookUp(
@@ -103,7 +103,7 @@ extension Engine {
     nonisolated func answer(_ task: DataTask, withOld found: FoundEntry) {
         let (newer, isNew) = renewal(task.call)
         if isNew {
-            // What is removed before the engine takes the call is not brought back.
+            // An entry that is removed before the engine takes the call is not brought back.
             let claim = store.history.claim(task.key)
             if !post({ $0.take(newer, reads: false, found: found, claim) }) { refuse(newer) }
         }

@@ -41,7 +41,7 @@ actor Engine: LoopClient {
 
     var queues: Queues
     var fetches: [CacheKey: Fetch] = [:]
-    /// Fetches that calls for a key cancel and demote, but do not join: of a removed entry, or of another key of the URL.
+    /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
     var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
     var transfers: [UInt64: Fetch] = [:]
     var offline: [UInt64: Fetch] = [:]

@@ -96,7 +96,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     }
 
     /// Returns the key of a variant of the answer that is kept under this key (RFC 9111, section 4.1), chosen by the
-    /// request fields in `selection`. An answer that replaces another has a `family` of its own.
+    /// request fields in `selection`. An answer that replaces another has a new `family`.
     func variant(_ selection: String, family: UInt64) -> CacheKey {
         CacheKey(verbatim: "\(string)\n\(family)\n\(selection)")
     }

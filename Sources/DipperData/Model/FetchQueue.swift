@@ -12,7 +12,7 @@ public struct QueueConfiguration: Sendable, Hashable {
     public enum Order: Sendable, Hashable {
         /// The fetch that has waited longest starts first (first in, first out).
         case fifo
-        /// The fetch that was asked for last starts first (last in, first out). This fits a list that is being scrolled.
+        /// The fetch that was asked for last starts first (last in, first out), as fits a list that is being scrolled.
         case lifo
     }
 

@@ -124,7 +124,7 @@ extension Engine {
         make.lookUp = origin.source.read(
             step.key(origin.dataKey), for: origin.request, place(make.wants.highest)
         ) { stored in
-            // Counted at once, so that what reads further forms hears of it.
+            // Counted at once, so that those who read further forms hear of it.
             let bytes = stored?.data.count ?? 0
             listener.waiting(bytes)
             if !self.post({ $0.looked(make, round, stored, bytes) }) { listener.waiting(-bytes) }
@@ -240,7 +240,7 @@ extension Engine {
     }
 
     private func supply(_ origin: Origin, for make: ObjectWork) -> BytesWork {
-        // The claim comes first: what is removed from now on is not kept.
+        // The claim comes first: an entry that is removed from now on is not kept.
         let claim = origin.claim ?? origin.source.claim(origin.dataKey)
         let want = make.wants.highest
         let task =
@@ -254,7 +254,7 @@ extension Engine {
     private func start(_ supply: BytesWork, in cache: ObjectCache) {
         let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
         task.observe { news in
-            // Counted at once, so that what brings further bytes hears of it.
+            // Counted at once, so that those who fetch further bytes hear of it.
             let bytes = if case .ended(.success(let response), _) = news { response.data.count } else { 0 }
             listener.waiting(bytes)
             if !self.post({ $0.heard(news, of: supply, in: cache) }) { listener.waiting(-bytes) }

@@ -35,8 +35,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// fetch goes on if other calls wait for it. Progress and result no longer contain them.
     public func remove(_ requests: [Request]) { window.remove(Set(requests)) }
 
-    /// The priority inside `slowQueue` of all calls of the prefetcher, now and from now on. With `nil`, the default, calls
-    /// that are made from now on have the priorities of their requests.
+    /// The priority inside `slowQueue` of all calls of the prefetcher, also of those under way. With `nil`, the default,
+    /// new calls have the priorities of their requests.
     public var priority: Priority? {
         get { window.priority }
         set { window.priority = newValue }

@@ -37,13 +37,6 @@ public struct Credentials: Sendable {
 
     /// Returns credentials that a closure supplies: before each attempt, and once more if the server answers 401, or
     /// the proxy 407, so that an expired token can be renewed.
-    ///
-    /// ```swift
-    /// let credentials = Credentials.provider(identity: session.account) { challenge in
-    ///     let token = await session.token(renewing: challenge.demand != nil)
-    ///     return "Bearer \(token)"
-    /// }
-    /// ```
     /// - Parameters:
     ///   - identity: the account for which the closure supplies credentials, as text; not a token. The cache hashes it
     ///     and never writes it in clear. Without an identity the answers are not written to disk, and only requests

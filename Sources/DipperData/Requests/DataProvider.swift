@@ -20,11 +20,6 @@ extension DataProvider {
 }
 
 /// A provider of bytes that a closure of the caller supplies.
-///
-/// ```swift
-/// let settings = CustomProvider(key: "settings") { try JSONEncoder().encode(["theme": "dark"]) }
-/// let data = try await cache.getData(DataRequest(settings)).value
-/// ```
 public struct CustomProvider: DataProvider {
     public let cacheKey: CacheKey
     private let body: @Sendable () async throws -> Data

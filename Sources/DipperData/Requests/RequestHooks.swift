@@ -175,7 +175,8 @@ extension DataRequest {
         set { hooks.redirectHandler = newValue }
     }
 
-    /// Whether redirects are followed. If not, the default ``validation`` refuses the redirecting answer.
+    /// Whether redirects are followed. If not, the redirecting answer is the result, which the default ``validation``
+    /// refuses.
     public var followsRedirects: Bool {
         get { hooks.followsRedirects }
         set { hooks.followsRedirects = newValue }
