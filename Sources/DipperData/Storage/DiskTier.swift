@@ -25,7 +25,7 @@ import Synchronization
 // transaction, then the file. Clearing: a transaction notes the last place, up to which rows count no more; then the rows
 // and files are removed. So at each moment at which a process can be killed the entry is the old one, the new one,
 // or gone, and a file that no row names is left over at most. Such files are found by a sweep, in small steps: after a
-// store has ended without closing, and in each boot of the machine (Sweep.swift). The files of a store that is open are
+// store has ended without closing, and in each boot of the machine (OrphanSweep.swift). The files of a store that is open are
 // left alone, because their rows may be about to come.
 // Nothing is flushed to the device per entry, unless the request asks for it. After a power cut a file may be torn: its
 // checksum is then wrong, and the row is removed. SQLite in WAL mode keeps the index consistent.
