@@ -24,6 +24,8 @@ import Foundation
 ///
 /// ```swift
 /// @MainActor final class PhotoController {
+///     let (cache, view) = (ImageCache.shared, PhotoView())
+///
 ///     func load(_ url: URL) {
 ///         cache.getImage(url) { image in self.view.image = image }
 ///             .onFail { error, isFatal in if isFatal { self.view.caption = "\(error)" } }

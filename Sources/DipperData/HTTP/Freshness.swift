@@ -4,7 +4,7 @@ import Foundation
 ///
 /// ```swift
 /// let icon = DataRequest(url).with(\.freshness, .immutable())
-/// let news = DataRequest(feedURL).with(\.freshness, .http(defaultFreshness: .seconds(60)))
+/// let news = DataRequest(feedURL).with(\.freshness, .http(defaultFreshness: .after(.seconds(60))))
 /// ```
 public struct FreshnessPolicy: Sendable, Hashable {
     enum Rule: Hashable {

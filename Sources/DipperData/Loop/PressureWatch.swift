@@ -172,7 +172,7 @@ struct PressureSources: Sendable {
         let memory = KernelText.read("/proc/meminfo") ?? ""
         // In kilobytes.
         let total = KernelText.number("MemTotal", in: memory).flatMap { (1..<(1 << 50)).contains($0) ? $0 : nil }
-        reading.isLimited = groups.limit != nil
+        reading.isLimited = groups.limit.map { $0 < total.map { $0 << 10 } ?? .max } ?? false
         reading.groupUse = groups.use(limitsBelow: total.map { $0 << 10 } ?? .max)
         if let total, let available = KernelText.number("MemAvailable", in: memory) {
             reading.machineUse = 1 - Double(min(available, total)) / Double(total)
@@ -228,7 +228,7 @@ struct PressureReading: Sendable {
     var groupUse: Double?
     /// The share of the machine's memory that is in use; `nil` if unknown.
     var machineUse: Double?
-    /// Whether a control group has a limit, which may change.
+    /// Whether a control group has a limit below the machine's memory.
     var isLimited = false
     /// How often the process's group has run out of memory; `nil` if unknown.
     var kills: Int?

@@ -50,12 +50,12 @@ extension DiskTier {
     ///     this one has been carried out, the outcome of that one counts for both.
     func write(
         _ record: EntryRecord, _ durability: Durability = .relaxed, claim: Claim? = nil, isLatest: Bool = false,
-        by job: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
+        by fetch: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
         let permit = Permit(record.value.info, claim, isLatest: isLatest)
         stage(
             .write(record), for: .init(key: record.key), durability,
-            whenDone: events?.beginWrite(record.key, record.value.data.count, of: job, whenDone) ?? whenDone
+            whenDone: events?.beginWrite(record.key, record.value.data.count, of: fetch, whenDone) ?? whenDone
         ) { permit.isGranted(in: .disk, by: self.history) }
     }
 

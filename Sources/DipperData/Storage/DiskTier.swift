@@ -289,12 +289,14 @@ final class DiskTier: Sendable {
             var access = EntryIndex.Access(time: time, count: 1 + (known?.count ?? 0))
             // The index knows the entry's own rule.
             if reader != nil || (lifetime.accessExtension == nil && present != expires) { access.given = extended }
+            // Of reads at a time, the one that began last counts.
+            if let known, known.time > time { (access.time, access.given) = (known.time, known.given) }
             accesses[id] = access
-            return (extended, accesses.count)
+            return (extended, known == nil ? accesses.count : 0)
         }
         guard let noted else { return nil }
         if reader != nil { expiries.note(noted.expires) }
-        if noted.count.isMultiple(of: 512) { writer.run { self.writeAccesses() } }
+        if noted.count > 0, noted.count.isMultiple(of: 512) { writer.run { self.writeAccesses() } }
         var record = record
         record.lifetime = Lifetime(expires: noted.expires, accessExtension: rule.accessExtension)
         return record
