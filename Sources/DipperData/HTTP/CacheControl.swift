@@ -8,7 +8,6 @@ import Synchronization
 /// contradictory directives the most restrictive counts.
 struct CacheControl: Sendable, Hashable {
     var maxAge: TimeInterval?
-    /// Whether `no-cache` is there without field names.
     var noCache = false
     /// The lower-cased names of fields that must not be reused without validation.
     var noCacheFields: [String] = []
@@ -21,7 +20,7 @@ struct CacheControl: Sendable, Hashable {
     var staleWhileRevalidate: TimeInterval?
     var staleIfError: TimeInterval?
     var minFresh: TimeInterval?
-    /// In seconds; infinite if the request sets no limit.
+    /// Infinite if the request sets no limit.
     var maxStale: TimeInterval?
     var onlyIfCached = false
 
@@ -97,8 +96,7 @@ struct CacheControl: Sendable, Hashable {
 extension CacheControl {
     private struct Directive {
         let name: String
-        /// The text after the equals sign, or after the name without one. Not trimmed, so that a malformed argument is
-        /// not taken for a number.
+        /// Not trimmed, so that a malformed argument is not taken for a number.
         let argument: String?
 
         init(_ text: String) {

@@ -39,7 +39,6 @@ struct FieldList: Sendable {
 }
 
 extension HTTPHeaders {
-    /// At most ``FieldList/most`` members, from all lines of the field.
     func list(_ name: String) -> [String] { fieldList(name).members }
 
     func fieldList(_ name: String) -> FieldList { FieldList(values(name)) }
@@ -56,7 +55,6 @@ extension HTTPHeaders {
 }
 
 extension [UInt8] {
-    /// Returns the index of the closing quote.
     fileprivate func endOfQuotedString(from start: Int) -> Int? {
         var position = start + 1
         while position < count {
@@ -71,7 +69,6 @@ extension [UInt8] {
 }
 
 extension HTTPHeaders {
-    /// All values of a field in order, trimmed.
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }

@@ -14,7 +14,6 @@ enum HTTPDate {
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    /// Parses a date, as seconds since 1970.
     /// - Parameter now: the current time. A two-digit year is the latest one that is at most fifty years later.
     static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
         let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
@@ -65,7 +64,6 @@ enum HTTPDate {
 
         func seconds(in year: Int) -> TimeInterval? {
             let day = number("D")
-            // Second 60 is a leap second.
             guard let month = HTTPDate.monthNames.firstIndex(of: self.month).map({ $0 + 1 }), day >= 1,
                 day <= HTTPDate.length(ofMonth: month, year: year), number("H") < 24, number("M") < 60,
                 number("S") <= 60
@@ -83,8 +81,7 @@ enum HTTPDate {
         }
     }
 
-    /// The days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so that the leap day is
-    /// last.
+    /// The days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so the leap day is last.
     private static func days(year: Int, month: Int, day: Int) -> Int {
         let marchYear = month <= 2 ? year - 1 : year
         let era = (marchYear >= 0 ? marchYear : marchYear - 399) / 400
@@ -113,7 +110,6 @@ enum RetryAfter {
         let wait =
             DeltaSeconds.parse(value.trimmingCharacters(in: .whitespaces))
             ?? HTTPDate.seconds(value, now: now).map { max(0, $0 - now) }
-        // A number too large to represent means "very long".
         return wait.map { Duration.seconds(min($0, 1_000_000_000)) }
     }
 }

@@ -9,8 +9,7 @@ public struct FreshnessPolicy: Sendable, Hashable {
 
     let rule: Rule
 
-    /// Returns a policy by which the server decides about freshness, validation, variants and storing, by the rules of
-    /// RFC 9111 for a private cache.
+    /// Returns a policy by which the server decides, by the rules of RFC 9111 for a private cache.
     /// - Parameter defaultFreshness: how long a success is fresh if the server does not say so. `nil` for a tenth of
     ///   the time since its last modification, at most a day (section 4.2.2).
     public static func http(defaultFreshness: Expiration? = .days(7)) -> FreshnessPolicy {
@@ -44,11 +43,8 @@ struct Freshness: Sendable, Hashable {
         self.until = until
     }
 
-    /// - Parameters:
-    ///   - requested: when the request was sent.
-    ///   - received: when the answer's header section arrived.
-    ///   - defaultLifetime: the seconds from `received` for a success that does not say how long it is fresh; `nil` for
-    ///     the heuristic of section 4.2.2.
+    /// - Parameter defaultLifetime: the seconds from `received` for a success that does not say how long it is fresh;
+    ///   `nil` for the heuristic of section 4.2.2.
     init(
         status: Int, headers: HTTPHeaders, requested: TimeInterval, received: TimeInterval,
         defaultLifetime: TimeInterval?
@@ -82,8 +78,8 @@ struct Freshness: Sendable, Hashable {
 
     func age(at now: TimeInterval) -> TimeInterval { max(0, now - generated) }
 
-    /// Returns whether the answer is fresh. An answer from the future, made before the clock was set back, counts as
-    /// stale until then, unless it never becomes stale.
+    /// An answer from the future, made before the clock was set back, counts as stale until the clock has caught up,
+    /// unless it never becomes stale.
     @inline(__always)
     // mutant HTTPCaching|Freshness: `{ now < until` => `{ now <= until`
     func isFresh(at now: TimeInterval) -> Bool { now < until && (now >= generated || until == .infinity) }
@@ -109,7 +105,6 @@ struct Freshness: Sendable, Hashable {
 }
 
 extension Freshness {
-    /// The freshness of bytes that no server limits.
     static func always(from moment: TimeInterval) -> Freshness {
         Freshness(generated: moment, until: .infinity)
     }

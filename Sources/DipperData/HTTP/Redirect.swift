@@ -24,9 +24,9 @@ enum Redirect {
         return .success(target)
     }
 
-    /// Returns the fields for the target: to another origin only those that describe the wanted answer, because any
-    /// other may hold a secret.
-    /// - Parameter sensitive: lower-cased names of further fields for one origin alone.
+    /// The fields for the target: to another origin only fields that describe the wanted answer, because others may be
+    /// secret.
+    /// - Parameter sensitive: lower-cased names of further fields that are not sent to another origin.
     static func headers(_ headers: HTTPHeaders, from: URL, to: URL, sensitive: Set<String>) -> HTTPHeaders {
         if headers.isEmpty || isSameOrigin(from, to) { return headers }
         // mutant Credential|Redirect: `ving { !harmless.contains($0) || sensiti` => `ving { sensiti`
@@ -66,7 +66,6 @@ struct ServerOrigin: Hashable {
 }
 
 extension URL {
-    /// The URL without user, password, path, query and fragment.
     var ofOrigin: URL? {
         guard var parts = URLComponents(url: self, resolvingAgainstBaseURL: true) else { return nil }
         (parts.user, parts.password, parts.query, parts.fragment) = (nil, nil, nil, nil)
@@ -94,7 +93,6 @@ struct RedirectChain: Sendable {
     }
 
     /// Whether a private cache may keep the answer: never after a redirect from https to http.
-    /// - Parameter ignoresServer: whether directives of the redirects are ignored.
     func mayStore(ignoresServer: Bool) -> Bool {
         if isDowngraded { return false }
         if ignoresServer { return true }

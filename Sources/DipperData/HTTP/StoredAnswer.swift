@@ -69,7 +69,6 @@ struct StoredAnswer: Sendable, Hashable {
     }
 }
 
-/// How a stored answer may be used for a request.
 package enum StoredUse: Sendable, Equatable {
     /// The answer is used.
     case fresh
@@ -105,14 +104,13 @@ enum Storing {
         return Freshness.successes.contains(status) || !Validators(response).isEmpty
     }
 
-    /// Whether an answer that may be kept may also be stored where others read it. Stricter than RFC 9111 for shared
-    /// caches: an answer that sets cookies is not shared either.
+    /// Whether an answer may be stored where others read it. Stricter than RFC 9111: not if it sets cookies.
     static func mayShare(response: HTTPHeaders) -> Bool {
         !CacheControl(response: response).isPrivate && !response.varying.contains { $0.lowercased() == "cookie" }
             && !response.fields.contains { ["set-cookie", "set-cookie2"].contains($0.name.lowercased()) }
     }
 
-    /// The fields to keep: not those of the connection, of a proxy and those that `no-cache` names (section 3.1), nor
+    /// Without the fields of the connection, of a proxy and those that `no-cache` names (section 3.1), and without
     /// cookies, which other requests must not see.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
         let listed = response.namedByConnection + CacheControl(response: response).noCacheFields

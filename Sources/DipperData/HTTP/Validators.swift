@@ -44,7 +44,7 @@ enum Refreshing {
     }
 
     /// A tag decides before a date. Tags are compared weakly, because servers drop the `W/` mark where nothing is
-    /// compressed. A 304 without any validator answers the one condition that was sent.
+    /// compressed.
     static func concerns(_ stored: HTTPHeaders, _ notModified: HTTPHeaders) -> Bool {
         let mine = Validators(stored)
         let theirs = Validators(notModified)
@@ -59,17 +59,13 @@ enum Refreshing {
         return theirs.isEmpty || (theirs.etag == nil && mine.etag != nil)
     }
 
-    /// `Content-Length` by the rule; the others because a 304 with other values describes another form of the stored
-    /// body.
+    /// `Content-Length` by the rule; the others because they may describe another form of the stored body.
     private static let bodyFields: Set = ["content-length", "content-encoding", "content-type", "content-range"]
 }
 
 /// The rules for answers that continue a partial body (RFC 9110, sections 14.4 and 15.3.7).
 enum Continuation {
-    /// - Parameters:
-    ///   - offset: the number of bytes received before.
-    ///   - total: the length of the whole body, if known.
-    ///   - validator: the value sent as `If-Range`, which the answer must have.
+    /// - Parameter validator: the value sent as `If-Range`, which the answer must have.
     static func accepts(status: Int, headers: HTTPHeaders, offset: Int, total: Int?, validator: String) -> Bool {
         let ranges = headers.values("Content-Range")
         // mutant Resume|Validators: `.first == offset else {` => `.first >= 0 else {`

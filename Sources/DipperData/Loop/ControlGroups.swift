@@ -1,8 +1,8 @@
 import Foundation
 
 /// The control groups that limit this process's memory: its group and those around it. Supports version 2 (Linux,
-/// Documentation/admin-guide/cgroup-v2.rst) and the memory controller of version 1
-/// (Documentation/admin-guide/cgroup-v1/memory.rst), also side by side.
+/// Documentation/admin-guide/cgroup-v2.rst) and version 1 (Documentation/admin-guide/cgroup-v1/memory.rst), side by
+/// side.
 struct ControlGroups: Sendable {
     struct Version: Sendable {
         let limits: [String]
@@ -37,7 +37,6 @@ struct ControlGroups: Sendable {
         }
     }
 
-    /// From the innermost to the outermost.
     private(set) var two: [Group] = []
     private var one: [Group] = []
 
@@ -85,8 +84,8 @@ struct ControlGroups: Sendable {
         }.max()
     }
 
-    /// The file of the time that tasks of the process's group waited for memory; `nil` for the root of version 2, for
-    /// which the machine's file says it.
+    /// The file of the time that the process's group waited for memory; `nil` for the root, for which the machine's
+    /// does.
     var pressureFile: String? {
         // All groups but the kernel's root have `cgroup.events` (cgroup-v2.rst, "Core Interface Files").
         guard let own = two.first, Self.isThere(own.folder + "/cgroup.events") else { return nil }
@@ -95,7 +94,7 @@ struct ControlGroups: Sendable {
 }
 
 enum MemoryLimit {
-    /// The machine's memory in bytes, or the lowest limit of a control group if that is less.
+    /// In bytes: the machine's memory, or the lowest limit of a control group.
     static var available: Int { available(root: "") }
 
     static func available(root: String, machine: UInt64 = ProcessInfo.processInfo.physicalMemory) -> Int {
@@ -104,7 +103,7 @@ enum MemoryLimit {
     }
 }
 
-/// The small files of `/proc` and `/sys`. Contents that do not have the expected form count as missing.
+/// The small files of `/proc` and `/sys`. Malformed contents count as missing.
 enum KernelText {
     static func read(_ path: String) -> String? {
         // Control groups may have any bytes in their names.

@@ -86,7 +86,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     func checkIsolated() { precondition(isCurrent, "not on the thread of the loop") }
 
-    /// Ends the loop after the messages posted so far, without waiting.
     func end() {
         post { [self] in isEnding = true }
     }
@@ -103,9 +102,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     func remove(client: UInt32) { clients[client] = nil }
 
-    /// - Parameters:
-    ///   - events: the events of epoll(7); zero ends the watch.
-    ///   - old: the present events; zero if the descriptor is not watched.
+    /// - Parameter old: the present events of epoll(7); zero, as for `events`, if the descriptor is not watched.
     func watch(_ descriptor: Int32, for events: UInt32, insteadOf old: UInt32, client: UInt32) {
         guard events != old else { return }
         set(
@@ -169,7 +166,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 /// Used on the loop's thread only.
 protocol LoopClient: AnyObject {
     func ready(_ descriptor: Int32, _ events: UInt32)
-    /// Does what is due, once in each turn of the loop.
-    /// - Returns: the time of the next turn, unless something else causes one earlier.
+    /// Does what is due, once in each turn of the loop; returns the time of the next turn at the latest.
     func turn() -> ContinuousClock.Instant?
 }

@@ -61,7 +61,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     let timing: PressureTiming
     private let logger: Logger
     private let state = Mutex(State())
-    /// For slow work: observers free memory, and files are opened, read and closed.
     let calls = DispatchQueue(label: "dipper.memory", qos: .utility)
 
     /// Creates a monitor.
@@ -86,7 +85,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         return observe(on: loop, onChange)
     }
 
-    /// Waits for the kernel on a loop, and calls `onChange` elsewhere.
     func observe(on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let number = state.withLock { state in
             let number = state.observers.add(onChange)
@@ -129,7 +127,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     }
 }
 
-/// Passes a monitor's level on to the memory tiers of a cache and to other followers.
 package final class PressureRelay: Sendable {
     private struct Follower {
         let number: Int
@@ -150,8 +147,7 @@ package final class PressureRelay: Sendable {
     private let onChange: @Sendable (MemoryPressure) -> Void
     private let state = Mutex(State())
 
-    /// Observes the monitor until ``end()``.
-    /// - Parameter onChange: called with each new level, after all followers.
+    /// - Parameter onChange: called with each new level, after all followers, until ``end()``.
     init(
         _ monitor: (any MemoryPressureMonitor)?, on loop: EventLoop,
         onChange: @escaping @Sendable (MemoryPressure) -> Void

@@ -1,7 +1,6 @@
 import Foundation
 import ProcessShims
 
-/// Watches the kernel's files on memory pressure on a loop, and tells the monitor each new level.
 // Used on the thread of the loop only, and after the loop has ended by its last owner.
 final class PressureWatch: LoopClient, @unchecked Sendable {
     private let monitor: KernelMemoryPressure
@@ -119,8 +118,7 @@ package struct PressureTiming: Sendable {
 ///
 /// - Pressure files of the process's group and of the machine (Documentation/accounting/psi.rst) wake a thread that has
 ///   written a trigger into them. Where a trigger is not allowed, they are read regularly.
-/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst), of the process's group and the groups
-///   around it, changes when a limit is reached.
+/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst) changes when a limit is reached.
 struct PressureSources: Sendable {
     private static let machineFile = "/proc/pressure/memory"
 
@@ -223,14 +221,12 @@ struct PressureReading: Sendable {
     var groupUse: Double?
     /// The used share of the machine's memory; `nil` if unknown.
     var machineUse: Double?
-    /// Whether a control group has a limit, which may change.
     var isLimited = false
     /// How often the process's group has run out of memory; `nil` if unknown.
     var kills: Int?
     /// The time that tasks have waited for memory, from files without a trigger, by the sign that it may cause.
     var stalls: [PressureSign: Duration] = [:]
 
-    /// - Parameter least: the shortest time for which shares are computed.
     func signs(since earlier: PressureReading, least: Duration) -> [PressureSign] {
         let span = max(moment - earlier.moment, least)
         return stalls.keys.filter { sign in

@@ -2,10 +2,10 @@ import Dispatch
 import Foundation
 import Synchronization
 
-// Each lock is taken alone, but for these. A thread that holds DiskTier.staged may take DiskTier.accesses and the
-// condition of Workers; NetlinkMonitor.questions, its answers; the lock of a MemoryShard, that of another tier's.
-// TaskFeed.log and AnimatedImage.player are held while an `AsyncStream` takes an element, AnimatedImage.player also
-// while frames are freed, and the writer of an EntryIndex during a transaction.
+// Each lock is taken alone, but for these: DiskTier.staged is held while DiskTier.accesses and the condition of Workers
+// are taken; NetlinkMonitor.questions, while answers is; TaskFeed.log and AnimatedImage.player, while an `AsyncStream`
+// takes an element, AnimatedImage.player also while frames are freed; the writer of an EntryIndex, during a
+// transaction.
 
 /// A thread for work that blocks.
 package final class JoinableThread: Sendable {
@@ -34,7 +34,6 @@ package final class JoinableThread: Sendable {
         init(_ run: @escaping () -> Void) { self.run = run }
     }
 
-    /// - Returns: the error of `pthread_create`; zero for none.
     private static func start(_ handle: inout pthread_t, _ name: String, _ run: @escaping () -> Void) -> CInt {
         let body = Unmanaged.passRetained(
             Body {
@@ -117,8 +116,8 @@ package final class OnceTask: Sendable {
     }
 }
 
-/// Code of the program, such as hooks, that a thread runs once it has stopped carrying out actions, of several engines
-/// perhaps, one inside the other. It may be slow, and may wait for the thread's next actions.
+/// Code of the program, such as hooks, that a thread runs once it has stopped carrying out actions. It may be slow, and
+/// may wait for the thread's next actions.
 // Only the thread that carries out the actions uses it.
 package final class Afterwards: @unchecked Sendable {
     package typealias Step = @Sendable () -> Void
@@ -165,8 +164,7 @@ package final class Afterwards: @unchecked Sendable {
         if let present { present.steps.append(step) } else { step() }
     }
 
-    /// Wakes others at the time of ``run(_:)``.
-    /// - Parameter queue: `nil` for a step that returns at once.
+    /// Wakes others at the time of ``run(_:)``. Without a queue, the step must return at once.
     static func wake(on queue: DispatchQueue? = nil, _ step: @escaping Step) {
         if let present {
             present.wakes.append((queue, step))

@@ -2,8 +2,8 @@ import Dispatch
 import Foundation
 import HeapModule
 
-/// A few threads for work that blocks or computes, the most urgent first; one of several is left to urgent work. The
-/// work under way takes no more memory than a budget, but one piece may always run.
+/// A few threads, the most urgent work first; one of several is left to urgent work. The work under way takes no more
+/// memory than a budget, but one piece may always run.
 package final class Workers: Sendable {
     package typealias Work = @Sendable () -> Void
 
@@ -151,7 +151,6 @@ package final class Workers: Sendable {
         desk.condition.broadcast()
     }
 
-    /// Does all added work, and returns when the threads have ended.
     package func shutdown() async {
         end()
         await joining.run { [threads] in for thread in threads { await thread.join() } }
@@ -170,7 +169,6 @@ package final class Workers: Sendable {
             desk.condition.broadcast()
         }
 
-        /// Has no effect if the work has begun.
         package func move(to place: Place) {
             let desk = workers.desk
             desk.locked { desk.order.move(id, to: place) }
@@ -241,7 +239,6 @@ private struct WorkOrder {
     @discardableResult
     mutating func remove(_ id: Int) -> Waiting? { waiting.removeValue(forKey: id) }
 
-    /// Returns the work to do next, which stays; `nil` if it is below the rank.
     mutating func first(upTo lowest: Workers.Rank) -> (id: Int, work: Waiting)? {
         while let first = heap.min {
             if let work = waiting[first.id], work.number == first.number {

@@ -12,7 +12,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     var paths: [String: ReceiveWindow.Path] = [:]
     private let resolver: HostResolver
     private let multi: UnsafeMutableRawPointer
-    /// The transfers that have not ended.
     private var transfers: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
     private let loop: EventLoop
@@ -136,8 +135,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         transfer.throttle(isThrottled)
         if let handle = transfer.handle {
             if isThrottled, queue == .fast, transfer.isMultiplexed, transfer.canBeContinued {
-                // On a shared connection, its bytes would keep arriving beside the urgent ones. A later request asks
-                // for the rest.
+                // Its bytes would keep arriving on the shared connection. A later request asks for the rest.
                 stop(transfer, .connectionLost.with(detail: "gave way to urgent work"))
             } else {
                 pause(transfer, handle, isThrottled)

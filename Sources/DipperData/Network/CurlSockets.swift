@@ -32,8 +32,7 @@ final class CurlSockets: @unchecked Sendable {
 
     // MARK: Waiting
 
-    /// An idle connection stays watched, because the next transfer waits for the same events: that saves two system
-    /// calls for each transfer.
+    /// An idle connection stays watched, which saves two system calls for each transfer.
     /// - Returns: the events that the loop has waited for; `nil` for no change.
     func wait(for events: UInt32, on socket: Int32) -> UInt32? {
         guard let state = open[socket] else {
@@ -54,7 +53,6 @@ final class CurlSockets: @unchecked Sendable {
 
     // MARK: Connections
 
-    /// The ports and the peer's address identify a connection of this machine.
     struct Ports: Hashable {
         let local: Int32
         let peer: Int32

@@ -70,8 +70,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var missingNames: [NetworkRoute.Name] { route.names.filter { addresses[$0.host] == nil } }
 
-    /// Whether libcurl may resolve a host by itself: only if that needs no look-up. Otherwise notes that it needs
-    /// addresses.
+    /// Whether libcurl may resolve a host by itself: only without a look-up. Otherwise notes that it needs addresses.
     func mayResolve() -> Bool {
         if route.names.isEmpty { return true }
         needsAddresses = true
@@ -268,8 +267,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 }
 
-/// A check that a transfer keeps a least average rate and a longest duration. Only time in which the transfer may use
-/// the link counts.
+/// A least average rate and a longest duration of a transfer, without the time in which it may not use the link.
 private struct SpeedLimit {
     private static let marksPerWindow = 16
 

@@ -87,14 +87,15 @@ public struct CurlConfiguration: Sendable {
     /// The longest time to connect, including name resolution and the TLS handshake.
     public var connectTimeout: Duration = .seconds(15)
     /// The lowest speed of a transfer, in bytes a second. A transfer below it for ``lowSpeedTime`` without a break is
-    /// aborted.
+    /// aborted, also if no answer comes.
     public var lowSpeedLimit = 64
     /// The time after which a transfer below ``lowSpeedLimit`` is aborted, in whole seconds.
     public var lowSpeedTime: Duration = .seconds(30)
     /// The lowest average speed of a transfer over any ``minimumRateWindow``, in bytes a second; zero for no limit.
     ///
     /// A slower transfer is aborted with a transient failure; the next attempt asks for the rest. So a server that
-    /// sends a few bytes now and then does not occupy a slot forever, and eight transfers can share a link of 1 KB/s.
+    /// sends a few bytes now and then does not occupy a slot forever; by default eight transfers can share a link of 1
+    /// KB/s.
     public var minimumRate = 128
     /// The time over which ``minimumRate`` is averaged, without pauses of the transfer.
     public var minimumRateWindow: Duration = .seconds(120)
@@ -128,9 +129,8 @@ public struct CurlConfiguration: Sendable {
     public var clientKey: String?
     /// The password of ``clientKey``, if it has one.
     public var clientKeyPassword: String?
-    /// The URL of a proxy, such as `http://proxy:3128`. `nil` for the proxies of the environment (`http_proxy` and so
-    /// on), which are used only if ``addressPolicy`` is ``AddressPolicy/any``. Hosts in `no_proxy` need no proxy in
-    /// either case.
+    /// The URL of a proxy, such as `http://proxy:3128`. `nil` for those of the environment (`http_proxy` and so on),
+    /// but only if ``addressPolicy`` is ``AddressPolicy/any``. Hosts in `no_proxy` are exempt in either case.
     public var proxy: String?
     /// The value of the `User-Agent` field, unless a request has its own.
     public var userAgent = "Dipper"
@@ -177,6 +177,7 @@ struct CurlOptions {
         check(code)
     }
 
+    /// - Parameter list: must live as long as the handle uses it.
     mutating func set(_ option: CURLoption, list: UnsafeMutablePointer<curl_slist>?) {
         check(dipper_curl_set_list(handle, option, list))
     }

@@ -191,8 +191,7 @@ private struct NetlinkQuestions {
     ) -> (canReach: Bool, failure: NetlinkError?) {
         hosts.update()
         let target = hosts.addresses(of: host)
-        // Others may have asked meanwhile. One answer for all names that must be looked up is kept under the empty
-        // name.
+        // Others may have asked meanwhile. Names that must be looked up share one answer, under the empty name.
         let (known, changes) = answers.withLock {
             ($0.known(host) ?? (target == nil ? $0.known("") : nil), $0.changes)
         }
@@ -213,7 +212,6 @@ private struct NetlinkQuestions {
     }
 }
 
-/// Hears of changes of the kernel's links, addresses, routes and rules, on a loop.
 // Used on the thread of the loop only, and after the loop has ended by its last owner.
 private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     /// From the first change to the call: plugging in a cable causes a dozen changes.

@@ -84,8 +84,7 @@ extension PartialBody: RedactedStringConvertible {
     var description: String { "\(Redaction.standard.text(url)) \(bytes.count) bytes" }
 }
 
-/// The partial body of an earlier attempt and the bytes of the current transfer, for previews. Each call copies only
-/// the new bytes.
+/// The partial body of an earlier attempt with the bytes of the current transfer. Each call copies only new bytes.
 final class JoinedBody: Sendable {
     private let beginning: Data
     private let bytes = Mutex(ByteBuffer())

@@ -9,8 +9,7 @@ final class ProxySettings: Sendable {
     /// The last route, and the beginning of its URLs: up to the path.
     private let last = Mutex<(beginning: Substring, route: NetworkRoute)?>(nil)
 
-    /// - Parameter fixed: the proxy, unless `no_proxy` exempts a host; `nil` for those of the environment, empty for
-    ///   none.
+    /// - Parameter fixed: the proxy; `nil` for those of the environment, empty for none.
     init(fixed: String?, environment: [String: String] = ProcessInfo.processInfo.environment) {
         self.fixed = fixed
         self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
@@ -94,7 +93,6 @@ extension String {
     }
 }
 
-/// The proxy of a request, and the names that must be looked up.
 struct NetworkRoute: Sendable {
     struct Name: Sendable, Hashable {
         let host: String

@@ -2,8 +2,7 @@ import Foundation
 
 /// The rule that removes secrets from text: from keys, URLs and messages in logs, lists, timelines and errors.
 ///
-/// User names and passwords in URLs, and the values of parameters with secret names, are replaced by ``mark``;
-/// everything else stays readable:
+/// User names and passwords in URLs, and the values of parameters with secret names, are replaced by ``mark``:
 ///
 /// ```swift
 /// let address = "https://alice:pw@example.org/a.jpg?size=2&access_token=abc"

@@ -1,9 +1,8 @@
 /// A scanner that reads one line once and leaves out user information and the values of secret names.
 ///
-/// The line need not be a well-formed URL. User information stands between a scheme's colon and slashes and the last
-/// `@` before the next delimiter. A name stands before an equals sign and reaches back to the previous delimiter; its
-/// value ends with its part of the path or query. Percent-encoded parts are left out as a whole if they contain a
-/// secret.
+/// User information stands between a scheme's colon and slashes and the last `@` before the next delimiter. A name
+/// reaches from the previous delimiter to an equals sign; its value ends with its part of the path or query.
+/// Percent-encoded parts are left out as a whole if they contain a secret. The line need not be a well-formed URL.
 struct RedactionScanner {
     static func isSuspicious(_ byte: UInt8) -> Bool { "@=%:".utf8.contains(byte) }
 

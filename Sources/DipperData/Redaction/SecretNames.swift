@@ -25,8 +25,8 @@ struct SecretNames: Sendable, Hashable {
         }
     }
 
-    /// Splits a name at other characters than letters and digits, between letters and digits, and before a capital
-    /// letter.
+    /// Splits a name at other characters than letters and digits, between letters and digits, and before capital
+    /// letters.
     private static func words(of name: some Collection<UInt8>) -> [String] {
         var words: [[UInt8]] = []
         var last = Kind.other
@@ -83,8 +83,7 @@ enum PercentCoding {
 
     private static let mostLevels = 4
 
-    /// Returns the bytes with all levels of encoding undone; `nil` if there are more than ``mostLevels``: each takes a
-    /// pass, and `%252525…` has one for every two bytes.
+    /// `nil` for more than ``mostLevels`` of encoding: each takes a pass, and `%252525…` has one for every two bytes.
     fileprivate static func fullyDecoded(_ bytes: [UInt8]) -> [UInt8]? {
         var bytes = bytes
         for _ in 0..<mostLevels {

@@ -44,7 +44,6 @@ enum CacheFolder {
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: markerText.count)
         guard size <= bytes.count, pread(file, &bytes, size, 0) == size else { return false }
-        // After a power cut, a file may have its size without its bytes.
         return markerText.starts(with: bytes[..<size]) || bytes.allSatisfy { $0 == 0 }
     }
 

@@ -11,8 +11,6 @@ protocol DiskJob: Sendable {
 }
 
 struct DiskJobs {
-    /// ``DiskTier/synchronize()`` waits for `asked` jobs, ``DiskTier/indexOpened()`` for `opening` jobs, and
-    /// ``DiskTier/reconcile()`` for all jobs.
     enum Kind { case asked, background, opening }
 
     private var open: [(number: UInt64, kind: Kind)] = []

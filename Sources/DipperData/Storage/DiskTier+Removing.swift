@@ -68,7 +68,6 @@ struct Removal: DiskJob {
     private var parts: [Part]
     var whenEnded: @Sendable (_ isDone: Bool) -> Void = { _ in }
     private var isBegun = false
-    /// The entries of the first part that have been removed.
     private var removed = EntryIndex.Totals()
 
     init(_ parts: Part...) { self.parts = parts }

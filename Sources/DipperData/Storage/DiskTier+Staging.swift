@@ -1,6 +1,5 @@
 import Foundation
 
-/// Callers stage a change, reads see it at once, and the writer thread carries it out.
 extension DiskTier {
     struct Staged: Sendable {
         var area = StagingArea()
@@ -9,7 +8,7 @@ extension DiskTier {
         var notices: UInt64 = 0
         var isClosed = false
 
-        /// Returns a changed backlog. A backlog ends only when half of the limit is free again.
+        /// Returns a changed backlog; `nil` for none. A backlog ends only when half of the limit is free again.
         mutating func updateBacklog(limit: Int) -> BacklogNotice? {
             let new: StorageBacklog =
                 switch area.bytes {
@@ -149,8 +148,7 @@ extension DiskTier {
         }
     }
 
-    /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background. ``history``
-    /// already hides the latter entries.
+    /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background.
     func remove(storedBefore limit: TimeInterval) {
         updateStaged { staged -> (Void, [StagingArea.Item]) in
             let replaced = staged.area.removeWrites(storedBefore: limit)

@@ -19,16 +19,18 @@ import Synchronization
 //
 // A body's file has a name that is used once (BlobName), and is never changed. Writing an entry: the file, then a
 // transaction that replaces the earlier row, then the earlier file is removed. Removing: a transaction, then the file.
-// Clearing: a transaction notes the place up to which rows no longer count; then rows and files are removed. So
-// whenever a process is killed, an entry is the old one, the new one, or gone, and at most a file that no row names is
-// left over. A sweep finds such files after a store has ended without closing, and in each boot (OrphanSweep.swift). It
-// leaves files of open stores alone, because their rows may be about to come. Only a durable entry is flushed: its
-// file, the folders, then the commit of its row (`synchronous = FULL`). After a power cut another file may be torn: its
-// checksum is wrong, and the row is removed. SQLite in WAL mode keeps the index consistent. A write that fails, or for
-// which staging has no room, removes the earlier version, which is out of date. If the removal fails as well, readers
-// of this process ignore that version. A damaged index is set aside and the cache starts empty; a sweep removes the
-// files. An index of another program or version is refused. Several processes may share the folder: SQLite locks the
-// index, and no file is shared before its row is there.
+// Clearing: a transaction notes the place up to which rows no longer count; then rows and files are removed. So when a
+// process is killed, an entry is the old one, the new one, or gone, and at most a file that no row names is left over.
+// A sweep finds it after a store has ended without closing, and in each boot (OrphanSweep.swift). It leaves files of
+// open stores alone, because their rows may be about to come.
+//
+// Only a durable entry is flushed: its file, the folders, then the commit of its row (`synchronous = FULL`). After a
+// power cut another file may be torn: its checksum is wrong, and the row is removed. SQLite in WAL mode keeps the index
+// consistent. A damaged index is set aside and the cache starts empty; one of another program or version is refused.
+//
+// A write that fails, or for which staging has no room, removes the earlier version, which is out of date. If the
+// removal fails as well, readers of this process ignore that version.
+// Several processes may share the folder: SQLite locks the index, and no file is shared before its row is there.
 
 /// Keeps entries that survive the process.
 ///

@@ -52,7 +52,6 @@ extension EntryIndex {
         }
     }
 
-    /// The effect of a transaction: the files that no row names any more, and the change of the totals.
     private struct Account {
         var blobs: [String] = []
         var change = Totals()
@@ -112,8 +111,7 @@ extension EntryIndex {
         return isStill ? account.blobs : nil
     }
 
-    /// Flushes a row to the device, with everything that was written before it.
-    /// - Returns: `false` if the row no longer is as it was read.
+    /// Flushes a row with everything written before it; `false` if the row no longer is as it was read.
     func flush(_ id: Int, ifStill content: Content) throws -> Bool {
         try transaction(.durable) { db in
             // SQLite flushes only after a change.

@@ -6,7 +6,7 @@ import Foundation
 // SQLite loses the latest commits at most; and a read error or a file cut short ends the program by a signal, because
 // LMDB maps the file. For the last reason SQLite does not map it either.
 
-/// The table of what is stored: a file of a body counts only if a row names it.
+/// The index of what is stored: a file of a body counts only if a row names it.
 ///
 /// Reads and transactions throw ``IndexError`` around ``SQLiteError`` or ``Damage``.
 final class EntryIndex: Sendable {
@@ -15,7 +15,6 @@ final class EntryIndex: Sendable {
         /// Partial bodies of interrupted transfers, which do not count as entries.
         case partial
 
-        /// The SQL condition for rows that count.
         var isPresent: String { self == .entry ? EntryIndex.isPresent : "1" }
     }
 
@@ -305,7 +304,6 @@ final class EntryIndex: Sendable {
         time(row, column).flatMap { $0 < Lifetime.longest ? $0 : nil } ?? 0
     }
 
-    /// Returns up to `limit` rows that follow a number, in the order of their numbers.
     func rows(in table: Table = .entry, after id: Int?, limit: Int) throws -> [Row] {
         try read { db in
             let rows = try db.all(

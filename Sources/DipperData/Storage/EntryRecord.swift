@@ -2,7 +2,7 @@ import CXXHash
 import Foundation
 
 // A record is one entry in its stored form, in two parts. On disk the trailer is in a row of the index, and the body in
-// the row or in a file; a tier of the program's own gets them one after the other:
+// the row or in a file; a tier of the program gets them one after the other:
 //
 //     body        the entry's bytes; compressed if the version is 3
 //     trailer     metadata: see `encodeTrailer`
@@ -137,11 +137,7 @@ struct EntryRecord {
         return checksum == trailer.loadLE(UInt64.self, at: trailer.count - 8) ? layout : nil
     }
 
-    /// Decodes a sound record that no codec has encoded; `nil` if its metadata or compressed body is not valid.
-    /// - Parameters:
-    ///   - begun: a moment of ``RemovalHistory`` before the bytes were read.
-    ///   - limit: the largest size of a decompressed body, in bytes.
-    ///   - takeBody: returns a body that is not compressed; called after all checks.
+    /// Decodes a sound record that no codec has encoded; the parameters are those of `RecordFormat.decode`.
     static func decode(
         _ body: UnsafeRawBufferPointer, _ coding: StorageCompression.Coding, metadata: UnsafeRawBufferPointer,
         begun: UInt64, limit: Int, takeBody: () -> Data

@@ -21,10 +21,9 @@ public struct FileNaming: Sendable {
     public static let md5 = FileNaming(name: KeyDigest.md5)
 
     /// Returns a rule of the caller's. The key's SHA-256 replaces a name that cannot be a plain file name. Two keys may
-    /// have the same name.
+    /// have the same name; the cache tells them apart.
     ///
     /// ```swift
-    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
     /// configuration.fileNaming = .custom { key in "page-\(key.digest)" }
     /// ```
     public static func custom(_ rule: @escaping @Sendable (CacheKey) -> String) -> FileNaming {

@@ -56,8 +56,7 @@ final class Folder: Sendable {
 
     // MARK: Files
 
-    /// A regular file of the user in this folder or a subfolder; `nil` if there is none. The caller closes the
-    /// descriptor.
+    /// A regular file of the user in this folder or a subfolder. The caller closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
         // Opening or reading another kind of file could block forever.
         var file = dipper_open_below(descriptor, name)
@@ -131,9 +130,7 @@ final class Folder: Sendable {
         try flush()
     }
 
-    /// - Parameters:
-    ///   - isFlushed: whether the bytes must be on the device when this returns.
-    ///   - code: the `errno` that a file system without flushing gives, if that is no failure.
+    /// - Parameter code: the `errno` that a file system without flushing gives, if that is no failure.
     func writeFile(
         _ name: String, _ bytes: Data, isFlushed: Bool, tolerating code: Int32? = nil
     ) throws(FileError) {

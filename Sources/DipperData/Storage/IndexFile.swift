@@ -1,8 +1,7 @@
 import CSQLite
 import Foundation
 
-/// The file of the index: `index.sqlite`, or `index-N.sqlite` after N − 1 of them were damaged. The highest number is
-/// current.
+/// The file of the index: `index.sqlite`, or `index-N.sqlite` after N − 1 damaged ones; the highest number is current.
 ///
 /// The cache sets a damaged index aside by creating the next file; the first process to do so wins. Files are not
 /// renamed and names not used again, because SQLite in another process survives neither.
@@ -52,8 +51,7 @@ struct IndexFile: Sendable {
         FileIdentity(path) == identity && folder.entry(Self.name(number + 1)) == nil
     }
 
-    /// Returns the file that replaces this damaged one, which stays for inspection until the next one is damaged or the
-    /// cache is cleared.
+    /// Returns the file that replaces this damaged one, which stays for inspection until the next one is damaged.
     func next() throws -> IndexFile {
         let next = try IndexFile(folder, number + 1)
         try removeOlder(than: number)

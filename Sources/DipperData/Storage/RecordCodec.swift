@@ -1,7 +1,7 @@
 import CXXHash
 import Foundation
 
-/// A transformation of everything that the cache writes to disk and to tiers of the program's own, such as encryption.
+/// A transformation of everything that the cache writes to disk and to the program's tiers, such as encryption.
 ///
 /// The cache makes a record of each entry and partial body: body, header fields and checksum, compressed if
 /// ``DataCache/Configuration/compression`` says so. A codec turns the record into the stored bytes, and back.

@@ -35,7 +35,6 @@ struct StagingArea: Sendable {
     }
 
     struct Outcome {
-        /// The numbers of the items that were not carried out.
         var failed: Set<UInt64> = []
         /// Slots whose earlier version could not be removed from the disk either.
         var outdated: Set<Slot> = []
@@ -104,8 +103,7 @@ struct StagingArea: Sendable {
         return replaced
     }
 
-    /// Adds a callback to a staged write, which becomes durable if the caller wants that.
-    /// - Returns: `false` if no write waits or is being carried out.
+    /// Adds a callback to a staged write, which becomes durable if wanted; `false` if there is none.
     mutating func join(_ slot: Slot, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void) -> Bool {
         guard let item = items[slot], case .write = item.change else { return false }
         if item.place == nil, durability == .durable, item.durability == .relaxed {

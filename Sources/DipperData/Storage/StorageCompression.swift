@@ -2,9 +2,7 @@ import CZlib
 import CZstd
 import Foundation
 
-/// The compression of bodies on disk.
-///
-/// A cache can read entries of any compression.
+/// The compression of bodies on disk. A cache can read entries of any compression.
 public struct StorageCompression: Sendable, Hashable {
     /// The numbers in the record format.
     enum Coding: UInt32 {
@@ -83,7 +81,6 @@ private enum CompressedFormats {
     ]
 }
 
-/// gzip (RFC 1952), by zlib, for whole bodies.
 enum Gzip {
     /// zlib counts the bytes of one call in 32 bits.
     private static let largestStep = 1 << 30
@@ -105,8 +102,7 @@ enum Gzip {
         }
     }
 
-    /// `nil` if the bytes are not one complete stream of exactly `count` bytes. Allocates at most `count` bytes, and
-    /// none if the stream is too short for such a body.
+    /// `nil` if the bytes are not one complete stream of `count` bytes. Allocates nothing if it is too short for them.
     static func decompress(_ bytes: UnsafeRawBufferPointer, count: Int) -> Data? {
         // Deflate makes at most 1,032 bytes of one: two bits can stand for 258 bytes.
         guard count >= 0, count / 1_032 <= bytes.count else { return nil }
@@ -165,7 +161,6 @@ extension Data {
     }
 }
 
-/// Zstandard (RFC 8878), by libzstd, for whole bodies.
 enum Zstd {
     /// A frame that begins with the body's length, of at most `limit` bytes.
     static func compress(_ body: Data, atMost limit: Int) -> Data? {
@@ -174,8 +169,7 @@ enum Zstd {
         }
     }
 
-    /// `nil` if the bytes are not complete frames of exactly `count` bytes. Allocates at most `count` bytes, and none
-    /// if the first frame does not announce them or is too short for such a body.
+    /// `nil` if the bytes are not complete frames of `count` bytes, which the first one must announce.
     static func decompress(_ bytes: UnsafeRawBufferPointer, count: Int) -> Data? {
         // A block makes at most 128 KiB and takes at least four bytes.
         guard count >= 0, count / 32_768 <= bytes.count,

@@ -65,7 +65,6 @@ package final class EntryInfo: Sendable {
     /// The estimated storage of two texts in an array, in bytes.
     private static let fieldCost = 96
 
-    /// In bytes, an estimate.
     func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
 
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
@@ -107,7 +106,6 @@ public struct CachedEntry: Sendable, Hashable {
 }
 
 extension EntryInfo: RedactedStringConvertible {
-    /// The URL without secrets, and the status.
     package var description: String { "\(Redaction.standard.text(url)) \(status)" }
 }
 

@@ -35,9 +35,9 @@ package struct Observers {
 }
 
 // A closure written in a class of the main actor, or in a method of an actor, may use what the actor protects. Public
-// parameters for closures are marked `@_inheritActorContext @isolated(any)`, so that such closures compile. These
-// functions make closures for any thread of them: one of no actor runs in place, another on its actor; one of the main
-// actor in the order of the calls, and in place on the main thread, which may serve another loop than the main queue's.
+// parameters for closures are marked `@_inheritActorContext @isolated(any)`, so that such closures compile. Here they
+// become closures for any thread: one of no actor runs in place, another on its actor; one of the main actor in the
+// order of the calls, and in place on the main thread, which may serve another loop than the main queue's.
 
 package func onItsActor<Value: Sendable>(
     _ body: @escaping @Sendable @isolated(any) (Value) -> Void
@@ -61,7 +61,6 @@ package func onItsActor<First: Sendable, Second: Sendable>(
     return { first, second in run(on: home, { plain(first, second) }, from: { await body(first, second) }) }
 }
 
-/// - Parameter plain: calls the closure on the thread of its actor.
 private func run(
     on actor: any Actor, _ plain: @escaping @Sendable () -> Void, from elsewhere: @escaping @Sendable () async -> Void
 ) {

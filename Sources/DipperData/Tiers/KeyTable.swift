@@ -1,12 +1,9 @@
-/// A hash table of the slots of entries, by the hashes of their keys, with open addressing. The keys stay in the slots.
-///
-/// An element takes eight bytes, and a search usually looks at one, which matters with a million entries. The table
-/// shrinks when less than a quarter of it is in use.
+/// A hash table of the slots of entries, by the hashes of their keys, with open addressing. Eight bytes an element
+/// matter with a million entries. The table shrinks when less than a quarter of it is in use.
 struct KeyTable {
     private struct Element {
         /// The lower half of the key's hash; the search begins at its lowest bits.
         var hash: UInt32 = 0
-        /// -1 for none.
         var slot: Int32 = -1
     }
 

@@ -9,13 +9,13 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var value: Value?
         var stamp: UInt64
         var lifetime: Lifetime
-        /// The insertion counts as a use, so that a new entry does not leave before older ones that are no better.
-        var uses: UInt8 = 1
         /// Insertion counts as a use, so that a new entry does not leave before older ones that are no better.
-        var newer: Int32 = -1
+        var uses: UInt8 = 1
         /// -1 for none.
-        var older: Int32 = -1
+        var newer: Int32 = -1
         /// In the list of free nodes, the next one; -1 for none.
+        var older: Int32 = -1
+        // A hit does not read these.
         var cost: Int
         var stored: TimeInterval
         var entered: TimeInterval
@@ -74,8 +74,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Changes the lifetime of an entry, given the present one and when the entry was inserted. Returns the entry if it
-    /// expires by that.
+    /// Changes the lifetime, given the present one and when the entry was inserted. Returns an entry that expires by
+    /// that.
     func change(
         _ key: CacheKey, now: TimeInterval, _ lifetime: (Lifetime, _ entered: TimeInterval) -> Lifetime
     ) -> MemoryEntry<Value>? {
@@ -178,6 +178,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
+    /// The caller releases the entry outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
         let node = state.nodes.start + Int(index)
         guard let value = exchange(&node.pointee.value, with: nil) else { return nil }

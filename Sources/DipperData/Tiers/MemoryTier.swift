@@ -3,7 +3,7 @@ import Synchronization
 
 /// The memory tier, limited by cost and number of entries.
 ///
-/// Entries are spread over shards with locks of their own, so that threads do not wait for one another. Every access
+/// Entries are spread over shards, each with a lock, so that threads do not wait for one another. Every access
 /// stamps its entry with its number, and an eviction takes or spares the entry with the lowest stamp of all shards.
 final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
@@ -42,8 +42,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let expiries: ExpiryWatch
     private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
-    /// - Parameter onCleaned: called with the entries that were removed without being named, on the thread that caused
-    ///   it.
+    /// - Parameter onCleaned: called with entries that were removed without being named, on the thread that caused it.
     init(
         limits: Limits, order: EvictionOrder, history: RemovalHistory, now: @escaping @Sendable () -> Date,
         expiries: ExpiryWatch, onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
@@ -67,7 +66,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         part(of: key) { copy $0 }
     }
 
-    /// - Parameter lifetime: returns the new lifetime, given the present one, the time of entry, and the present time.
     func value(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Value? {
@@ -101,22 +99,17 @@ final class MemoryTier<Value: Sendable>: Sendable {
         return entry
     }
 
-    /// Counts no use; `nil` if there is no value or it has expired.
     func peek<Part: Sendable>(_ key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         shard(of: key).peek(key, now: now().timeIntervalSince1970, part)
     }
 
     func contains(_ key: CacheKey) -> Bool { peek(key) { _ in true } == true }
 
-    /// Keeps a value in place of the one its key had.
-    ///
-    /// A value is not kept if it costs more than its share of the configured limit or more than the present limit, if
-    /// it has expired, or while memory pressure is severe. Then the old value is removed as well, unless `changes` is
-    /// given.
+    /// Keeps a value, unless it costs more than its share of the configured limit or more than the present limit, has
+    /// expired, or memory pressure is severe. Then the key's old value is removed, unless `changes` is given.
     /// - Parameters:
     ///   - permit: the right to keep the value; entries without one count as stored now.
-    ///   - changes: the result of ``changes(of:)`` before the value was read elsewhere. After a later change it is not
-    ///     kept.
+    ///   - changes: the ``changes(of:)`` before the value was read elsewhere. After later ones it is not kept.
     ///   - isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
     func insert(
         _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, permit: Permit? = nil,
@@ -147,7 +140,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         enforceLimits(.overLimit)
     }
 
-    /// Changes with every insertion and removal that may concern the key.
     func changes(of key: CacheKey) -> UInt64 { shard(of: key).changes }
 
     func remove(_ key: CacheKey) {

@@ -4,7 +4,6 @@ import Foundation
 package final class ObjectTier: Sendable {
     package struct Entry: Sendable {
         package let product: Product
-        /// 0 if made of no bytes.
         let digest: UInt64
         let isAdded: Bool
         package let info: EntryInfo
@@ -31,8 +30,7 @@ package final class ObjectTier: Sendable {
     ) -> Entry? { memory.value(for: key, lifetime) }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
     /// Keeps an entry, unless its bytes have been flushed or cleared since.
-    /// - Parameter isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes, so
-    ///   that an entry that was inserted after a removal stays.
+    /// - Parameter isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
     func insert(_ entry: Entry, for key: CacheKey, lifetime: Lifetime, if isWanted: () -> Bool = { true }) {
         memory.insert(
             entry, for: key, cost: entry.product.cost + entry.info.cost(for: key), lifetime: lifetime,
@@ -69,7 +67,6 @@ package class Product: @unchecked Sendable {
 package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
     package let value: Value
 
-    /// - Parameter cost: in bytes of memory.
     package init(_ value: Value, cost: Int) {
         self.value = value
         super.init(cost: cost)

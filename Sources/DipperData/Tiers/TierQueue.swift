@@ -3,7 +3,7 @@ import Foundation
 import Logging
 import Synchronization
 
-/// One of the program's tiers, and the changes that it has yet to carry out, in tasks of their own. The tier is not
+/// One of the program's tiers, and the changes that it has yet to carry out, each in a task. The tier is not
 /// called under the lock.
 final class TierQueue: Sendable {
     private struct State {
@@ -15,7 +15,6 @@ final class TierQueue: Sendable {
         var isClosed = false
         var waiting: [CheckedContinuation<Void, Never>] = []
 
-        /// Changes wait while the tier rests.
         var isSettled: Bool { changes.isEmpty || (!changes.isRunning && health.restsUntil != nil) }
     }
 
@@ -135,7 +134,6 @@ final class TierQueue: Sendable {
         if isClosed { rest.cancel() }
     }
 
-    /// Returns when the changes have been carried out, or wait while the tier rests.
     func settle() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             let isSettled = state.withLock { state in
@@ -152,8 +150,7 @@ final class TierQueue: Sendable {
     func endRest() { state.withLock { $0.rest }?.cancel() }
 }
 
-/// The changes that a tier has yet to carry out, the latest of each name. They begin in the order of their names'
-/// arrival, a few at a time, and never two of one name.
+/// The changes that a tier has yet to carry out, the latest of each name: in order, a few at a time, one of each name.
 struct TierChanges: Sendable {
     enum Change: Sendable {
         case store(Data, until: Date?)
@@ -199,8 +196,8 @@ struct TierChanges: Sendable {
         return nil
     }
 
-    /// - Parameter isLost: whether the tier has failed. A removal is then tried again, unless another change of the
-    ///   name waits.
+    /// - Parameter isLost: whether the tier has failed. A removal is tried again, unless another change of the name
+    ///   waits.
     mutating func ended(_ name: String, isLost: Bool) {
         guard let change = running.removeValue(forKey: name) else { return }
         size -= change.size

@@ -3,7 +3,6 @@ import Foundation
 import Logging
 import Synchronization
 
-/// The program's tiers, in the order in which they are asked.
 final class TierStack: Sendable {
     private typealias LookUp = @Sendable () async -> Void
 
@@ -35,7 +34,6 @@ final class TierStack: Sendable {
 
     // MARK: Looking up
 
-    /// Runs a limited number of look-ups at a time; urgent ones begin first.
     func run(isUrgent: Bool, _ lookUp: @escaping @Sendable () async -> Void) {
         let begins = lookUps.withLock { lookUps in
             if lookUps.running < Self.mostLookUps {
