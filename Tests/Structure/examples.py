@@ -44,7 +44,7 @@ def main(target):
                 + "\n".join(f"        {line}".rstrip() for line in code)
                 + "\n#sourceLocation()\n    }\n"
             )
-    text = "import Dipper\nimport DipperInspector\nimport DipperTesting\nimport Foundation\nimport Testing\n"
+    text = "// swift-format-ignore-file\nimport Dipper\nimport DipperInspector\nimport DipperTesting\nimport Foundation\nimport Testing\n"
     for owner, all in functions.items():
         text += f"\nextension {owner} {{\n" + "\n".join(all) + "}\n"
     file = pathlib.Path(target)
