@@ -24,6 +24,7 @@ struct ProgramRun {
     func run(reading input: consuming OwnedDescriptor) throws(DipperError) -> Ended {
         // The clock traps if the sum overflows.
         let deadline = ContinuousClock.now + min(max(timeLimit, .zero), .seconds(1_000_000_000))
+        if isCancelled() { throw .cancelled }
         let output = try OwnedDescriptor.Pipe()
         let errors = try OwnedDescriptor.Pipe()
         let child = try ChildProcess(

@@ -99,6 +99,23 @@ struct FlushTests {
         await test.cache.shutdown()
     }
 
+    @Test("a write that waits for its turn is flushed if a durable call joins it")
+    func joined() async throws {
+        let writes = HeldWrites()
+        let test = TestCache(folder: folder) { $0.recordCodec = writes }
+        try test.cache.addData(Data(count: 10), for: "first")
+        try await writes.door.waitForArrivals(1)
+        try test.cache.addData(Data(count: 9_000), for: relaxed)
+        let task = test.cache.getData(request)
+        // The call has joined the write when a later one is answered.
+        #expect(try await test.cache.getData(relaxed.with(\.waitsForDiskWrite, false)).value.count == 9_000)
+        writes.door.stayOpen()
+        #expect(try await task.value.count == 9_000)
+        await test.cache.idle()
+        #expect(flushes == 1)
+        await test.cache.shutdown()
+    }
+
     @Test("what was written without being flushed is flushed, once")
     func onDisk() async throws {
         let test = TestCache(folder: folder)
