@@ -23,10 +23,7 @@ extension ImageCache {
     /// and does not count as a use.
     public func hasImage(for key: CacheKey) -> Bool { hasImage(for: ImageRequest(key)) }
 
-    /// Adds a picture to the cache under a key, in memory at once and on disk in the background.
-    ///
-    /// The bytes are the file that the picture was made from; if they are `nil`, the cache encodes the picture
-    /// (``ImageOptions/serializer``).
+    /// Adds a picture to the cache under a key, like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``.
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for key: CacheKey) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(key))

@@ -24,8 +24,7 @@ public struct CodecRegistry: Sendable {
         encoders = []
     }
 
-    /// A registry with all formats that the package was built with: JPEG and PNG always, GIF, WebP and AVIF by package
-    /// traits.
+    /// A registry with JPEG and PNG, and with GIF, WebP and AVIF as the package's traits say.
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
@@ -64,8 +63,7 @@ public struct CodecRegistry: Sendable {
         throw .unsupportedFormat.with(detail: ImageFormat(sniffing: start)?.rawValue ?? "unknown bytes")
     }
 
-    /// As many bytes as ``ImageFormat/init(sniffing:)`` examines, because an SVG document may begin with a long
-    /// comment.
+    /// As many bytes as ``ImageFormat/init(sniffing:)`` examines.
     static let sniffLength = 4096
 
     /// Returns the encoder of a format.

@@ -20,7 +20,7 @@ struct DisplayState {
     }
 
     enum Action {
-        /// In place of the present call, which is disposed of once the new call has been made.
+        /// Replaces the present call, which is disposed of once the new one has been made.
         case fetch(Fetch, disposal: DisplayOptions.Abandonment)
         case demote
         case dispose(DisplayOptions.Abandonment)
@@ -38,7 +38,6 @@ struct DisplayState {
         case failed
         /// A picture is wanted, but no call loads it.
         case waiting
-        /// A call is about to be made.
         case asking(Fetch, isNew: Bool)
         case loading(Fetch)
         /// `isOld`: the picture is out of date, so it is requested again when the display is visible.
@@ -74,7 +73,6 @@ struct DisplayState {
 
     // MARK: Pictures
 
-    /// Sets another picture, or none, for a display that may have moved.
     mutating func set(
         isWanted: Bool, _ placeholder: DisplayOptions.Placeholder?, _ options: DisplayOptions, _ presence: Presence,
         mayGlimpse: Bool = true, glimpse: Image? = nil
@@ -111,7 +109,6 @@ struct DisplayState {
         return actions + (isLoading ? [.dispose(disposal)] : []) + showActivity(nil) + showPlaceholder() + end
     }
 
-    /// The display keeps what it shows.
     mutating func cancel() -> [Action] {
         var actions: [Action] = []
         switch phase {

@@ -82,12 +82,6 @@ public final class ImageBinding: Sendable {
     ///
     /// The completion is called once, on the display's queue or on its own actor, with the picture or the error:
     /// `DipperError.replaced` if another picture was set meanwhile, `DipperError.noSource` if there was no request.
-    ///
-    /// ```swift
-    /// binding.setImage(ImageRequest(url).processed(by: .circle), placeholder: .color(.black)) { result in
-    ///     if case .failure(let error) = result, error != .replaced { print(error) }
-    /// }
-    /// ```
     /// - Returns: the call that loads the picture; `nil` if there is none, or if the method is called by the display or
     ///   a completion, so that the call is made afterwards.
     @discardableResult
@@ -179,7 +173,6 @@ public final class ImageBinding: Sendable {
     /// Cancels the picture that the binding waits for. The display keeps what it shows.
     public func cancel() { change { $0.cancel() } }
 
-    /// Shared by a waiting task and its cancellation.
     private final class Wait: Sendable {
         let isCancelled = Atomic(false)
         let setting = Atomic(0)
@@ -189,8 +182,7 @@ public final class ImageBinding: Sendable {
         if link.withLock({ $0.setting == setting }) { cancel() }
     }
 
-    /// The player of the animated picture that is shown, for hooks on its loops and its end; `nil` without an
-    /// animation.
+    /// The player of the animated picture that is shown, for hooks on its loops and end; `nil` if there is none.
     public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
 
     // MARK: Presence
@@ -219,9 +211,8 @@ public final class ImageBinding: Sendable {
 
     // MARK: Actions
 
-    /// Performs the actions that follow from an event. Actions that a display or a completion causes come after those
-    /// that are being performed.
-    /// - Parameter token: the number of the call that the event comes from; `nil` for other events.
+    /// Performs the actions that follow from an event, after those that are being performed. `token` is the number of
+    /// the call that the event comes from; `nil` for other events.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
         guard target.display != nil else {
             abandon()?(.failure(.cancelled))
@@ -239,8 +230,7 @@ public final class ImageBinding: Sendable {
         while let (action, setting) = link.withLock({ $0.nextAction() }) { perform(action, setting) }
     }
 
-    /// Ends the call and the player, when the display or the binding is gone. Returns the completion, which is still to
-    /// be called.
+    /// Ends the call and the player, when the display or the binding is gone. Returns the completion to call.
     private func abandon() -> (@Sendable (Result<ImageResponse, DipperError>) -> Void)? {
         let (task, player, completion) = link.withLock { link in
             link.token += 1

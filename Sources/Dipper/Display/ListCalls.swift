@@ -1,7 +1,6 @@
 import DipperData
 import Dispatch
 
-/// The rows and requests of a list.
 struct ListArrangement: Sendable {
     var window: ListWindow
     var requests: @Sendable (Int) -> [ImageRequest]

@@ -50,11 +50,6 @@ public struct TargetSize: Sendable, Hashable {
     }
 
     /// Returns the size that a picture of a given size is scaled to: at least one pixel in each direction.
-    ///
-    /// ```swift
-    /// let target = TargetSize(PixelSize(width: 400, height: 300))
-    /// let size = target.size(for: PixelSize(width: 1600, height: 900))             // 400x225
-    /// ```
     public func size(for picture: PixelSize) -> PixelSize {
         guard !picture.isEmpty, !size.isEmpty else { return picture }
         let x = Double(size.width) / Double(picture.width)

@@ -78,11 +78,9 @@ final class DecodeBacklog: Sendable {
     }
 }
 
-/// An estimate of the memory that making a picture takes.
 enum DecodeCost {
-    /// In bytes, by the header: the pixels of the result, and those that the codec holds as a whole meanwhile. If the
-    /// header does not state the size, the number of bytes in the file. With `nil` as options, the picture is decoded
-    /// as it is.
+    /// In bytes, by the header: the pixels of the result, and those that the codec holds meanwhile; without a size in
+    /// the header, the bytes of the file. Without options, the picture is decoded as it is.
     static func bytes(of data: Data, _ options: ResolvedOptions?) -> Int {
         guard let info = try? ImageInfo(data), let size = info.size else { return data.count }
         let chain = options?.chain

@@ -1,7 +1,6 @@
 import DipperData
 import Foundation
 
-/// The codecs and limits that all pictures of a cache are made with.
 struct ImageTools: Sendable {
     let codecs: CodecRegistry
     let limits: DecodeLimits

@@ -38,15 +38,13 @@ final class ResolvedOptions: Sendable {
         return ResolvedOptions(options, home: home)
     }
 
-    /// The scale with which processors see the picture.
     var processingScale: Double { chain.usesScale ? options.scale ?? 1 : 1 }
 
     private static func suffix(_ parts: [String]) -> String {
         parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
     }
 
-    /// The key under which memory keeps a picture. Memory holds the pictures of all data caches, which may have
-    /// different bytes under one key.
+    /// Memory holds the pictures of all data caches, which may have different bytes under one key.
     func inMemory(_ key: CacheKey) -> CacheKey { prefix.isEmpty ? key : CacheKey(verbatim: prefix + key.string) }
 
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }

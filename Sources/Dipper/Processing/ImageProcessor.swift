@@ -13,9 +13,8 @@ public protocol ImageProcessor: Sendable {
     var identifier: String { get }
 
     /// The size to which the picture may be decoded, if the processing begins with a change of size; `nil` by default.
-    /// If this processor is the first of a request, the decoder produces this size at once, and ``process(_:_:)`` is
-    /// given a picture that has the size already. A picture that the caller has added, that is in memory
-    /// already, or that is a video's frame comes in its own size.
+    /// For the first processor of a request the decoder produces this size at once. A picture that the caller has
+    /// added, that is in memory already, or that is a video's frame comes in its own size.
     var decodeTarget: TargetSize? { get }
 
     /// Whether the result depends on ``Image/scale``, as lengths in points do; `false` by default. If it does, the
@@ -88,9 +87,6 @@ public struct ProcessingContext: Sendable {
 /// - Colours and filters: ``Blur``, ``ColorControls``, ``WhiteBalance``, ``Monochrome``, ``Tint``, ``Overlay``,
 ///   ``Blend``, ``Storyboard``, ``SoulOut``.
 /// - Chains and closures: ``Chain``, ``Custom``.
-///
-/// Where a processor is expected, a static member of ``ImageProcessor`` is the short form: `.circle` is
-/// `ImageProcessors.Circle()`, and `.blur(10)` is `ImageProcessors.Blur(10)`.
 ///
 /// Each of them throws `DipperError.imageTooLarge` for a result above the limits of its context, or if there is no
 /// memory, and `DipperError.cancelled`.

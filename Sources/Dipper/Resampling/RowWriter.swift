@@ -28,10 +28,8 @@ struct RowWriter: ~Copyable {
     /// In bytes: a band stays in the second level cache until the resampler takes it.
     private static let bandBytes = 1 << 18
 
-    /// Throws `DipperError.imageTooLarge` or `DipperError.undecodable` before any memory is taken.
-    /// - Parameters:
-    ///   - source: the size of the rows that come, which may be smaller than the picture's own.
-    ///   - picture: the stored picture's own size.
+    /// Throws `DipperError.imageTooLarge` or `DipperError.undecodable` before any memory is taken. `source` is the size
+    /// of the rows that come, which may be smaller than the stored picture's.
     init(
         source: PixelSize, of picture: PixelSize, alpha: Alpha, orientation: Image.Orientation = .up,
         _ options: DecodeOptions
@@ -75,9 +73,8 @@ struct RowWriter: ~Copyable {
         try limits.checkMemory(stored, beside: beside)
     }
 
-    /// Memory for the next rows, one after the other, of `source.width × 4` bytes each: for at least one row, and for
-    /// no more than are still to come; no rows when all have come. The memory is not initialized: a row must be written
-    /// in full before it is committed.
+    /// Uninitialized memory for the next rows, without gaps: for at least one row, and for no more than are still to
+    /// come; no rows when all have come. A row must be written in full before it is committed.
     mutating func memory(rows: Int) -> (base: UnsafeMutableRawPointer, rows: Int) {
         guard let band else { return result.memory(rows: rows) }
         return (band.base, min(rows, source.height - committed, bandRows))
@@ -139,11 +136,8 @@ extension RowWriter {
         }
     }
 
-    /// Returns a picture, in the size that the options ask for, from a whole picture in memory, without gaps between its
-    /// rows.
-    /// - Parameters:
-    ///   - pixels: the first byte, in memory that the caller holds.
-    ///   - size: the size of the pixels, which may differ from that of the stored picture.
+    /// Returns a picture, in the size that the options ask for, from a whole picture in memory, without gaps between
+    /// rows, whose size may differ from that of the stored picture.
     static func image(
         of pixels: UnsafeRawPointer, _ size: PixelSize, picture: PixelSize, alpha: Alpha,
         orientation: Image.Orientation = .up, color: ColorTransform? = nil, _ options: DecodeOptions

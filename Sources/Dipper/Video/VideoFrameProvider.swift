@@ -24,11 +24,6 @@ import Synchronization
 /// the key of the URL; ``ImageOptions/keepsOriginal`` set to `false` keeps the frames alone. ``data()`` alone fetches
 /// nothing.
 ///
-/// ```swift
-/// let frames = [1, 2, 3].map { ImageRequest(VideoFrameProvider(videoURL, at: .seconds($0))) }
-/// for frame in frames { cache.getImage(frame) { image in strip.add(image) } }         // one fetch
-/// ```
-///
 /// The cache keeps the frame on disk, because making it takes long.
 public struct VideoFrameProvider: DataProvider {
     /// The position of the frame in the video.

@@ -202,7 +202,7 @@ struct MovieTrack {
     private(set) var size = PixelSize(width: 0, height: 0)
     private(set) var orientation = Image.Orientation.up
     private(set) var frameCount = 0
-    /// 0 for endlessly: browsers play a track without an edit list so.
+    /// 0 for endlessly, as browsers play a track without an edit list.
     private(set) var loopCount = 0
     /// An auxiliary track holds the transparency of another.
     private(set) var hasAuxiliaryTrack = false

@@ -8,8 +8,7 @@ enum JPEGScans {
     /// For a picture with the largest number of pixels allowed; smaller pictures may have more.
     private static let mostOfLargest = 32
 
-    /// Reads all scans, after which the reader can decode rows. If an error follows complete scans, the reader becomes
-    /// one that has only these.
+    /// Reads all scans. If an error follows complete scans, the reader becomes one that has only these.
     static func absorb(
         _ reader: inout JPEGReader, _ bytes: UnsafeRawBufferPointer, _ eighths: Int, _ options: DecodeOptions
     ) throws(DipperError) {

@@ -207,8 +207,8 @@ extension ImageProcessor where Self == ImageProcessors.Tint {
 }
 
 extension ImageProcessors {
-    /// A processor that lays a colour over the visible parts of a picture and lets a fraction of the picture through.
-    /// The picture's alpha stays.
+    /// A processor that lays a colour over the visible parts of a picture, as ``Tint`` does, and lets a fraction
+    /// through.
     public struct Overlay: ImageProcessor, Hashable {
         /// The colour that is laid over the picture.
         public let color: Color

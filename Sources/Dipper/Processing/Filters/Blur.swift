@@ -83,7 +83,6 @@ extension ImageProcessor where Self == ImageProcessors.Blur {
 /// second pixel. Variances add up: the last curve has the wanted variance minus that of all halvings, in small pixels.
 struct BlurPlan {
     let size: PixelSize
-    /// The number of times that width and height are halved.
     let halvings: Int
     /// The weights of the last curve: an odd number of them, which add up to 1.
     let weights: [Float]

@@ -97,7 +97,6 @@ final class BlurRows {
         }
     }
 
-    /// Returns rows weighed in both directions.
     static func weighed(_ source: BlurRows, _ weights: [Float], kept: Int) throws(DipperError) -> BlurRows {
         let (width, numbers, radius) = (source.width, source.numbers, weights.count / 2)
         // A row of the source with repeated pixels before and behind it.

@@ -220,8 +220,7 @@ private struct ColorMatrix {
         }
     }
 
-    /// - Parameter curve: for each of the 256 values of a colour that is not multiplied by alpha, the value, 0…255,
-    ///   that replaces it before the matrix is applied.
+    /// `curve` replaces each of the 256 values of a straight colour by a value of 0…255 before the matrix is applied.
     func apply(
         to image: Image, curve: [Float]? = nil, _ context: ProcessingContext
     ) throws(DipperError) -> Image {

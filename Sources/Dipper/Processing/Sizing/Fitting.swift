@@ -111,8 +111,7 @@ extension ImageProcessors.Fitting {
         /// The picture in its own size, in the lower right corner. Parts outside the frame are cut off.
         public static let bottomRight = unscaled(at: .bottomRight)
 
-        /// Returns a mode that keeps the picture's own size and places the picture by an anchor. Parts outside the
-        /// frame are cut off.
+        /// Returns a mode that places the picture in its own size by an anchor. Parts outside the frame are cut off.
         public static func unscaled(at anchor: ImageProcessors.Anchor) -> Self {
             Self(scaling: .unscaled, anchor: anchor)
         }
