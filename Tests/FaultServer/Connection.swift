@@ -11,7 +11,6 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private struct Pending {
         var head: HTTPRequestHead
-        /// The id of the request in the log.
         var id: Int
         var ordinal: Int
         var isComplete = false
@@ -121,7 +120,6 @@ private final class Exchange {
         timer = channel.eventLoop.assumeIsolated().scheduleTask(in: plan.delay) { self.sendHead() }
     }
 
-    /// Stops the exchange, because the connection is closed.
     func cancel() {
         isCancelled = true
         timer?.cancel()

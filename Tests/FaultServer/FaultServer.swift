@@ -94,7 +94,6 @@ public final class FaultServer: Sendable {
     deinit { group.shutdownGracefully { _ in } }
 
     /// Starts a server.
-    ///
     /// - Parameters:
     ///   - port: the TCP port to listen on; 0 takes a free one.
     ///   - files: the files to serve, by path, such as `/photo.jpg`.
@@ -172,7 +171,6 @@ extension FaultServer {
     ///
     /// Each 8 bytes are a little-endian output of SplitMix64 seeded with the hash of the path, so no two offsets look
     /// alike, and a test can detect a shifted or torn body.
-    ///
     /// - Parameters:
     ///   - path: the path as sent; a query is ignored.
     ///   - size: how many bytes; a shorter body is a prefix of a longer one.

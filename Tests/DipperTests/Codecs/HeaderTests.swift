@@ -225,7 +225,6 @@ import Testing
         #expect(info.frameCount == 5 && info.loopCount == loops)
     }
 
-    /// A film's header with one track.
     private static func movie(
         _ handler: String, matrix: [Int] = [1, 0, 0, 1], duration: Int = 6, edit: (flags: Int, duration: Int)? = nil
     ) -> [UInt8] {

@@ -243,7 +243,6 @@ import Testing
         .jpeg: (65, 6), .png: (3, 10), .gif: (90, 1), .webp: (6, 4), .avif: (15, 12),
     ]
 
-    /// The small pictures, and JPEG of other kinds.
     private static let flipped =
         readable.map { "headers/\($0.name)" }
         + ["17x33", "progressive", "arithmetic-progressive", "ycck", "cmyk-profile", "profile-wide", "restart"]
@@ -257,7 +256,7 @@ import Testing
             $0.limits.bytes = 1 << 20
         }
         var results = [true: 0, false: 0]
-        // Each changed profile is read anew, and tables are made of it.
+        // Each changed profile is read again, and tables are made of it.
         let offsets = path.hasPrefix("headers") ? 96 : path.contains("cmyk-profile") ? 12 : 40
         for offset in stride(from: 0, to: data.count, by: max(1, data.count / offsets)) {
             let byte = data[offset]
@@ -279,7 +278,6 @@ import Testing
         #expect(errors * 100 >= flips * least.1, "\(errors) errors of \(flips)")
     }
 
-    /// - Returns: whether there is a picture.
     private func check(_ data: Data, _ options: DecodeOptions) -> Bool {
         do throws(DipperError) {
             let image = try Self.registry.decode(data, options)

@@ -18,7 +18,6 @@ struct PictureCase: CustomTestStringConvertible {
         (self.path, self.tolerance, self.durations, self.loopCount) = (path, tolerance, durations, loopCount)
     }
 
-    /// Returns the cases of a folder, each picture of which has the extension of the folder's name.
     static func all(_ folder: String, _ ending: String, within tolerance: Int, _ names: [String]) -> [PictureCase] {
         names.map { PictureCase("\(folder)/\($0).\(ending)", within: tolerance) }
             .filter { Pictures.isReadable($0.path) }
@@ -203,7 +202,7 @@ struct PictureCase: CustomTestStringConvertible {
             #expect(frames.count == 2 && frames[0].image.pixels == Image.filled(with: .clear, 3, 2).pixels)
             let short = gif(2, 4, frames: 3) {
                 $0.replaceSubrange(5..<9, with: [2, 0, 4, 0])
-                // Five pixels in codes of three bits, with one to begin anew before every second.
+                // Five pixels in codes of three bits, with a clear code before every second.
                 $0.replaceSubrange(17..., with: [4, 0x04, 0x08, 0x10, 0x05, 0])
             }
             let all = try GIFDecoder().allFrames(of: short)
