@@ -1,6 +1,5 @@
 import Foundation
 
-/// Reading and changing the contents of the cache, without the network.
 extension ImageCache {
     private func completed(_ request: ImageRequest) -> (ImageRequest, ResolvedOptions) {
         let options = request.resolved(defaults)
@@ -12,7 +11,6 @@ extension ImageCache {
     /// Returns the cached picture of a URL, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
-    /// ```
     public func image(for url: URL) -> Image? {
         // Building a request takes as long as the rest of a hit.
         if !completes(defaults), !defaults.hasTarget,
@@ -111,8 +109,8 @@ extension ImageCache {
         home(of: options).objects.add(product, info, form: bytes, for: origin, step(options))
     }
 
-    /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``, and returns when it is on disk or the disk
-    /// has failed.
+    /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``; returns when the disk has it or
+    /// failed.
     /// - Throws: `DipperError.emptyKey`; `DipperError.notWritten` if the request wants a durable entry and the disk failed.
     public func addImageAndWait(
         _ image: Image, bytes: Data? = nil, for request: ImageRequest
@@ -171,7 +169,6 @@ extension ImageCache {
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), step(options), from: tiers)
         files(of: options).removeData(for: options.fileKey(key), from: tiers)
-        // A reader may have read the file before it was removed.
         objects.remove(options.inMemory(key), step(options), from: tiers.intersection(.memory))
     }
 

@@ -12,10 +12,9 @@ import Synchronization
 /// let image = try await task.value
 /// ```
 ///
-/// Use ``getImage(_:)`` for pictures that the user is looking at, and ``slowGetImage(_:)`` for pictures that the user
-/// may look at later: these prefetches run one at a time, and only while no urgent call waits or runs. The cache
-/// fetches the bytes of a URL once, whatever pictures are made from them, and decodes equal pictures once, urgent ones
-/// first.
+/// Use ``getImage(_:)`` for pictures that the user is looking at, and ``slowGetImage(_:)`` for those that the user may
+/// look at later: prefetches run one at a time, and only while no urgent call waits or runs. The cache fetches the
+/// bytes of a URL once, whatever pictures are made from them, and decodes equal pictures once, urgent ones first.
 ///
 /// Every method may be called from any thread, and returns at once unless its description says otherwise. Every call
 /// ends exactly once. When the last reference to the cache is released, the cache shuts down in the background, as by

@@ -69,8 +69,7 @@ extension Prefetcher where Request == ImageRequest {
 }
 
 extension ImageRequest {
-    /// The request without the alternatives whose bytes are not kept. A local provider among them stands in for a
-    /// single call, so a prefetch has no use for it.
+    /// The request without alternatives whose bytes are not kept, such as a local provider: useless to a prefetch.
     var withoutStandIns: ImageRequest {
         var copy = self
         copy.data = data.withoutStandIns

@@ -63,7 +63,6 @@ struct AnimationSchedule: Sendable {
     static var patience: Duration { .seconds(1) }
 
     private let bufferCount: Int
-    /// `nil` for no limit.
     private let passes: Int?
     private var fits: Bool
     /// At least one frame, if there are any.

@@ -20,9 +20,8 @@ public struct ImageSerializer: Sendable {
     ///     try codecs.encode(image, as: image.isOpaque ? .jpeg : .png, EncodeOptions(quality: 0.7))
     /// }
     /// ```
-    /// - Parameter body: makes the bytes of a file from a picture. The closure is given the picture, the bytes that it
-    ///   was made of, if there are any, and the codecs of the cache, which must be able to decode the result.
-    ///   If it throws, the picture is not kept on disk.
+    /// - Parameter body: returns the bytes of a file, which the given codecs of the cache must be able to decode. The
+    ///   data are the bytes that the picture was made of. If it throws, the picture is not kept on disk.
     public init(_ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
         self.body = body
         readsOriginal = true

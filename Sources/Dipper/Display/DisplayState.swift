@@ -49,7 +49,6 @@ struct DisplayState {
     private(set) var options = DisplayOptions()
     private var placeholder: DisplayOptions.Placeholder?
     private var pressure = MemoryPressure.normal
-    /// Whether the cache alone may answer.
     private var mayGlimpse = true
     /// Whether the display shows at least part of the picture, or an earlier picture.
     private var showsPicture = false
@@ -169,7 +168,6 @@ struct DisplayState {
 
     // MARK: News of the call
 
-    /// The call has been made and is not answered yet.
     mutating func began() -> [Action] {
         guard case .asking(let fetch, let isNew) = phase else { return [] }
         phase = .loading(fetch)

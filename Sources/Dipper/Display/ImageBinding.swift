@@ -9,10 +9,9 @@ import Synchronization
 /// binding.setImage(url, placeholder: .color(.clear))
 /// ```
 ///
-/// A binding belongs to one ``ImageDisplay``, which it does not keep alive. It calls the display on one queue, and must
-/// be called on that queue too. A picture in memory is shown before `setImage` returns. While the display is off
-/// screen, the picture that the binding waits for is prefetched (``didDisappear()``); when the display comes back, the
-/// call is urgent again (``willAppear()``).
+/// A binding does not keep its ``ImageDisplay`` alive. It calls the display on one queue, and must be called on that
+/// queue too. A picture in memory is shown before `setImage` returns. Off screen (``didDisappear()``) the picture is
+/// prefetched; back on screen (``willAppear()``) the call is urgent again.
 public final class ImageBinding: Sendable {
     /// A closure that receives the result of a picture that was set, once.
     public typealias Completion = @Sendable @isolated(any) (Result<ImageResponse, DipperError>) -> Void

@@ -95,8 +95,7 @@ struct ListWindow {
         return start..<end
     }
 
-    /// The rows to fetch urgently: the visible rows, from the first, and the rows at which the list will come to rest.
-    /// A list that rushes by has only the latter.
+    /// The rows to fetch urgently: the visible ones, unless the list rushes by, and those at which it will rest.
     var wanted: [Int] {
         let destination = destination.map(Array.init) ?? []
         if isRushing { return destination }

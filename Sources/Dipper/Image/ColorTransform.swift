@@ -49,7 +49,6 @@ final class ColorTransform: @unchecked Sendable {
         cmsDeleteContext(context)
     }
 
-    /// Converts a row of premultiplied RGBA in place.
     func apply(to row: UnsafeMutableRawPointer, pixels: Int, isOpaque: Bool) {
         if takesCMYK { return }
         let row = row.assumingMemoryBound(to: UInt8.self)
@@ -108,9 +107,9 @@ final class ColorTransform: @unchecked Sendable {
         return transform.map { ($0, input) }
     }
 
-    /// Deletes the tags with multi-process elements (ICC.1:2022, 9.2.26 to 9.2.29), which only repeat other tags;
-    /// browsers ignore them too. Little CMS accepts a million elements in a few thousand compressed bytes, takes time
-    /// in the square of their number, and cannot be stopped.
+    /// Deletes the tags with multi-process elements (ICC.1:2022, 9.2.26 to 9.2.29), which are alternatives to other
+    /// tags; browsers ignore them too. Little CMS accepts a million elements in a few thousand compressed bytes, takes
+    /// time in the square of their number, and cannot be stopped.
     private static func leaveOutElements(of profile: cmsHPROFILE) {
         for tag in [cmsSigDToB0Tag, cmsSigDToB1Tag, cmsSigDToB2Tag, cmsSigDToB3Tag] {
             // A tag table may list the same tag twice.
@@ -224,7 +223,6 @@ extension ColorTransform {
     /// The curve of sRGB. The caller must free it.
     static func sRGBCurve() -> OpaquePointer? { curve([2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045]) }
 
-    /// The curve Y = (aX + b)^g for X from d on, and Y = cX below; the parameters are g, a, b, c, d. The caller must
-    /// free it.
+    /// Y = (aX + b)^g for X from d on, and Y = cX below, for g, a, b, c, d in this order. The caller must free it.
     static func curve(_ parameters: [Double]) -> OpaquePointer? { cmsBuildParametricToneCurve(nil, 4, parameters) }
 }

@@ -8,8 +8,7 @@ public struct DecodeOptions: Sendable {
     public var firstFrameOnly = false
     /// Whether to decode all frames of an animation at once.
     public var preloadsFrames = false
-    /// Whether a file that ends too early gives a picture, whose rest is transparent or coarse; otherwise it is an
-    /// error.
+    /// Whether a file that ends too early gives a picture whose rest is transparent or coarse, instead of an error.
     public var allowsPartial = false
     /// The limits on what one decode may use.
     public var limits = DecodeLimits()

@@ -1,9 +1,8 @@
 import Foundation
 import Synchronization
 
-/// The bytes that wait to be decoded, from all data caches together. Where the network is faster than the decoder,
-/// fetches wait until the decoder has caught up: prefetches at half of the limit, so that there is room for urgent
-/// pictures, and all fetches at the limit.
+/// The bytes that wait to be decoded, from all data caches together. At the limit all fetches wait for the decoder, and
+/// prefetches at half of it, so that there is room for urgent pictures.
 final class DecodeBacklog: Sendable {
     private struct State: Sendable {
         var all: ByteBudget

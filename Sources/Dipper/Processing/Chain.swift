@@ -88,7 +88,6 @@ extension ImageAnimation {
     }
 }
 
-/// Processes each frame of another decoder when the caller asks for the frame.
 private final class ProcessedFrames: FrameDecoder {
     private let frames: any FrameDecoder
     private let chain: ImageProcessors.Chain

@@ -26,9 +26,8 @@ public protocol ImageProcessor: Sendable {
     /// A cache calls this method on a decoding thread. The frames of an animation are processed one by one, also on the
     /// thread that calls ``FrameDecoder/next()``; each frame comes without ``Image/animation``.
     ///
-    /// If the caller passes an animated picture directly to one of the package's processors, the result is a still of
-    /// the first frame, or the picture itself if the processor changes nothing. An ``ImageProcessors/Chain``, even of
-    /// one processor, keeps the animation, and so do requests.
+    /// The package's processors make a still of an animated picture, or return it if they change nothing. An
+    /// ``ImageProcessors/Chain``, even of one processor, keeps the animation, and so do requests.
     /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`. Any other error
     ///   counts as `DipperError.processingFailed`. The cache adds the identifier to the detail of the error.
     func process(_ image: Image, _ context: ProcessingContext) throws -> Image
@@ -47,7 +46,7 @@ public struct ProcessingContext: Sendable {
     public var limits: DecodeLimits
     /// A closure that processors call now and then: if it returns `true`, the work ends with `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool
-    /// Called at the begin of each step of a chain; the closure that it returns is called at the end.
+    /// Called at the beginning of each step of a chain; the closure that it returns is called at the end.
     var onStep: (@Sendable (any ImageProcessor) -> (@Sendable (DipperError?) -> Void)?)?
 
     /// Creates a context. The default closure never cancels the work.

@@ -1,8 +1,7 @@
 import CPixels
 
-/// Takes the rows of a picture in stored order and makes a picture of the wanted size, with no more memory than the
-/// result needs. A decoder asks for ``memory(rows:)``, fills it with RGBA, and calls ``commit(_:)`` with the number of
-/// rows.
+/// Makes a picture of the wanted size from rows in stored order, with no more memory than the result needs. A decoder
+/// fills ``memory(rows:)`` with RGBA, and calls ``commit(_:)`` with the number of rows.
 struct RowWriter: ~Copyable {
     enum Alpha {
         case opaque
@@ -97,8 +96,7 @@ struct RowWriter: ~Copyable {
         }
     }
 
-    /// Rows that have not come are transparent. The transform converts the colours to sRGB. Throws
-    /// `DipperError.cancelled`.
+    /// Rows that have not come are transparent. `color` converts to sRGB. Throws `DipperError.cancelled`.
     consuming func finish(color: ColorTransform? = nil) throws(DipperError) -> Image {
         if committed < source.height { isOpaque = false }
         while committed < source.height {
@@ -117,9 +115,9 @@ struct RowWriter: ~Copyable {
 extension RowWriter {
     static let truncated = DipperError.undecodable.with(detail: "truncated")
 
-    /// Has a closure fill the next rows, a few at a time, until all have come, or it returns a smaller number than it was
-    /// asked for because the file ends there: an error unless the options allow a partial picture and there is a row.
-    /// - Parameter read: is given ``memory(rows:)``, the number of the first row, and the number of rows.
+    /// Has a closure fill ``memory(rows:)``, given the number of the first row and the number of rows, until all have
+    /// come, or it returns fewer because the file ends: an error unless the options allow a partial picture and there
+    /// is a row.
     mutating func fill(
         rowsAtATime: Int = DecodeOptions.rowsAtATime,
         _ read: (_ memory: UnsafeMutableRawPointer, _ first: Int, _ rows: Int) throws(DipperError) -> Int

@@ -48,7 +48,6 @@ struct ByteReader {
     /// Big-endian, clamped to the range of `Int`.
     func u64(at offset: Int) throws(DipperError) -> Int { Int(clamping: try load(UInt64.self, at: offset)) }
 
-    /// The four characters that name a box or a chunk.
     func name(at offset: Int) throws(DipperError) -> String {
         let code = try load(UInt32.self, at: offset)
         return withUnsafeBytes(of: code.bigEndian) { String(decoding: $0, as: UTF8.self) }

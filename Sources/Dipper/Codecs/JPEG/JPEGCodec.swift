@@ -157,9 +157,8 @@ private struct JPEGColors {
     }
 }
 
-/// An encoder for baseline JPEG in sRGB, by libjpeg-turbo, with Huffman tables optimized for each picture. Below a
-/// quality of 0.9, chroma has half the resolution in each direction (4:2:0). Transparent pictures are drawn over
-/// ``EncodeOptions/background``.
+/// An encoder for baseline JPEG in sRGB, by libjpeg-turbo, with optimized Huffman tables. Below a quality of 0.9,
+/// chroma has half the resolution each way (4:2:0). Transparent pictures are drawn over ``EncodeOptions/background``.
 public struct JPEGEncoder: ImageEncoder {
     /// The format ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }

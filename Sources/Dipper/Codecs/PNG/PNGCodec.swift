@@ -141,8 +141,7 @@ private final class PNGReader {
     }
 }
 
-/// The rule of PNG, third edition, section 4.3: `sRGB` needs no conversion, or else a profile (`iCCP`) counts, or else
-/// `gAMA` and `cHRM`.
+/// PNG, third edition, section 4.3: `sRGB` needs no conversion; else a profile (`iCCP`), else `gAMA` and `cHRM` count.
 private enum PNGColors {
     /// Values within this distance count as those of sRGB, where 100,000 is 1: programs write such values for it.
     private static let tolerance: Int32 = 1000

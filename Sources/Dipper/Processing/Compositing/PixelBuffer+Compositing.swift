@@ -12,7 +12,6 @@ extension PixelBuffer {
         }
     }
 
-    /// Puts a layer on the pixels of an area, or on all pixels.
     func composite(
         _ mode: ImageProcessors.Blend.Mode, _ layer: ImageProcessors.Blend.Layer, opacity: Double = 1,
         in area: PixelRect? = nil, _ context: ProcessingContext

@@ -116,8 +116,7 @@ extension ImageProcessors.Fitting {
             Self(scaling: .unscaled, anchor: anchor)
         }
 
-        /// Returns the mode with another anchor than the middle. For example, `.aspectFill.at(.top)` cuts off only the
-        /// bottom of a picture that is too high.
+        /// Returns the mode with another anchor: `.aspectFill.at(.top)` cuts off only the bottom of a high picture.
         public func at(_ anchor: ImageProcessors.Anchor) -> Self { Self(scaling: scaling, anchor: anchor) }
 
         /// For example `aspectFit,0.5:0.5`.
