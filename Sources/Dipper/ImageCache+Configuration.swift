@@ -10,7 +10,7 @@ extension ImageCache {
     /// let cache = ImageCache(configuration)
     /// ```
     public struct Configuration: Sendable {
-        /// The settings of the data cache that stores the files: folder, queues, network, retries and others for bytes.
+        /// The settings of the data cache that stores the files: folder, queues, network, retries and the like.
         ///
         /// The `memoryLimit` of these settings limits undecoded bytes in memory. If it is
         /// `DataCache.Configuration.defaultMemoryLimit`, the image cache replaces it: by zero if there is a folder, by
@@ -87,8 +87,7 @@ extension ImageCache {
             return data
         }
 
-        /// Returns the files that a name may stand for, in the order in which they are tried, without looking at the
-        /// disk.
+        /// Returns the files that a name may stand for, in the order of trial, without looking at the disk.
         func resources(named name: String) -> [URL] {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
             guard !name.isEmpty, !parts.contains(".."), !name.hasPrefix("/"), !name.contains("\0") else { return [] }

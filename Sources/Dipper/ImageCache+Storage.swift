@@ -109,8 +109,7 @@ extension ImageCache {
         home(of: options).objects.add(product, info, form: bytes, for: origin, step(options))
     }
 
-    /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``; returns when the disk has it or
-    /// failed.
+    /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``; returns when it is written.
     /// - Throws: `DipperError.emptyKey`; `DipperError.notWritten` if the request wants a durable entry and the disk failed.
     public func addImageAndWait(
         _ image: Image, bytes: Data? = nil, for request: ImageRequest

@@ -14,9 +14,9 @@ import Synchronization
 /// frames due at once, only the newest is shown. After a delay of more than a second the player continues from the
 /// present frame. A still picture is a single frame, after which the player has finished.
 ///
-/// Hooks run on the callback queue, one at a time. A queue that was blocked receives only the newest frame. After
-/// ``stop()`` on a serial callback queue no hook runs; elsewhere, a hook that is being called may still run. Releasing
-/// the player stops it; hooks that use the player should hold it weakly.
+/// Hooks run on the callback queue, one at a time. A queue that was blocked receives only the newest frame. If
+/// ``stop()`` is called on the callback queue and that is serial, no hook runs afterwards; otherwise, a hook that is
+/// being called may still run. Releasing the player stops it; hooks that use the player should hold it weakly.
 public final class AnimatedImage: Sendable {
     /// The state of a player.
     public enum State: Sendable, Hashable {

@@ -4,8 +4,8 @@ struct PixelBuffer: ~Copyable {
     let rowStride: Int
     private let storage: PixelStorage
 
-    /// The contents are undefined. The size must be within the limits, and not empty. Throws `imageTooLarge` without
-    /// memory.
+    /// The contents are undefined. Throws `imageTooLarge` without memory. The size must be within limits, and not
+    /// empty.
     init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
         let (rowStride, isTooWide) = size.width.multipliedReportingOverflow(by: 4)

@@ -26,8 +26,8 @@ public protocol ImageProcessor: Sendable {
     /// A cache calls this method on a decoding thread. The frames of an animation are processed one by one, also on the
     /// thread that calls ``FrameDecoder/next()``; each frame comes without ``Image/animation``.
     ///
-    /// The package's processors make a still of an animated picture, or return it if they change nothing. An
-    /// ``ImageProcessors/Chain``, even of one processor, keeps the animation, and so do requests.
+    /// The package's processors make a still of an animated picture's first frame, or return the picture if they change
+    /// nothing. An ``ImageProcessors/Chain``, even of one processor, keeps the animation, and so do requests.
     /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`. Any other error
     ///   counts as `DipperError.processingFailed`. The cache adds the identifier to the detail of the error.
     func process(_ image: Image, _ context: ProcessingContext) throws -> Image

@@ -64,7 +64,6 @@ public struct ImageOptions: Sendable {
     /// Creates options that are all `nil`.
     public init() {}
 
-    /// Returns these options, with each option that is `nil` taken from the defaults.
     func over(_ defaults: ImageOptions) -> ImageOptions {
         var all = self
         all.processors = processors ?? defaults.processors

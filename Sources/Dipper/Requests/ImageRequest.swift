@@ -27,7 +27,6 @@ public struct ImageRequest: Sendable {
         }
     }
 
-    /// The options of the picture, or `nil` if none were set.
     var givenOptions: ImageOptions? { box?.options }
 
     /// Creates a request for the picture of a URL, with the cache's default options.

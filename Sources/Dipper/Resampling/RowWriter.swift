@@ -115,9 +115,8 @@ struct RowWriter: ~Copyable {
 extension RowWriter {
     static let truncated = DipperError.undecodable.with(detail: "truncated")
 
-    /// Has a closure fill ``memory(rows:)``, given the number of the first row and the number of rows, until all have
-    /// come, or it returns fewer because the file ends: an error unless the options allow a partial picture and there
-    /// is a row.
+    /// Has a closure fill ``memory(rows:)``, given the first row's number and the count, until all have come, or it
+    /// returns fewer because the file ends: an error unless the options allow a partial picture and a row has come.
     mutating func fill(
         rowsAtATime: Int = DecodeOptions.rowsAtATime,
         _ read: (_ memory: UnsafeMutableRawPointer, _ first: Int, _ rows: Int) throws(DipperError) -> Int

@@ -147,7 +147,6 @@ private struct ChildProcess: ~Copyable {
         return result != 0 || information.si_signo != 0
     }
 
-    /// Returns whether the program ended by itself, with status 0.
     consuming func end() -> Bool {
         let isSuccess = Self.end(id)
         discard self

@@ -92,7 +92,7 @@ struct PictureCase: CustomTestStringConvertible {
         arguments: [
             PictureCase("gif/still.gif"), .init("gif/interlaced.gif"), .init("gif/transparent.gif"),
             .init("gif/keep.gif", durations: [50, 100, 0, 2500], loopCount: 0),
-            // Three times again, as browsers do it.
+            // Repeated three times, as in browsers.
             .init("gif/clear.gif", durations: [50, 100, 0, 2500], loopCount: 4),
             .init("gif/restore.gif", durations: [50, 100, 0, 2500], loopCount: 1),
             .init("gif/mixed.gif", durations: [100, 70, 80, 90, 110, 120], loopCount: 0),
@@ -146,8 +146,7 @@ struct PictureCase: CustomTestStringConvertible {
         #expect(Difference(image.pixels, resized.pixels).mean <= mean)
     }
 
-    // Beside Pillow's picture, made whole and then reduced by Lanczos: a reduced transform leaves out other detail. At
-    // 1/8 it gives the mean of each block, which is softer.
+    // Pillow reduces by Lanczos: a reduced transform leaves out other detail, and at 1/8 gives the mean of each block.
     @Test(
         "of JPEG are reduced in the transform", arguments: [(200, 1.5), (100, 1.8), (80, 1.5), (50, 4.5), (40, 4)])
     func reduced(_ width: Int, _ most: Double) throws {

@@ -123,8 +123,7 @@ extension VideoFrameProvider {
 }
 
 extension Image {
-    /// The index of the colour (0 red, 1 green, 2 blue) of the middle pixel that alone exceeds 230; `nil` if there is
-    /// none.
+    /// The index of the colour (0 red, 1 green, 2 blue) of the middle pixel that alone exceeds 230, or `nil`.
     var mainColor: Int? {
         let pixel = self[width / 2, height / 2]
         let parts = [pixel.x, pixel.y, pixel.z]

@@ -14,8 +14,7 @@ struct JPEGMarkers {
     private var isInScan = false
     private var isAtEnd = false
 
-    /// `nil` if more bytes are needed, or no marker follows. The bytes begin with the file's first, and are never
-    /// fewer.
+    /// `nil` if no further marker has arrived. The bytes are all that have arrived, from the file's first.
     mutating func next(in bytes: UnsafeRawBufferPointer) -> Item? {
         if isAtEnd { return nil }
         return isInScan ? scanEnd(in: bytes) : marker(in: bytes)

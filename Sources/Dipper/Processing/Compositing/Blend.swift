@@ -40,8 +40,7 @@ extension ImageProcessors {
         }
 
         /// Creates a processor that blends pictures with another picture, such as a watermark, in its own size; parts
-        /// outside are cut off. The opacity is clamped to 0…1; NaN becomes 1. Reads the pixels once, for the
-        /// identifier.
+        /// outside are cut off. The opacity is clamped to 0…1; NaN becomes 1. Reads the other picture's pixels once.
         public init(
             _ image: Image, _ mode: Mode = .over, anchor: Anchor = .center, opacity: Double = 1,
             side: Side = .above

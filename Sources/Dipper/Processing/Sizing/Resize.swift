@@ -30,8 +30,7 @@ extension ImageProcessors {
 
         public var decodeTarget: TargetSize? { target }
 
-        /// Returns the picture in the target's size; the picture itself if it has that size or the target has no
-        /// pixels.
+        /// Returns the picture in the target's size; itself if it has that size or the target has no pixels.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try image.resized(to: target.size(for: image.size), context)
         }
