@@ -33,7 +33,6 @@ public final class ImageCache: Sendable {
     let memory: ObjectTier
     let configuration: Configuration
     let defaults: ResolvedOptions
-    /// Whether the data cache completes requests with the default options.
     private let completesByDefault: Bool
     private let pixelsFollowPressure: ChangeObservation
     private let ownsData: Bool
@@ -102,12 +101,6 @@ public final class ImageCache: Sendable {
     /// Loads a picture urgently, from memory, the disk or the network.
     ///
     /// The call runs in `fastQueue`. A picture of a URL is loaded with the cache's default options.
-    ///
-    /// ```swift
-    /// let image = try await cache.getImage(url).value
-    /// let request = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
-    /// let thumbnail = try await cache.getImage(request).value
-    /// ```
     @inlinable
     @discardableResult
     public func getImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .fast) }
@@ -220,7 +213,6 @@ public final class ImageCache: Sendable {
         return task
     }
 
-    /// Answers a task with the picture in memory, if that is good enough. Returns whether it was.
     @inline(__always)
     private func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
         let (request, options) = (task.request.data, task.options)

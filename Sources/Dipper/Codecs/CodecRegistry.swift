@@ -13,12 +13,6 @@ public struct CodecRegistry: Sendable {
     private var encoders: [any ImageEncoder]
 
     /// Creates a registry without formats.
-    ///
-    /// ```swift
-    /// configuration.codecs = CodecRegistry()
-    /// configuration.codecs.register(JPEGDecoder())        // the cache reads JPEG and nothing else
-    /// configuration.codecs.register(JPEGEncoder())
-    /// ```
     public init() {
         decoders = []
         encoders = []
@@ -45,9 +39,9 @@ public struct CodecRegistry: Sendable {
         return registry
     }()
 
-    /// Registers a decoder. It is asked before all decoders registered earlier. See ``ImageDecoder`` and ``init()``.
+    /// Registers a decoder. It is asked before all decoders registered earlier. See ``ImageDecoder``.
     public mutating func register(_ decoder: any ImageDecoder) { decoders.insert(decoder, at: 0) }
-    /// Registers an encoder. It replaces an earlier encoder of the same format. See ``ImageEncoder`` and ``init()``.
+    /// Registers an encoder. It replaces an earlier encoder of the same format. See ``ImageEncoder``.
     public mutating func register(_ encoder: any ImageEncoder) { encoders.insert(encoder, at: 0) }
 
     /// The formats that can be read.

@@ -46,7 +46,6 @@ protocol FrameReader: AnyObject {
     var frameCount: Int { get }
     /// The number of times the animation plays; 0 for endlessly.
     var loopCount: Int { get }
-    /// `nil` after the last frame.
     func read() throws(DipperError) -> AnimationFrame?
     func restart() throws(DipperError)
 }

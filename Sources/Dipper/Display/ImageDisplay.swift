@@ -114,14 +114,6 @@ public enum ImageTransition: Sendable, Hashable {
 }
 
 /// The options with which an ``ImageBinding`` brings a picture to its display. Every option has a default.
-///
-/// ```swift
-/// let options = DisplayOptions()
-///     .with(\.transition, .fade(.milliseconds(200)))
-///     .with(\.failure, .color(Color(hex: 0xc03030)))
-///     .with(\.keepsCurrentImage, true)
-/// binding.setImage(url, options: options)
-/// ```
 public struct DisplayOptions: Sendable {
     /// The treatment of a fetch whose picture the display no longer wants.
     public enum Abandonment: String, Sendable, Hashable, CaseIterable {

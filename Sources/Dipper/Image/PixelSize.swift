@@ -19,11 +19,6 @@ public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// The size that a picture of any size is scaled to.
-///
-/// ```swift
-/// let tile = TargetSize(PixelSize(width: 256, height: 256), .fill, allowsUpscaling: true)
-/// let request = ImageRequest(url).processed(by: .downsample(to: tile))
-/// ```
 public struct TargetSize: Sendable, Hashable {
     /// A rule for pictures whose proportions differ from those of the target.
     public enum Mode: String, Sendable, Hashable, CaseIterable {

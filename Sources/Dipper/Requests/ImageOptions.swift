@@ -56,7 +56,6 @@ public struct ImageOptions: Sendable {
     /// The data cache that stores and fetches the originals; ``ImageCache/data`` by default.
     public var originals: DataCache?
 
-    /// The image cache that keeps the picture; see `targetCache`.
     var target: (any AnyObject & Sendable)?
     /// The program that makes the file of the picture out of the bytes; `nil` if the bytes are that file.
     var extractor: (any PictureExtractor)?

@@ -20,7 +20,6 @@
         }
     }
 
-    /// Each frame is the canvas as it looks when the frame is displayed.
     private final class GIFFrames: FrameReader {
         let frameCount: Int
         let loopCount: Int
@@ -189,7 +188,6 @@
             DGifCloseFile(file, nil)
         }
 
-        /// Advances to the pixels of the next frame; returns `nil` after the last.
         func nextFrame() throws(DipperError) -> GIFFrame? {
             var control = GraphicsControlBlock(
                 DisposalMode: DISPOSAL_UNSPECIFIED, UserInputFlag: false, DelayTime: 0, TransparentColor: -1)

@@ -111,7 +111,6 @@ struct BlurPlan {
         (0..<halvings).reduce(length - 1) { last, _ in (last + 1) / 2 }
     }
 
-    /// The most memory that is held beside the result.
     var byteCount: Int {
         // Rows of each level are half as wide as those before, so all levels take at most twice the first.
         let halved = halvings == 0 ? 0 : (size.width + 64) * (8 + BlurRows.halvedRows * 16) * 2

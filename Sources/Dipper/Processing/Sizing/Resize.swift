@@ -67,10 +67,6 @@ extension TargetSize {
 extension ImageProcessors {
     /// A processor that brings a picture to the size in which it is displayed. As the first processor of a request, it
     /// takes effect while the picture is decoded, which takes less time and memory.
-    ///
-    /// ```swift
-    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 150))
-    /// ```
     public struct Downsample: ImageProcessor, Hashable {
         /// The size, and how a picture of other proportions is brought to it.
         public let target: TargetSize
