@@ -27,7 +27,6 @@ struct FlushTests {
         func decode(_ bytes: Data) throws(DipperError) -> Data { bytes }
     }
 
-    /// The number of times that the entry's file has been flushed.
     private var flushes: Int { Int(flush_log_count("-" + request.cacheKey.digest)) }
 
     // MARK: Writes
