@@ -19,7 +19,6 @@ final class PhotoView: ImageDisplay, Sendable {
     }
 
     func show(_ image: Image) { self.image = image }
-    func add(_ image: Image) { self.image = image }
     func show(_ content: DisplayContent, _ transition: ImageTransition) { image = content.image }
 }
 
@@ -38,7 +37,6 @@ struct Vault: Sendable {
 
 struct Session: Sendable {
     var account = "alice"
-    var fields: [String: String] = [:]
     func token(renewing: Bool) async -> String { "token" }
     func renew() async -> Bool { true }
     func signature(of url: URL) -> String { "signature" }
@@ -47,7 +45,6 @@ struct Session: Sendable {
 struct Item: Codable, Sendable {}
 struct Feed: Codable, Sendable { var items: [Item] = [] }
 struct Table: Codable, Sendable {}
-struct Menu: Codable, Sendable {}
 
 enum CSV {
     static func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
@@ -57,12 +54,12 @@ enum CSV {
 
 class Surroundings {
     static let url = URL(filePath: "/")
-    static let (nextURL, feedURL, videoURL, video, folder, ownAuthority) = (url, url, url, url, url, url)
+    static let (nextURL, feedURL, video, folder) = (url, url, url, url)
     static let (urls, photos) = ([url], [url])
     static let (bytes, house, chunks) = (Data(), Data(), [Data()])
-    static let (token, password, pin) = ("", "", "")
+    static let (token, password) = ("", "")
     static let (bar, parser, vault, session) = (ProgressBar(), Parser(), Vault(), Session())
-    static let (view, strip) = (PhotoView(), PhotoView())
+    static let view = PhotoView()
     static let image = Image.sample()
     static let (mirrored, picture, thumbnails) = (image, image, [image])
     static let (transport, disk, clock) = (ScriptedTransport(), FailingDisk(), ManualClock())
