@@ -35,7 +35,7 @@ extension Engine {
 
     func settle(_ make: ObjectWork) {
         guard make.calls.isEmpty, make.children.isEmpty else { return make.refresh(in: self) }
-        if case .over = make.stage { return }
+        if make.stage == .over { return }
         let root = make.root
         make.lookUp?.cancel()
         enter(make, .over)
@@ -338,7 +338,7 @@ extension Engine {
         supply.data = response.data
         let (task, source) = (supply.task, supply.origin.source)
         supply.basis = Provenance(
-            response.info, response.source, attempts: response.attempts, metrics: response.metrics,
+            info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
             revalidation: response.revalidation, claim: supply.claim,
             call: source.events.wants(.objects) ? task.eventID : nil)
         if response.source != .network || response.info.isStandIn { supply.isNewest = false }
@@ -356,7 +356,7 @@ extension Engine {
     }
 
     private func arrived(_ supply: BytesWork, for make: ObjectWork) {
-        guard let data = supply.data, let basis = supply.basis, case .waiting = make.stage else { return }
+        guard let data = supply.data, let basis = supply.basis, make.stage == .waiting else { return }
         if make.earlier == nil, let before = make.step.before,
             let parent = joinable(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
         {
@@ -405,7 +405,8 @@ extension Engine {
         // The next step takes memory as well.
         let steps = make.family.map(\.step)
         let ticket = (programs ?? cache.workers).add(
-            place(make.wants.highest, isNext: run.isNext), cost: { steps.reduce(0) { max($0, run.cost($1)) } },
+            place(make.wants.highest, isNext: run.isNext),
+            cost: { steps.reduce(0) { max($0, $1.cost(of: run.material)) } },
             untilTaken: work)
         guard let ticket else { return fail(make, .shutDown) }
         run.ticket = ticket
@@ -489,7 +490,7 @@ extension Engine {
         keep(object, for: makes, isWritten: isWritten)
         for make in makes {
             for child in make.children {
-                if case .waiting = child.stage { perform(child, .object(object)) }
+                if child.stage == .waiting { perform(child, .object(object)) }
             }
             settle(make)
         }
@@ -549,15 +550,13 @@ extension Engine {
     private func supersede(by object: MadeObject, _ origin: Origin, in cache: ObjectCache) {
         let info = object.basis.info
         for make in cache.state.works[origin.key]?.makes ?? [] {
-            if case .looking = make.stage { continue }
+            if make.stage == .looking { continue }
             // A fetch that is under way brings no older bytes.
             if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
             (make.isOutdated, make.isClosed) = (true, true)
         }
-        for (present, next) in cache.state.writes.values {
-            for write in [present, next].compactMap(\.self) where write.origin.key == origin.key {
-                if !write.object.isAdded, write.object.basis.info !== info { write.revoke() }
-            }
+        for write in cache.state.writes.values.joined() where write.origin.key == origin.key {
+            if !write.object.isAdded, write.object.basis.info !== info { write.revoke() }
         }
         for key in cache.memory.derivedKeys(of: origin.key) + [origin.key] {
             if let entry = cache.memory.entry(for: key), entry.digest != object.basis.digest {
@@ -577,59 +576,40 @@ enum StepResult: Sendable {
 
 extension ObjectCache {
     func perform(_ run: StepWork, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
-        let events = origin.source.events
+        let basis: Provenance
+        let original: Data?
         var digest: UInt64 = 0
-        do throws(DipperError) {
-            switch run.source {
-            case .bytes(let data, let asked, let form):
-                digest = data.digest
-                let basis = asked.with(digest: digest)
-                let task = MakingTask(origin.dataKey, call: basis.call, events) { run.isCancelled }
-                if let product = present(run.key, madeOf: digest) {
-                    var object = MadeObject(product, basis)
-                    object.isPresent = true
-                    object.excerpt = keepsBytes ? step.excerpt(of: data) : data
-                    return .made(object)
-                }
-                if let form {
-                    guard form.digest == digest else { return .otherBytes }
-                    var object = MadeObject(try step.make(of: .form(form.data), task), basis)
-                    object.form = form.data
-                    return .made(object)
-                }
-                var object = MadeObject(try step.make(of: .bytes(data), task), basis)
-                object.excerpt = keepsBytes ? step.excerpt(of: data) : data
-                return .made(object)
-            case .form(let form, let source):
-                let task = MakingTask(origin.dataKey, events) { run.isCancelled }
-                let product = try step.make(of: .form(form.data), task)
-                var object = MadeObject(product, Provenance(form.info, digest: form.digest, source))
-                object.form = form.data
-                return .made(object)
-            case .object(let parent):
-                var object = MadeObject(parent.product, parent.basis)
-                if let product = present(run.key, madeOf: parent.basis.digest) {
-                    object = MadeObject(product, parent.basis)
-                    object.isPresent = true
-                } else {
-                    let task = MakingTask(origin.dataKey, call: parent.basis.call, events) { run.isCancelled }
-                    object = MadeObject(try step.make(of: .product(parent.product), task), parent.basis)
-                }
-                object.excerpt = parent.excerpt.flatMap { keepsBytes ? step.excerpt(of: $0) : $0 }
-                return .made(object)
+        switch run.source {
+        case .bytes(let data, var asked, _):
+            digest = data.digest
+            asked.digest = digest
+            basis = asked
+            original = data
+        case .form(let form, let source):
+            basis = Provenance(info: form.info, digest: form.digest, source: source)
+            original = nil
+        case .object(let parent):
+            digest = parent.basis.digest
+            basis = parent.basis
+            original = parent.excerpt
+        }
+        var object: MadeObject
+        // A stored form is read after memory has been asked, with no digest.
+        if let product = present(run.key, madeOf: digest) {
+            object = MadeObject(product, basis)
+            object.isPresent = true
+        } else {
+            if case .bytes(_, _, let form?) = run.source, form.digest != digest { return .otherBytes }
+            let (events, material) = (origin.source.events, run.material)
+            let task = MakingTask(origin.dataKey, call: basis.call, events) { run.isCancelled }
+            do throws(DipperError) {
+                object = MadeObject(try step.make(of: material, task), basis)
+            } catch {
+                return .failed(error, digest: digest)
             }
-        } catch {
-            return .failed(error, digest: digest)
+            if case .form(let form) = material { object.form = form }
         }
-    }
-}
-
-extension StepWork {
-    func cost(_ step: any ObjectStep) -> Int {
-        switch source {
-        case .bytes(let data, _, nil): step.cost(of: .bytes(data))
-        case .form(let form, _), .bytes(_, _, .some(let form)): step.cost(of: .form(form.data))
-        case .object(let parent): step.cost(of: .product(parent.product))
-        }
+        if object.form == nil { object.excerpt = original.flatMap { keepsBytes ? step.excerpt(of: $0) : $0 } }
+        return .made(object)
     }
 }

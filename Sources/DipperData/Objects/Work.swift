@@ -139,16 +139,10 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     var root: BytesWork? { supply ?? parent?.root }
 
     var fetch: BytesWork? {
-        guard case .waiting = stage else { return nil }
-        return root.flatMap { $0.basis == nil ? $0 : nil }
+        stage == .waiting ? root.flatMap { $0.basis == nil ? $0 : nil } : nil
     }
 
-    var isMade: Bool {
-        switch stage {
-        case .writing, .ready: true
-        default: false
-        }
-    }
+    var isMade: Bool { stage == .writing || stage == .ready }
 
     /// This work, and all work on objects made from its object.
     var family: [ObjectWork] { children.reduce([self]) { $0 + $1.family } }
@@ -231,6 +225,14 @@ final class StepWork: SharedWork, @unchecked Sendable {
     /// Whether the step comes before all other work, so that few whole objects wait for their next step.
     var isNext: Bool { if case .object = source { true } else { false } }
 
+    var material: Material {
+        switch source {
+        case .bytes(let data, _, nil): .bytes(data)
+        case .form(let form, _), .bytes(_, _, .some(let form)): .form(form.data)
+        case .object(let parent): .product(parent.product)
+        }
+    }
+
     var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
 
     func isLike(_ other: Source) -> Bool {
@@ -294,37 +296,22 @@ final class WorksOfKey {
 
     /// Whether it is not yet known which work a call comes to wait for.
     var isLooking: Bool {
-        !deciding.isEmpty || makes.contains { if case .looking = $0.stage { true } else { false } }
+        !deciding.isEmpty || makes.contains { $0.stage == .looking }
     }
 }
 
 /// The answer that an object was made from, without its bytes.
-package final class Provenance: Sendable {
+package struct Provenance: Sendable {
     package let info: EntryInfo
     /// 0 if there are no bytes.
-    package let digest: UInt64
+    package var digest: UInt64 = 0
     package let source: ResponseSource
-    package let attempts: Int
-    package let metrics: TransferMetrics?
+    package var attempts = 0
+    package var metrics: TransferMetrics?
     /// The fetch of newer bytes, if these are out of date.
-    package let revalidation: DataTask?
-    package let claim: Claim?
-    let call: CacheEvent.ID?
-
-    init(
-        _ info: EntryInfo, digest: UInt64 = 0, _ source: ResponseSource, attempts: Int = 0,
-        metrics: TransferMetrics? = nil, revalidation: DataTask? = nil, claim: Claim? = nil,
-        call: CacheEvent.ID? = nil
-    ) {
-        (self.info, self.digest, self.source, self.attempts, self.metrics) = (info, digest, source, attempts, metrics)
-        (self.revalidation, self.claim, self.call) = (revalidation, claim, call)
-    }
-
-    func with(digest: UInt64) -> Provenance {
-        Provenance(
-            info, digest: digest, source, attempts: attempts, metrics: metrics, revalidation: revalidation,
-            claim: claim, call: call)
-    }
+    package var revalidation: DataTask?
+    package var claim: Claim?
+    var call: CacheEvent.ID?
 }
 
 /// An object, and the answer that it was made from.
