@@ -43,7 +43,7 @@ extension Engine {
         leaveRun(make)
         make.wait(for: nil)
         let (cache, key) = (make.cache, make.origin.key)
-        if let works = cache.state.works[key] { works.makes.removeAll { $0 === make } }
+        cache.state.works[key]?.makes.removeAll { $0 === make }
         if let parent = exchange(&make.parent, with: nil) {
             parent.children.removeAll { $0 === make }
             settle(parent)
@@ -61,9 +61,9 @@ extension Engine {
 
     /// Ends the fetches of a key that nothing waits for, unless a look at the tiers may still need them.
     func endIdle(_ key: CacheKey, in cache: ObjectCache) {
-        guard let works = cache.state.works[key] else { return }
-        for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
-        if works.isEmpty { cache.state.works[key] = nil }
+        cache.state.change(key) { works in
+            for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
+        }
     }
 
     private func leaveRun(_ make: ObjectWork) {
@@ -80,9 +80,7 @@ extension Engine {
 
     private func end(_ run: StepWork, of key: CacheKey, in cache: ObjectCache) {
         stopWaiting(&run.waiting, in: cache)
-        guard let works = cache.state.works[key] else { return }
-        works.runs.removeAll { $0 === run }
-        if works.isEmpty { cache.state.works[key] = nil }
+        cache.state.change(key) { works in works.runs.removeAll { $0 === run } }
     }
 
     /// Lets the prefetches start that work has held back.
@@ -91,14 +89,18 @@ extension Engine {
     }
 
     private func fail(_ make: ObjectWork, _ error: DipperError) {
-        let (calls, children) = (exchange(&make.calls, with: []), make.children)
-        if !calls.isEmpty { tellEnd(make, calls, .failure(error)) }
+        endCalls(of: make, .failure(error))
+        for child in make.children { fail(child, error) }
+        settle(make)
+    }
+
+    private func endCalls(of make: ObjectWork, _ result: Result<MadeObject, DipperError>) {
+        let calls = exchange(&make.calls, with: [])
+        if !calls.isEmpty { tellEnd(make, calls, result.map(\.basis.source)) }
         for call in calls {
             make.wants.remove(call.want)
-            end(call, .failure(error))
+            end(call, result)
         }
-        for child in children { fail(child, error) }
-        settle(make)
     }
 
     // MARK: Looking
@@ -125,10 +127,8 @@ extension Engine {
         make.lookUp = origin.source.read(
             step.key(origin.dataKey), for: origin.request, place(make.wants.highest)
         ) { stored in
-            // Counted at once, so that what reads further forms hears of it.
             let bytes = stored?.data.count ?? 0
-            listener.waiting(bytes)
-            if !self.post({ $0.looked(make, round, stored, bytes) }) { listener.waiting(-bytes) }
+            self.post(counting: bytes, listener) { $0.looked(make, round, stored, bytes) }
         }
     }
 
@@ -256,10 +256,8 @@ extension Engine {
     private func start(_ supply: BytesWork, in cache: ObjectCache) {
         let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
         task.observe { news in
-            // Counted at once, so that what brings further bytes hears of it.
             let bytes = if case .ended(.success(let response), _) = news { response.data.count } else { 0 }
-            listener.waiting(bytes)
-            if !self.post({ $0.heard(news, of: supply, in: cache) }) { listener.waiting(-bytes) }
+            self.post(counting: bytes, listener) { $0.heard(news, of: supply, in: cache) }
         }
         if supply.origin.following == nil { source.engine.begin(task) }
     }
@@ -274,11 +272,7 @@ extension Engine {
     }
 
     private func end(_ supply: BytesWork, in cache: ObjectCache) {
-        let (state, key) = (cache.state, supply.origin.key)
-        if let works = state.works[key] {
-            works.supplies.removeAll { $0 === supply }
-            if works.isEmpty { state.works[key] = nil }
-        }
+        cache.state.change(supply.origin.key) { works in works.supplies.removeAll { $0 === supply } }
         supply.isClosed = true
         supply.data = nil
         supply.endPreviews()
@@ -291,6 +285,14 @@ extension Engine {
         guard supply.data == nil, let basis = supply.basis else { return }
         if cache.state.works[supply.origin.key]?.makes.contains(where: { $0.root === supply }) == true { return }
         tellEnd(supply, .success(basis.source))
+    }
+
+    /// Counts bytes at once, so that what brings further bytes hears of them, and posts their arrival.
+    private nonisolated func post(
+        counting bytes: Int, _ listener: ObjectCache.Listener, _ body: @escaping @Sendable (isolated Engine) -> Void
+    ) {
+        listener.waiting(bytes)
+        if !post(body) { listener.waiting(-bytes) }
     }
 
     private func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) {
@@ -318,7 +320,8 @@ extension Engine {
         case .retry:
             supply.failure = nil
             for call in calls { call.tell(.retry) }
-        case .progress(let progress): for call in calls { call.tell(.progress(progress)) }
+        case .progress(let progress):
+            for call in calls { call.tell(.progress(progress)) }
         case .ended(let result, let attempts):
             supply.endPreviews()
             for call in calls { call.note(attempts: attempts) }
@@ -434,17 +437,14 @@ extension Engine {
                 goOn(make)
             }
         case .failed(let error, let digest):
-            let isBroken = error == .undecodable || error == .unsupportedFormat
-            for make in makes { failed(make, run, error, isBroken: isBroken, digest) }
+            for make in makes { failed(make, run, error, digest) }
         }
     }
 
     private func goOn(_ make: ObjectWork) {
         enter(make, .waiting)
-        guard let supply = make.supply, let before = make.step.before, !make.step.isWholePath else {
-            if let supply = make.supply { arrived(supply, for: make) } else { descend(make) }
-            return
-        }
+        guard let supply = make.supply else { return descend(make) }
+        guard let before = make.step.before, !make.step.isWholePath else { return arrived(supply, for: make) }
         let (parent, isNew) = self.make(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
         grow(make, from: parent)
         guard isNew else { return }
@@ -454,14 +454,15 @@ extension Engine {
         goOn(parent)
     }
 
-    private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError, isBroken: Bool, _ digest: UInt64) {
+    private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError, _ digest: UInt64) {
+        let isBroken = error == .undecodable || error == .unsupportedFormat
         switch run.source {
         case .form, .bytes(_, _, orForm: .some):
             guard isBroken else { break }
             // The stored form is bad, and is made anew.
             if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
             make.earlier = nil
-            return make.supply == nil ? descend(make) : goOn(make)
+            return goOn(make)
         case .bytes(_, let basis, orForm: nil):
             guard isBroken, make.step.programs == nil else { break }
             // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
@@ -522,27 +523,22 @@ extension Engine {
             let lead = writers.filter({ !$0.isOutdated && $0.claim.allows(.disk) })
                 .max(by: { $0.origin.storing < $1.origin.storing })
         else {
-            let isLost = !isWritten && first.step.isStored
-            return deliver(makes, object) { isLost && $0.origin.storing == .required ? .notWritten : nil }
+            return deliver(object, to: makes, isLost: !isWritten && first.step.isStored)
         }
         let patient = writers.filter { $0.origin.storing >= .awaited }
-        deliver(makes.filter { make in !patient.contains { $0 === make } }, object)
+        deliver(object, to: makes.filter { make in !patient.contains { $0 === make } })
         for make in patient { enter(make, .writing) }
         let step = lead.calls.first?.step ?? lead.step
         let keepsBytes = writers.contains(where: \.keepsBytes)
         write(WriteWork(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient), in: cache)
     }
 
-    /// - Parameter failing: returns the error that the calls end with, if they do not get the object.
-    func deliver(_ makes: [ObjectWork], _ object: MadeObject, failing: (ObjectWork) -> DipperError? = { _ in nil }) {
-        for make in makes where !make.calls.isEmpty {
-            let result = failing(make).map { Result<MadeObject, DipperError>.failure($0) } ?? .success(object)
-            let calls = exchange(&make.calls, with: [])
-            tellEnd(make, calls, result.map(\.basis.source))
-            for call in calls {
-                make.wants.remove(call.want)
-                end(call, result)
-            }
+    /// - Parameter isLost: whether the stored form that should be on disk is not.
+    func deliver(_ object: MadeObject, to makes: [ObjectWork], isLost: Bool = false) {
+        for make in makes {
+            // mutant Durable: `= isLost && make` => `= isLost && false && make`
+            let hasFailed = isLost && make.origin.storing == .required
+            endCalls(of: make, hasFailed ? .failure(.notWritten) : .success(object))
         }
     }
 

@@ -63,9 +63,7 @@ extension Engine {
             guard make.stage == .writing else { continue }
             make.wait(for: nil)
             makeReady(make)
-            // mutant Durable: `= isLost && make` => `= isLost && false && make`
-            let hasFailed = isLost && make.origin.storing == .required
-            deliver([make], write.object) { _ in hasFailed ? .notWritten : nil }
+            deliver(write.object, to: [make], isLost: isLost)
             settle(make)
         }
         for make in write.blocked {

@@ -18,6 +18,13 @@ package final class ObjectCache: Sendable {
         var isGuest = false
 
         var isIdle: Bool { works.isEmpty && writes.isEmpty }
+
+        /// Takes out work of a key.
+        func change(_ key: CacheKey, _ body: (WorksOfKey) -> Void) {
+            guard let present = works[key] else { return }
+            body(present)
+            if present.isEmpty { works[key] = nil }
+        }
     }
 
     /// The parts of the program that hear of the making.

@@ -48,12 +48,12 @@ package final class ObjectSource: Sendable {
     }
 
     func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
-        if watchesBytes, isReplaced(info, request.cacheKey) { return .revalidate }
+        if watchesBytes, let present = store.memory.part(of: request.cacheKey, { $0.info }),
+            present.stored > info.stored
+        {
+            return .revalidate
+        }
         return defaults.use(of: info, for: request, at: store.now)
-    }
-
-    private func isReplaced(_ info: EntryInfo, _ key: CacheKey) -> Bool {
-        store.memory.part(of: key) { $0.info }.map { $0.stored > info.stored } ?? false
     }
 
     func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
@@ -177,7 +177,7 @@ package final class Origin: Sendable {
     let claim: Claim?
 
     /// How an object is written to disk.
-    enum Storing: Int, Comparable {
+    enum Storing: Comparable {
         case never
         /// After it has been delivered.
         case background
@@ -185,8 +185,6 @@ package final class Origin: Sendable {
         case awaited
         /// Before it is delivered; if the write fails, ``DipperError/notWritten`` is.
         case required
-
-        static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
     }
 
     /// - Parameters:

@@ -103,22 +103,16 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             return calls.removeValue(forKey: number)
         }
 
-        mutating func end(_ number: Int, _ error: DipperError?) -> Call? {
-            guard let call = leave(number) else { return nil }
-            if let error {
-                result.failed.append(.init(request: call.request, error: error))
-            } else {
-                result.completed.append(call.request)
-            }
-            return call
-        }
-
+        /// - Returns: the call if it has ended. The caller releases it.
         mutating func hear(_ news: News, from number: Int) -> Call? {
+            guard let call = calls[number] else { return nil }
             switch news {
-            case .parked: if calls[number] != nil { parked.insert(number) }
+            case .parked: parked.insert(number)
             case .resumed: parked.remove(number)
-            case .ended(let error): return end(number, error)
+            case .ended(let error?): result.failed.append(.init(request: call.request, error: error))
+            case .ended(nil): result.completed.append(call.request)
             }
+            if case .ended = news { return leave(number) }
             return nil
         }
     }
