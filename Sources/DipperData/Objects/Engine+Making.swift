@@ -110,10 +110,6 @@ extension Engine {
 
     func begin(_ make: ObjectWork) {
         make.refresh(in: self)
-        if make.origin.looks { look(make) } else { descend(make) }
-    }
-
-    private func look(_ make: ObjectWork) {
         let (origin, step) = (make.origin, make.step)
         if let object = atHand(make) { return found(object, for: make) }
         guard step.isStored, origin.looksOnDisk else { return descend(make) }
@@ -182,22 +178,25 @@ extension Engine {
     private func descend(_ make: ObjectWork) {
         guard make.earlier == nil, let before = make.step.before else { return fetch(make) }
         let (origin, cache) = (make.origin, make.cache)
+        // What is in memory may be older than bytes that have been fetched.
+        if make.supply == nil, let object = cache.hit(origin, before) ?? cache.added(origin, before, isWhole: false) {
+            return perform(make, .object(object))
+        }
+        // An object that is on its way is shared.
         if make.step.isWholePath {
-            if let object = cache.hit(origin, before) ?? cache.added(origin, before, isWhole: false) {
-                return perform(make, .object(object))
-            }
-            // An object that is in memory, or on its way, is shared.
             guard let parent = joinable(origin, before, in: cache, keepsBytes: make.keepsBytes) else {
                 return fetch(make)
             }
-            grow(make, from: parent)
-        } else if let object = cache.added(origin, before, isWhole: false) {
-            perform(make, .object(object))
-        } else {
-            let (parent, isNew) = self.make(origin, before, in: cache, keepsBytes: make.keepsBytes)
-            grow(make, from: parent)
-            if isNew { begin(parent) }
+            return grow(make, from: parent)
         }
+        let (parent, isNew) = self.make(origin, before, in: cache, keepsBytes: make.keepsBytes)
+        grow(make, from: parent)
+        guard isNew else { return }
+        guard let supply = make.supply else { return begin(parent) }
+        parent.supply = supply
+        supply.makes.append(parent)
+        parent.refresh(in: self)
+        descend(parent)
     }
 
     private func grow(_ make: ObjectWork, from parent: ObjectWork) {
@@ -216,6 +215,7 @@ extension Engine {
 
     private func fetch(_ make: ObjectWork) {
         enter(make, .waiting)
+        if let supply = make.supply { return arrived(supply, for: make) }
         let works = works(of: make.origin.key, in: make.cache.state)
         let origin = make.broken.map { isRefetched(make, $0.digest) ? make.origin : make.origin.renewed } ?? make.origin
         let present = works.supplies.first {
@@ -434,24 +434,11 @@ extension Engine {
         case .otherBytes:
             for make in makes {
                 make.earlier = nil
-                goOn(make)
+                descend(make)
             }
         case .failed(let error, let digest):
             for make in makes { failed(make, run, error, digest) }
         }
-    }
-
-    private func goOn(_ make: ObjectWork) {
-        enter(make, .waiting)
-        guard let supply = make.supply else { return descend(make) }
-        guard let before = make.step.before, !make.step.isWholePath else { return arrived(supply, for: make) }
-        let (parent, isNew) = self.make(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
-        grow(make, from: parent)
-        guard isNew else { return }
-        parent.supply = supply
-        supply.makes.append(parent)
-        parent.refresh(in: self)
-        goOn(parent)
     }
 
     private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError, _ digest: UInt64) {
@@ -462,7 +449,7 @@ extension Engine {
             // The stored form is bad, and is made anew.
             if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
             make.earlier = nil
-            return goOn(make)
+            return descend(make)
         case .bytes(_, let basis, orForm: nil):
             guard isBroken, make.step.programs == nil else { break }
             // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
@@ -471,6 +458,7 @@ extension Engine {
                 make.broken = (error, digest)
                 make.supply?.isClosed = true
                 leaveSupply(make)
+                make.supply = nil
                 return fetch(make)
             }
         case .object: break

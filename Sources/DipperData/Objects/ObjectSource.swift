@@ -247,7 +247,7 @@ package final class Origin: Sendable {
     var looks: Bool { following == nil && !isAnew }
     var isAnew: Bool { following == nil && (policy == .ignoreCache || policy == .bypass) }
 
-    var looksOnDisk: Bool { source.keepsForms && policy.readsDisk }
+    var looksOnDisk: Bool { looks && source.keepsForms && policy.readsDisk }
 
     private static func storing(
         _ request: DataRequest, _ policy: DataRequest.CachePolicy, waits: Bool
