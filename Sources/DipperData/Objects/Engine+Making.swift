@@ -153,22 +153,21 @@ extension Engine {
         let (origin, key) = (make.origin, make.step.key(make.origin.dataKey))
         if let object = atHand(make) { return found(object, for: make) }
         guard let stored else { return descend(make) }
-        let form = ObjectWork.Form(data: stored.data, info: stored.info, digest: stored.info.digestOfOriginal ?? 0)
         let use = origin.source.use(of: stored.info, for: origin.request)
         guard use == .fresh || use == .stale else {
-            make.earlier = form
+            make.earlier = stored
             return descend(make)
         }
         let source = use == .fresh ? ResponseSource.disk : .stale
         guard origin.waitsForDisk else {
-            return perform(make, .form(form, source), waiting: exchange(&waiting, with: 0))
+            return perform(make, .form(stored, source), waiting: exchange(&waiting, with: 0))
         }
         enter(make, .looking)
         let round = make.round
         origin.source.settle(key, for: origin.request) { isOnDisk in
             self.post { engine in
                 guard make.round == round else { return }
-                if isOnDisk { engine.perform(make, .form(form, source)) } else { engine.descend(make) }
+                if isOnDisk { engine.perform(make, .form(stored, source)) } else { engine.descend(make) }
             }
         }
     }
@@ -570,7 +569,7 @@ extension ObjectCache {
             basis = asked
             original = data
         case .form(let form, let source):
-            basis = Provenance(info: form.info, digest: form.digest, source: source)
+            basis = Provenance(ofForm: form.info, source)
             original = nil
         case .object(let parent):
             digest = parent.basis.digest
@@ -583,7 +582,7 @@ extension ObjectCache {
             object = MadeObject(product, basis)
             object.isPresent = true
         } else {
-            if case .bytes(_, _, let form?) = run.source, form.digest != digest { return .otherBytes }
+            if case .bytes(_, _, let form?) = run.source, form.info.digestOfOriginal != digest { return .otherBytes }
             let (events, material) = (origin.source.events, run.material)
             let task = MakingTask(origin.dataKey, call: basis.call, events) { run.isCancelled }
             do throws(DipperError) {

@@ -152,8 +152,7 @@ package final class ObjectCache: Sendable {
         if step.isStored, let stored = stored(step.key(origin.dataKey), for: origin, in: tiers),
             let product = try? step.make(of: .form(stored.data), task)
         {
-            return MadeObject(
-                product, Provenance(info: stored.info, digest: stored.info.digestOfOriginal ?? 0, source: .disk))
+            return MadeObject(product, Provenance(ofForm: stored.info, .disk))
         }
         if let before = step.before {
             let parent: MadeObject? =

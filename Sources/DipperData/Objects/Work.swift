@@ -90,12 +90,6 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
         case over
     }
 
-    struct Form {
-        let data: Data
-        let info: EntryInfo
-        let digest: UInt64
-    }
-
     let cache: ObjectCache
     let origin: Origin
     let step: any ObjectStep
@@ -116,7 +110,7 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     /// Whether no prefetch starts because this work may fetch.
     var isReserved = false
     /// The stored form made of earlier bytes. It serves if the bytes are still the same.
-    var earlier: Form?
+    var earlier: StoredData?
     /// The stored bytes that are fetched again because the object cannot be made of them.
     var broken: (error: DipperError, digest: UInt64)?
     var object: MadeObject?
@@ -201,8 +195,8 @@ final class BytesWork: SharedWork, @unchecked Sendable {
 /// One step under way on a thread, for all that wait for its object.
 final class StepWork: SharedWork, @unchecked Sendable {
     enum Source {
-        case bytes(Data, Provenance, orForm: ObjectWork.Form?)
-        case form(ObjectWork.Form, ResponseSource)
+        case bytes(Data, Provenance, orForm: StoredData?)
+        case form(StoredData, ResponseSource)
         case object(MadeObject)
     }
 
@@ -254,8 +248,6 @@ final class WriteWork: SharedWork, @unchecked Sendable {
     let step: any ObjectStep
     let claim: Claim?
     let keepsBytes: Bool
-    /// Whether calls wait until the disk has the object.
-    let isAwaited: Bool
     /// Work whose calls wait for the end.
     let makes: [ObjectWork]
     /// Work that looks for the object again when it is on disk.
@@ -269,8 +261,11 @@ final class WriteWork: SharedWork, @unchecked Sendable {
         for makes: [ObjectWork] = []
     ) {
         (self.object, self.origin, self.step, self.claim) = (object, origin, step, claim)
-        (self.keepsBytes, self.makes, isAwaited) = (keepsBytes, makes, !makes.isEmpty)
+        (self.keepsBytes, self.makes) = (keepsBytes, makes)
     }
+
+    /// Whether calls wait until the disk has the object.
+    var isAwaited: Bool { !makes.isEmpty }
 
     var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
     var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
@@ -312,6 +307,13 @@ package struct Provenance: Sendable {
     package var revalidation: DataTask?
     package var claim: Claim?
     var call: CacheEvent.ID?
+}
+
+extension Provenance {
+    /// - Parameter info: the metadata of the stored form that the object is made from.
+    init(ofForm info: EntryInfo, _ source: ResponseSource) {
+        self.init(info: info, digest: info.digestOfOriginal ?? 0, source: source)
+    }
 }
 
 /// An object, and the answer that it was made from.
