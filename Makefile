@@ -99,6 +99,7 @@ gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60); write 
 		$(GALLERY) --rows 5000 --memory 64 --scroll-for $(SECONDS) --report $(CURDIR)/.run/gallery.json
 
 tests: deps-test
+	python3 Tests/Structure/examples.py Tests/DocExamples/Generated.swift
 	$(BUILD) --build-tests
 
 # AGAIN is the number of times that a failed test may run again, alone: for CI, which then names it as flaky.

@@ -176,6 +176,13 @@ let package = Package(
             dependencies: [
                 "CacheProxy", "Dipper", "DipperCLI", "DipperTesting", "FaultServer", "Scrolling", "TestSupport",
             ]),
+        // The examples of the documentation comments, which `make` puts into one file: they are compiled, not run, and
+        // declare what they do not use.
+        .testTarget(
+            name: "DocExamplesTests",
+            dependencies: ["Dipper", "DipperInspector", "DipperTesting"],
+            path: "Tests/DocExamples",
+            swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -10,22 +10,16 @@ extension ImageCache {
     /// let cache = ImageCache(configuration)
     /// ```
     public struct Configuration: Sendable {
-        /// The settings of the data cache that stores the files: folder, queues, network, retries and everything else
-        /// that concerns bytes.
+        /// The settings of the data cache that stores the files: folder, queues, network, retries and the like.
         ///
         /// The `memoryLimit` of these settings limits undecoded bytes in memory. If it is
         /// `DataCache.Configuration.defaultMemoryLimit`, the image cache replaces it: by zero if there is a folder, by
         /// an eighth of ``memoryLimit`` if there is none.
         public var data: DataCache.Configuration
 
-        /// A data cache that stores the files in place of one made from ``data``; `nil` for a data cache of the image
-        /// cache's own.
+        /// A data cache that stores the files in place of one made from ``data``, such as `DataCache.shared`.
         ///
         /// The image cache does not shut it down. Of ``data``, only the name, the logger and the redaction apply then.
-        ///
-        /// ```swift
-        /// configuration.originals = DataCache.shared          // pictures and other data share a folder and the queues
-        /// ```
         public var originals: DataCache?
 
         /// The most memory that decoded pictures may take in the cache, in bytes. A picture larger than a tenth of it
@@ -50,9 +44,8 @@ extension ImageCache {
         /// The most bytes of files that may wait in memory to be decoded.
         ///
         /// At the limit, the data caches that this cache uses start no fetch and read nothing from disk for their
-        /// calls, whether urgent or not and whatever the data, until a quarter of the limit is free again; fetches in
-        /// progress continue. Prefetches already stop at half of the limit. A file larger than the limit is still
-        /// fetched and decoded.
+        /// calls, whatever the data, until a quarter of the limit is free; fetches in progress continue. Prefetches
+        /// stop at half of the limit. A file larger than the limit is still fetched and decoded.
         public var undecodedBytes = defaultUndecodedBytes
 
         /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/image(named:)`` search, in this order.
@@ -94,8 +87,7 @@ extension ImageCache {
             return data
         }
 
-        /// Returns the files that a name may stand for, in the order in which they are tried. Does not look at the
-        /// disk.
+        /// Returns the files that a name may stand for, in the order of trial, without looking at the disk.
         func resources(named name: String) -> [URL] {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
             guard !name.isEmpty, !parts.contains(".."), !name.hasPrefix("/"), !name.contains("\0") else { return [] }

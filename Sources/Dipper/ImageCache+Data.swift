@@ -1,7 +1,5 @@
 import DipperData
 
-/// The queues, counts, events and limits of the data cache, which documents its properties and methods of the same
-/// names.
 extension ImageCache {
     /// The limits and the order of `fastQueue`. They can be changed at any time.
     public var fastQueue: QueueConfiguration {

@@ -1,6 +1,5 @@
 import Foundation
 
-/// Access to pictures by the key of their bytes, such as a key of the caller's own.
 extension ImageCache {
     /// Returns the key of a picture: the key of its bytes and the processing. A call has it as ``ImageTask/imageKey``.
     public func imageKey(for source: some ImageRequestConvertible) -> CacheKey {
@@ -11,22 +10,13 @@ extension ImageCache {
     /// Returns the cached picture of a key, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
-    ///
-    /// ```swift
-    /// let key = CacheKey("cover of album 17")
-    /// cache.getImage(ImageRequest(url).with(\.key, key)) { image in view.show(image) }
-    /// let cover = cache.image(for: key)   // `nil` until the picture is there
-    /// ```
     public func image(for key: CacheKey) -> Image? { image(for: ImageRequest(key)) }
 
     /// Returns whether the cache has a picture of a key, which ``image(for:)-(CacheKey)`` would return. Decodes nothing
     /// and does not count as a use.
     public func hasImage(for key: CacheKey) -> Bool { hasImage(for: ImageRequest(key)) }
 
-    /// Adds a picture to the cache under a key, in memory at once and on disk in the background.
-    ///
-    /// The bytes are the file that the picture was made from; if they are `nil`, the cache encodes the picture
-    /// (``ImageOptions/serializer``).
+    /// Adds a picture to the cache under a key, like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``.
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for key: CacheKey) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(key))

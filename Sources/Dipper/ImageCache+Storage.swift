@@ -1,6 +1,5 @@
 import Foundation
 
-/// Reading and changing the contents of the cache, without the network.
 extension ImageCache {
     private func completed(_ request: ImageRequest) -> (ImageRequest, ResolvedOptions) {
         let options = request.resolved(defaults)
@@ -12,14 +11,6 @@ extension ImageCache {
     /// Returns the cached picture of a URL, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
-    ///
-    /// ```swift
-    /// if let image = cache.image(for: url) {
-    ///     view.show(image)
-    /// } else {
-    ///     cache.getImage(url) { image in view.show(image) }
-    /// }
-    /// ```
     public func image(for url: URL) -> Image? {
         // Building a request takes as long as the rest of a hit.
         if !completes(defaults), !defaults.hasTarget,
@@ -70,8 +61,7 @@ extension ImageCache {
     /// not count as a use. See ``hasProcessedImage(for:)``.
     public func hasImage(for request: ImageRequest) -> Bool { cachedTier(for: request) != nil }
 
-    /// Returns the tier that has a picture, or the original to make it from: `memory` or `disk`; `nil` if no tier has
-    /// either.
+    /// Returns the tier that has a picture, or the original to make it from: `memory` or `disk`; otherwise `nil`.
     public func cachedTier(for source: some ImageRequestConvertible) -> ResponseSource? {
         let (request, options) = completed(source.imageRequest)
         let home = home(of: options)
@@ -96,10 +86,7 @@ extension ImageCache {
 
     // MARK: Addition and removal
 
-    /// Adds a picture to the cache under a URL, in memory at once and on disk in the background.
-    ///
-    /// The bytes are the file that the picture was made from; if they are `nil`, the cache encodes the picture
-    /// (``ImageOptions/serializer``).
+    /// Adds a picture to the cache under a URL, like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``.
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for url: URL) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(url))
@@ -109,12 +96,6 @@ extension ImageCache {
     ///
     /// If the request has processors, the picture counts as processed by them. The bytes are the file that the picture
     /// was made from; if they are `nil`, the cache encodes the picture (``ImageOptions/serializer``).
-    ///
-    /// ```swift
-    /// let avatar = ImageRequest(url).processed(by: .circle)
-    /// let round = try ImageProcessors.Circle().process(image, ProcessingContext())
-    /// try cache.addImage(round, for: avatar)
-    /// ```
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
         let (request, options) = completed(request)
@@ -128,12 +109,7 @@ extension ImageCache {
         home(of: options).objects.add(product, info, form: bytes, for: origin, step(options))
     }
 
-    /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``, and returns when it is on disk or the disk
-    /// has failed.
-    ///
-    /// ```swift
-    /// try await cache.addImageAndWait(image, for: ImageRequest(url).with(\.durability, .durable))
-    /// ```
+    /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``; returns when it is written.
     /// - Throws: `DipperError.emptyKey`; `DipperError.notWritten` if the request wants a durable entry and the disk failed.
     public func addImageAndWait(
         _ image: Image, bytes: Data? = nil, for request: ImageRequest
@@ -153,8 +129,7 @@ extension ImageCache {
         try addImage(bytes: bytes, for: ImageRequest(url))
     }
 
-    /// Adds the file of a picture to the cache under the key of a request. The cache decodes the file, and applies the
-    /// processors, when the picture is requested. See ``addImage(bytes:for:)-(Data,URL)``.
+    /// Adds the file of a picture to the cache under the key of a request, like ``addImage(bytes:for:)-(Data,URL)``.
     public func addImage(bytes: Data, for request: ImageRequest) throws(DipperError) {
         let (request, options) = completed(request)
         let objects = home(of: options).objects
@@ -177,12 +152,6 @@ extension ImageCache {
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
-    ///
-    /// ```swift
-    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
-    /// cache.removeVariant(for: thumbnail)                 // the original and other sizes stay
-    /// cache.removeImage(for: thumbnail)                   // the original and all sizes are gone
-    /// ```
     public func removeImage(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
         let (request, options) = completed(source.imageRequest)
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
@@ -199,7 +168,6 @@ extension ImageCache {
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), step(options), from: tiers)
         files(of: options).removeData(for: options.fileKey(key), from: tiers)
-        // A reader may have read the file before it was removed.
         objects.remove(options.inMemory(key), step(options), from: tiers.intersection(.memory))
     }
 
@@ -233,8 +201,7 @@ extension ImageCache {
         memory.removeAll()
     }
 
-    /// Removes everything from memory, including memory that is kept for the pixels of later pictures. The disk keeps
-    /// its files.
+    /// Removes everything from memory, also memory kept for the pixels of later pictures. The disk keeps its files.
     public func clearMemory() {
         memory.removeAll()
         data.clearMemory()
@@ -258,17 +225,13 @@ extension ImageCache {
     /// otherwise; while it is severe, the cache keeps nothing in memory.
     public var memoryPressure: MemoryPressure { data.memoryPressure }
 
-    /// Calls a closure with the present memory pressure, unless it is `normal`, and with each later one, until the
-    /// observation is released.
-    ///
-    /// The closure is called from any thread, after the tiers of this cache have adapted. One level may come twice.
+    /// Calls a closure from any thread, after the tiers of this cache have adapted, with the present memory pressure,
+    /// unless it is `normal`, and with each later one, until the observation is released. One level may come twice.
     package func observeMemoryPressure(
         _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation { data.observeMemoryPressure(onChange) }
 
     /// The limit of decoded pictures in memory, in bytes. A lower limit removes pictures at once.
-    ///
-    /// Under moderate memory pressure half of the limits applies; under severe pressure nothing is kept.
     public var memoryLimit: Int {
         get { memory.costLimit }
         set { memory.costLimit = newValue }
@@ -295,11 +258,6 @@ extension ImageCache {
     }
 
     /// Returns when the disk has carried out all earlier changes.
-    ///
-    /// ```swift
-    /// try cache.addImage(image, for: url)
-    /// await cache.synchronize()           // the picture is on disk, and other processes find it
-    /// ```
     public func synchronize() async {
         await defaults.options.targetCache?.synchronize()
         await objects.finishWrites()

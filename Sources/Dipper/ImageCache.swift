@@ -12,10 +12,9 @@ import Synchronization
 /// let image = try await task.value
 /// ```
 ///
-/// Use ``getImage(_:)`` for pictures that the user is looking at: many of these calls run at once. Use
-/// ``slowGetImage(_:)`` for pictures that the user may look at later: these prefetches run one at a time, and only
-/// while no urgent call waits or runs. The cache fetches the bytes of a URL once, whatever pictures are made from them,
-/// and decodes equal pictures once. It decodes on threads of its own, urgent pictures first.
+/// Use ``getImage(_:)`` for pictures that the user is looking at, and ``slowGetImage(_:)`` for those that the user may
+/// look at later: prefetches run one at a time, and only while no urgent call waits or runs. The cache fetches the
+/// bytes of a URL once, whatever pictures are made from them, and decodes equal pictures once, urgent ones first.
 ///
 /// Every method may be called from any thread, and returns at once unless its description says otherwise. Every call
 /// ends exactly once. When the last reference to the cache is released, the cache shuts down in the background, as by
@@ -34,7 +33,6 @@ public final class ImageCache: Sendable {
     let memory: ObjectTier
     let configuration: Configuration
     let defaults: ResolvedOptions
-    /// Whether the data cache completes requests with the default options.
     private let completesByDefault: Bool
     private let pixelsFollowPressure: ChangeObservation
     private let ownsData: Bool
@@ -44,11 +42,6 @@ public final class ImageCache: Sendable {
     /// Creates a cache, opens its folder if it has one, and starts its threads.
     ///
     /// Creating a cache never fails. If the folder cannot be used, the cache works in memory only and logs the reason.
-    ///
-    /// ```swift
-    /// let inMemory = ImageCache()
-    /// let onDisk = ImageCache(.init(directory: folder))
-    /// ```
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         ownsData = configuration.originals == nil
@@ -88,7 +81,7 @@ public final class ImageCache: Sendable {
         Task.detached { await Self.shutdown(objects, data, ownsData) }
     }
 
-    /// Ends all tasks with `DipperError.cancelled`, writes staged entries to disk and ends the cache's threads.
+    /// Ends all tasks with `DipperError.cancelled`, writes waiting entries to disk and ends the cache's threads.
     ///
     /// Calls made afterwards end with `DipperError.shutDown`. A data cache that was given to this cache
     /// (``Configuration/originals``) goes on.
@@ -108,12 +101,6 @@ public final class ImageCache: Sendable {
     /// Loads a picture urgently, from memory, the disk or the network.
     ///
     /// The call runs in `fastQueue`. A picture of a URL is loaded with the cache's default options.
-    ///
-    /// ```swift
-    /// let image = try await cache.getImage(url).value
-    /// let request = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
-    /// let thumbnail = try await cache.getImage(request).value
-    /// ```
     @inlinable
     @discardableResult
     public func getImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .fast) }
@@ -226,7 +213,6 @@ public final class ImageCache: Sendable {
         return task
     }
 
-    /// Answers a task with the picture in memory, if that is good enough. Returns whether it was.
     @inline(__always)
     private func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
         let (request, options) = (task.request.data, task.options)
@@ -262,8 +248,7 @@ public final class ImageCache: Sendable {
         return true
     }
 
-    /// Returns the request as the data cache of its originals completes it; see
-    /// `DataCache.Configuration.completeRequest`.
+    /// Returns the request as `DataCache.Configuration.completeRequest` of its originals completes it.
     func complete(_ request: ImageRequest, _ options: ResolvedOptions? = nil) -> ImageRequest {
         request.with(\.data, originals(of: options ?? request.resolved(defaults)).complete(request.data))
     }
@@ -299,11 +284,8 @@ public final class ImageCache: Sendable {
         options === defaults ? defaultStep : ImageStep(options, home(of: options).tools)
     }
 
-    /// Returns the origin of a picture.
-    /// - Parameters:
-    ///   - askedKey: the key that the caller has asked for, if a smaller source has taken its place.
-    ///   - isDecided: whether it is known which source is asked for.
-    ///   - policy: the policy; `nil` for that of the request.
+    /// The origin of a picture. `askedKey` is the key that the caller has asked for, if a smaller source has taken its
+    /// place. `isDecided` says whether it is known which source is asked for.
     func origin(
         of request: ImageRequest, _ options: ResolvedOptions, askedKey: CacheKey? = nil, isDecided: Bool = true,
         policy: DataRequest.CachePolicy? = nil
@@ -321,20 +303,14 @@ public final class ImageCache: Sendable {
     ///
     /// The cache searches the ``Configuration/resourceFolders``, on one of its threads, for a file with this name, or
     /// with this name and the extension of a readable format. Each name has its own key.
-    ///
-    /// ```swift
-    /// let icon = try await cache.getImage(named: "icons/home").value
-    /// ```
     /// - Parameter name: a file name, which may contain folders but not `..`. If there is no such file, the task fails
     ///   with `DipperError.unreadable`.
     @discardableResult
     public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
 
-    /// Returns a picture from memory or from the program's own files; `nil` if there is no such file or it cannot be
-    /// decoded.
+    /// Returns a picture from memory or from the program's own files; `nil` if there is none or it cannot be decoded.
     ///
-    /// The cache looks for the file like ``getImage(named:)``, reads and decodes it on the caller's thread, and keeps
-    /// the picture in memory.
+    /// The file is found as by ``getImage(named:)``, and decoded on the caller's thread. Memory keeps the picture.
     public func image(named name: String) -> Image? {
         let request = Self.request(named: name, self)
         if let image = image(for: request) { return image }
@@ -362,12 +338,6 @@ public final class ImageCache: Sendable {
 
     /// Ends every call for a URL, whatever its header fields and key, or with the key of a request, with
     /// `DipperError.cancelled`, whatever picture the call makes from the bytes.
-    ///
-    /// ```swift
-    /// cache.getImage(url)
-    /// cache.getImage(ImageRequest(url).processed(by: .circle))
-    /// cache.cancel(url)                   // ends both calls
-    /// ```
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.objects.cancel(key: key) }
@@ -382,7 +352,6 @@ public final class ImageCache: Sendable {
         for objects in makers { objects.cancelAll() }
     }
 
-    /// The caches that make the pictures of this one.
     private var makers: [ObjectCache] { [objects, defaults.options.targetCache?.objects].compactMap(\.self) }
 }
 

@@ -24,12 +24,6 @@ extension Prefetcher where Request == ImageRequest {
     ///
     /// With `keepsInMemory`, pictures are kept in memory too, for requests that do not set
     /// ``ImageOptions/prefetchesToMemory``. Pictures that are only on disk are then decoded, not skipped.
-    ///
-    /// ```swift
-    /// let thumbnails = urls.map { ImageRequest($0).processed(by: .downsample(width: 320, height: 240)) }
-    /// let result = await ImagePrefetcher(cache, thumbnails, keepsInMemory: true).value
-    /// for failure in result.failed { print(failure.request, failure.error) }
-    /// ```
     public convenience init(
         _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {
@@ -66,12 +60,6 @@ extension Prefetcher where Request == ImageRequest {
     }
 
     /// Creates a prefetcher of URLs, with the cache's default options.
-    ///
-    /// ```swift
-    /// let prefetcher = ImagePrefetcher(cache, urls: urls, maxOutstanding: 8).start()
-    /// prefetcher.pause()                  // the user plays a film
-    /// prefetcher.resume()
-    /// ```
     public convenience init(
         _ cache: ImageCache = .shared, urls: [URL], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {
@@ -81,8 +69,7 @@ extension Prefetcher where Request == ImageRequest {
 }
 
 extension ImageRequest {
-    /// The request without the alternatives whose bytes are not kept. A local provider among them stands in for a
-    /// single call, so a prefetch has no use for it.
+    /// The request without alternatives whose bytes are not kept, such as a local provider: useless to a prefetch.
     var withoutStandIns: ImageRequest {
         var copy = self
         copy.data = data.withoutStandIns
@@ -90,15 +77,13 @@ extension ImageRequest {
     }
 }
 
-/// The part of the cache that a prefetcher uses.
 extension ImageCache {
     func policy(of request: ImageRequest) -> DataRequest.CachePolicy {
         let options = request.resolved(defaults)
         return originals(of: options).policy(of: complete(request, options).data)
     }
 
-    /// Returns whether a prefetched picture is kept in memory. A picture whose bytes are not kept on disk has no other
-    /// place.
+    /// Returns whether a prefetched picture is kept in memory; without bytes on disk it has no other place.
     func keepsPrefetched(_ request: ImageRequest, _ byDefault: Bool) -> Bool {
         let options = request.resolved(defaults)
         return options.options.prefetchesToMemory

@@ -12,8 +12,7 @@ struct BodyFiles {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
     }
 
-    /// The last part of the URL, with a number if another key has that name already. The file extension of a picture is
-    /// left out, because the caller adds another one.
+    /// The last part of the URL, numbered if another key has that name; for a picture without the file extension.
     mutating func reserve(_ key: CacheKey, url: String, isPicture: Bool) -> URL {
         if let name = names[key] { return folder.appendingPathComponent(name) }
         let wanted = isPicture ? Self.withoutEnding(Self.name(from: url)) : Self.name(from: url)
@@ -29,8 +28,7 @@ struct BodyFiles {
         return folder.appendingPathComponent(name)
     }
 
-    /// The last part of the URL, without secrets: letters, digits and a few signs, so that the name is never that of a
-    /// hidden file, and never a path.
+    /// The last part of the URL, without secrets: letters, digits and a few signs, never a hidden file or a path.
     private static func name(from url: String) -> String {
         let path = URL(string: Redaction.standard.text(url))?.path ?? ""
         let last = path.split(separator: "/").last.map(String.init) ?? ""
@@ -65,12 +63,10 @@ struct BodyFiles {
         }
     }
 
-    /// Writes to a file, or to standard output for `-`.
     static func write(_ data: Data, to path: String) throws {
         if path == "-" { StandardOutput.write(data) } else { try write(data, to: URL(fileURLWithPath: path)) }
     }
 
-    /// Returns the bytes of a file, or of standard input for `-`; `nil` if the file cannot be read.
     static func read(_ path: String) -> Data? {
         path == "-"
             ? FileHandle.standardInput.readDataToEndOfFile() : FileManager.default.contents(atPath: path)

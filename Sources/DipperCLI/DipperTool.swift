@@ -36,7 +36,6 @@ struct DipperTool: AsyncParsableCommand {
         } catch {
             status = exitCode(for: error)
             let message = fullMessage(for: error)
-            // A clean exit has no message.
             if status.isSuccess, !message.isEmpty {
                 tell(message)
             } else if !message.isEmpty {

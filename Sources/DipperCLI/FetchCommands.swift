@@ -123,8 +123,7 @@ struct BatchCommand: AsyncParsableCommand {
         return true
     }
 
-    /// A separate thread reads the lines, because reading blocks. The sequence ends early if the task that iterates is
-    /// cancelled.
+    /// A thread reads the lines, because reading blocks. The sequence ends early if its task is cancelled.
     private static func linesOfStandardInput() -> AsyncStream<String> {
         AsyncStream { continuation in
             Thread.detachNewThread {

@@ -4,9 +4,9 @@ import Foundation
 struct Answer {
     var source: ResponseSource
     var status: Int
-    /// If a picture was encoded anew, the bytes of the new file.
+    /// If a picture was encoded again, the bytes of the new file.
     var body: Data
-    /// Set if a picture was encoded anew.
+    /// Set if a picture was encoded again.
     var picture: (format: ImageFormat, size: PixelSize)?
 }
 
@@ -20,13 +20,12 @@ struct CallReport {
     var attempts: Int
     var milliseconds: Int
     var file: String?
-    /// The error, if the body could not be written to its file.
     var fileError: String?
 
     private var answer: Answer? { try? result.get() }
     private var error: DipperError? { if case .failure(let error) = result { error } else { nil } }
 
-    /// Writes the body, if there is one, to a file. A picture's file gets the extension of its format.
+    /// A picture's file gets the extension of its format.
     mutating func write(to file: URL) {
         guard let answer else { return }
         let file = answer.picture.map { file.appendingPathExtension($0.format.fileExtension) } ?? file

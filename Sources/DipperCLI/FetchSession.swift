@@ -14,7 +14,7 @@ final class FetchSession: Sendable {
     }
 
     private let cache: DataCache
-    /// `nil` if bodies are not pictures to encode anew.
+    /// `nil` if bodies are not pictures to encode again.
     private let pictures: PictureMaker?
     private let options: FetchOptions
     private let isJSON: Bool
@@ -95,7 +95,6 @@ final class FetchSession: Sendable {
         openCalls.leave()
     }
 
-    /// Waits until all calls made so far have ended.
     func wait() async {
         await withCheckedContinuation { continuation in
             openCalls.notify(queue: .global()) { continuation.resume() }

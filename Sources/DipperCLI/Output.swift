@@ -42,7 +42,6 @@ struct JSONLine: ExpressibleByDictionaryLiteral {
     /// A member without a value is written as `null`.
     init(dictionaryLiteral members: (String, (any Encodable)?)...) { self.members = members }
 
-    /// Adds a member, unless it has no value.
     mutating func add(_ name: String, _ value: (any Encodable)?) {
         if let value { members.append((name, value)) }
     }
@@ -58,7 +57,6 @@ struct JSONLine: ExpressibleByDictionaryLiteral {
     }
 }
 
-/// A failure of a command: a sentence for standard error.
 struct CommandFailure: Error, CustomStringConvertible {
     let description: String
 

@@ -20,7 +20,7 @@ final class PictureMaker: Sendable {
         images = ImageCache(configuration)
     }
 
-    /// The closure is called on a queue of its own when the call has ended.
+    /// The closure is called on ``output`` when the call has ended.
     func get(_ request: DataRequest, _ queue: FetchQueue, _ end: @escaping End) {
         // In place, so that pictures are encoded on the decoding threads, of which there are several.
         let request = ImageRequest(request.with(\.callbackQueue, .inPlace))
@@ -69,8 +69,7 @@ enum PictureFile {
         return frames
     }
 
-    /// Returns the format of the original, if it can be written; otherwise JPEG for an opaque picture, and PNG for any
-    /// other.
+    /// Returns the format of the original, if it can be written; otherwise JPEG, or PNG for a picture with alpha.
     static func format(of original: Data?, _ image: Image) -> ImageFormat {
         if let format = original.flatMap({ ImageFormat(sniffing: $0) }), codecs.writable.contains(format) {
             return format

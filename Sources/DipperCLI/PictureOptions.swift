@@ -32,7 +32,6 @@ struct Resizing: ExpressibleByArgument {
     }
 }
 
-/// Two lengths in pixels, such as `160x120`.
 struct CellSize: ExpressibleByArgument {
     let size: PixelSize
 
@@ -79,10 +78,8 @@ struct PictureSource {
         isURL = start.hasPrefix("http://") || start.hasPrefix("https://")
     }
 
-    /// The file or URL as given, without secrets.
     var text: String { isURL ? Redaction.standard.text(argument) : argument }
 
-    /// The name of the source's member in JSON.
     var member: String { isURL ? "url" : "file" }
 
     func request(_ header: HeaderOptions) -> DataRequest {
@@ -91,9 +88,8 @@ struct PictureSource {
 }
 
 extension [PictureSource] {
-    /// Makes a call for each picture at once, and hands the results to a closure in the order of the pictures. Prints
-    /// failures, and ends the cache.
-    /// - Returns: the values of the closure; `nil` for each picture that failed.
+    /// Makes a call for each picture at once, hands the results to a closure in the order of the pictures, and ends the
+    /// cache. Returns the closure's values, with `nil` for each picture that failed.
     func load<Call: FetchTask, Value>(
         by images: ImageCache, _ store: StoreOptions, _ call: (PictureSource) -> Call,
         use: (PictureSource, Call.Value) throws -> Value

@@ -69,8 +69,7 @@ struct RequestOptions: ParsableArguments {
 }
 
 enum URLList {
-    /// Returns the lines of a file, or of standard input for `-`, without empty lines and lines that start with `#`;
-    /// nothing for `nil`.
+    /// Returns the lines of a file, or of standard input for `-`, without empty lines and comments (`#`).
     static func read(_ path: String?) throws -> [String] {
         guard let path else { return [] }
         guard let data = BodyFiles.read(path) else { throw ValidationError("The file '\(path)' cannot be read.") }

@@ -27,7 +27,6 @@ struct StoreOptions: ParsableArguments {
         return configuration
     }
 
-    /// Prints a result as JSON or as text.
     func tell(_ line: @autoclosure () -> JSONLine, or text: @autoclosure () -> String) {
         DipperCLI.tell(json ? line().text : text())
     }
@@ -51,7 +50,6 @@ struct StoreOptions: ParsableArguments {
     }
 }
 
-/// The arguments that name an entry: one URL and the headers it was fetched with, or a key.
 struct EntryOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(

@@ -3,28 +3,17 @@ import Logging
 
 extension DataCache {
     /// The options of a cache. Every option has a default.
-    ///
-    /// ```swift
-    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-    /// configuration.memoryLimit = 64 << 20
-    /// configuration.diskLimit = 1 << 30
-    /// configuration.retryPolicy = .fixed(.seconds(2), retries: 5)
-    /// let cache = DataCache(configuration)
-    /// ```
     public struct Configuration: Sendable {
         /// The name of the cache in metrics and in the names of its threads.
         public var name = "data"
-        /// The folder of the disk tier; `nil` for a cache in memory only. Several caches and processes of one user may
-        /// share a folder.
+        /// The folder of the disk tier; `nil` for memory only. Caches and processes of one user may share a folder.
         ///
-        /// The cache creates the folder with mode 0700, or takes an empty one, and marks it as its own with a file
-        /// named `dipper-cache`. No other user can read the files in it. The cache refuses a folder that is neither
-        /// empty nor marked, or that belongs to another user: it changes nothing there, works in memory only, and logs
-        /// an error.
+        /// The cache creates the folder with mode 0700, or takes an empty one, and marks it with a file named
+        /// `dipper-cache`. It refuses a folder that is neither empty nor marked, or that belongs to another user: it
+        /// changes nothing there, works in memory only, and logs an error.
         public var directory: URL?
 
-        /// The largest total size of the entries in memory, in bytes. An entry larger than a tenth of it is not kept in
-        /// memory.
+        /// The largest total size of the entries in memory, in bytes; an entry larger than a tenth of it is not kept.
         public var memoryLimit = Configuration.defaultMemoryLimit
         /// The largest number of entries in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
@@ -34,40 +23,33 @@ extension DataCache {
         public var valueMemoryLimit = min(Configuration.defaultMemoryLimit / 4, 64 << 20)
         /// The largest total size of the entries on disk, in bytes; `nil` for no limit.
         public var diskLimit: Int? = 512 << 20
-        /// The rule that decides which entries leave first when memory or disk is full. It also holds for the decoded
-        /// pictures of an image cache.
+        /// The rule that decides which entries and decoded pictures leave first when memory or disk is full.
         public var evictionOrder = EvictionOrder.leastRecentlyUsed
-        /// The number of bytes that may wait to be written to disk before prefetching pauses. At twice this number no
-        /// fetch starts.
+        /// The bytes that may wait to be written to disk before prefetching pauses; twice as many stop all new fetches.
         public var stagingLimit = 8 << 20
-        /// The largest total size of the partial bodies that are kept, in bytes, in addition to ``diskLimit``; zero
-        /// keeps none.
-        ///
-        /// A partial body is what an interrupted transfer has received. It is kept for a week, so that a later transfer
-        /// can resume. The oldest leave first.
+        /// The largest total size of the partial bodies of interrupted transfers, in bytes, in addition to
+        /// ``diskLimit``; zero keeps none. They are kept for a week, so that a later transfer can resume; the oldest
+        /// leave first.
         ///
         /// A cache without a folder keeps them in memory, in addition to ``memoryLimit``: at most 32 MiB, at most a
         /// quarter of ``inFlightLimit``, and none while memory is short.
         public var partialLimit = 128 << 20
-        /// The name of the time since the machine was started. When it has changed, the disk tier compares its files
-        /// with its index, because changes that were not flushed may be lost.
+        /// The machine's present boot. When it has changed, the disk tier compares its files with its index, because
+        /// changes that were not flushed may be lost.
         package var boot = Boot.current
         /// The faults that a test orders; `nil` for none.
         package var diskFaults: (any DiskFaults)?
         /// The rule that names the files on disk.
         public var fileNaming = FileNaming.sha256
-        /// Whether bodies are compressed on disk, by the threads that write and read it. By default they are not, so
-        /// that other programs can open the files of the larger entries. Compression is worth its time for text and
-        /// JSON.
+        /// Whether bodies are compressed on disk, which is worth its time for text and JSON. By default they are not,
+        /// so that other programs can open the files of the larger entries.
         public var compression = StorageCompression.off
-        /// The transformation of everything that is written to disk and to the ``tiers``, such as encryption; `nil` for
-        /// none.
+        /// The transformation of all that is written to disk and to the ``tiers``, such as encryption; `nil` for none.
         public var recordCodec: (any RecordCodec)?
 
-        /// The tiers that are asked, in this order, for what neither memory nor disk has; see ``Tier``.
+        /// The tiers that are asked, in this order, for entries that neither memory nor disk has; see ``Tier``.
         public var tiers: [any Tier] = []
-        /// The longest that a look-up in one of the ``tiers`` may take. Then the next tier is asked, and after the last
-        /// one the network.
+        /// The longest that a look-up in one of the ``tiers`` may take before the next one, or the network, is asked.
         public var tierTimeLimit = Duration.milliseconds(20)
 
         /// The cache policy of requests that have none of their own.
@@ -91,17 +73,10 @@ extension DataCache {
         public var retryPolicy = RetryPolicy.default
         /// The longest that a fetch may take; see ``DataRequest/timeout``. `nil` for no limit but those of ``network``.
         public var timeout: Duration?
-        /// A closure that completes each request of the cache, for the options that have no default of their own here:
-        /// header fields, credentials, a modifier, redirects, validation, alternatives. What it sets is part of the key
-        /// as if the caller had set it. The cache calls it once for each call and look-up: it must be fast, and must
+        /// A closure that completes each request of the cache, for the options that have no default here: header
+        /// fields, credentials, a modifier, redirects, validation, alternatives. Its changes are part of the key as if
+        /// the caller had made them. The cache calls it once for each call and look-up: it must be fast, and must
         /// always do the same.
-        ///
-        /// ```swift
-        /// configuration.completeRequest = { request in
-        ///     if request.url?.host() == "api.example.org" { request.credentials = .bearer(token) }
-        ///     request.waitsForDiskWrite = true
-        /// }
-        /// ```
         public var completeRequest: (@Sendable (inout DataRequest) -> Void)?
         /// The queue on which closures run; `nil` for a serial queue of the cache's own.
         public var callbackQueue: CallbackQueue?
@@ -124,11 +99,6 @@ extension DataCache {
         public var maximumRedirects = 10
         /// Whether requests that are made from the URL of a file read that file; otherwise they end with
         /// ``DipperError/unsupportedScheme``. A program that fetches URLs of strangers must not read files for them.
-        ///
-        /// ```swift
-        /// configuration.readsFileURLs = false
-        /// configuration.network.addressPolicy = .publicOnly
-        /// ```
         public var readsFileURLs = true
         /// The limits and options of the transport built on libcurl; without effect if ``transport`` is set.
         public var network = CurlConfiguration()
@@ -136,25 +106,13 @@ extension DataCache {
         /// for the options of ``network`` everywhere. Without effect on the TLS of a proxy.
         ///
         /// The cache calls it once with the URL of an origin, such as `https://api.example.org:8443`, before it first
-        /// connects there, for a redirect as well; calls wait for it within their ``timeout``. The answer holds for the
+        /// connects there, also for a redirect; calls wait for it within their ``timeout``. The answer holds for the
         /// life of the cache: `nil` for the options of ``network``, or an error with which all calls to the origin end.
-        /// An error that is no ``DipperError`` becomes ``DipperError/tlsRejected``. After an error that may pass, see
-        /// ``DipperError/mayPass``, the next attempt asks again.
-        ///
-        /// ```swift
-        /// configuration.answerTLSChallenge = { origin in
-        ///     origin.host() == "nas.local" ? TLSAnswer(authorities: house) : nil
-        /// }
-        /// ```
+        /// An error that is no ``DipperError`` becomes ``DipperError/tlsRejected``. After an error that may pass
+        /// (``DipperError/mayPass``) the next attempt asks again.
         public var answerTLSChallenge: (@Sendable (_ origin: URL) async throws -> TLSAnswer?)?
-        /// The credentials for the HTTP proxy; `nil` for the user and the password in the URL of the proxy, if it has
-        /// any. They are sent to the proxy only, and are no part of any key. A 407 that they do not answer ends the
-        /// call.
-        ///
-        /// ```swift
-        /// configuration.network.proxy = "http://proxy:3128"
-        /// configuration.proxyCredentials = .basic(user: "kiosk", password: password)
-        /// ```
+        /// The credentials for the HTTP proxy; `nil` for user and password in the proxy's URL. They are sent to the
+        /// proxy only, and are no part of any key. A 407 in spite of them ends the call.
         public var proxyCredentials: Credentials?
         /// The transport that moves the bytes; `nil` for the one built on libcurl.
         public var transport: (any Transport)?
@@ -162,9 +120,7 @@ extension DataCache {
         public var networkMonitor: any NetworkMonitor = NetlinkMonitor.shared
 
         /// The monitor that tells how short memory is. The default asks the kernel; with `nil` memory is never short.
-        ///
-        /// While pressure is moderate the memory tier keeps half of its limit; while pressure is severe it keeps
-        /// nothing.
+        /// Under moderate pressure the memory tier keeps half of its limit, under severe pressure nothing.
         public var memoryPressure: (any MemoryPressureMonitor)? = KernelMemoryPressure.shared
 
         /// The clock that waits, back-offs and time limits run on.
@@ -188,22 +144,19 @@ extension DataCache {
             self.directory = directory
         }
 
-        /// The memory that this process may use, in bytes: the machine's, or what the control group allows if that is
-        /// less.
+        /// The machine's memory, or that of the control group if it is less, in bytes.
         package static var availableMemory: Int { MemoryLimit.available }
 
-        /// The default of ``memoryLimit``: 15 % of the machine's memory, or of what the control group allows if that is
-        /// less; at most 768 MiB.
+        /// The default of ``memoryLimit``: 15 % of the memory of the machine or, if less, of the control group; at most
+        /// 768 MiB.
         public static var defaultMemoryLimit: Int {
             min(MemoryLimit.available / 100 * 15, 768 << 20)
         }
 
-        /// The default of ``inFlightLimit``: an eighth of the machine's memory, or of what the control group allows if
-        /// that is less.
+        /// The default of ``inFlightLimit``: an eighth of the memory of the machine or, if less, of the control group.
         public static var defaultInFlightLimit: Int { MemoryLimit.available / 8 }
 
-        /// The folder of the shared cache: `$XDG_CACHE_HOME`, or else `~/.cache`, followed by the program's name and
-        /// `dipper`.
+        /// The folder of the shared cache: the program's name and `dipper`, in `$XDG_CACHE_HOME` or else `~/.cache`.
         public static var defaultDirectory: URL {
             usersCaches.appendingPathComponent(ProcessInfo.processInfo.processName).appendingPathComponent("dipper")
         }

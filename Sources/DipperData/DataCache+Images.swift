@@ -1,7 +1,6 @@
 import Foundation
 
-/// The interface that image loading uses: cache policies, freshness, derived entries. A derived entry is made from the
-/// bytes of another entry.
+/// The interface that image loading uses. A derived entry is made from the bytes of another entry.
 extension DataCache {
     /// The request that is made in place of this one now: one for the smaller source while the network is constrained
     /// and the tiers do not have the larger one. `nil` if the disk has to be asked first.
@@ -14,7 +13,6 @@ extension DataCache {
         return store.disk == nil ? request.effective(isThere: false) : nil
     }
 
-    /// Returns the request as ``Configuration/completeRequest`` completes it.
     @inline(__always)
     package func complete(_ request: DataRequest) -> DataRequest {
         guard completesRequests, let complete = configuration.completeRequest else { return request }
@@ -54,7 +52,6 @@ extension DataCache {
         defaults.callbackQueue(of: request)
     }
 
-    /// Returns the error that every call with this request ends with; `nil` if calls can be made.
     package func defect(of request: DataRequest) -> DipperError? {
         engine.defect(of: request) ?? (engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
@@ -74,10 +71,8 @@ extension DataCache {
     }
 
     /// Calls a closure with the present memory pressure, unless that is `normal`, and with each later one, until the
-    /// observation is released.
-    ///
-    /// The closure is called from any thread, after the memory tier and all earlier observers. One level may come
-    /// twice.
+    /// observation is released. It is called from any thread, after the memory tier and all earlier observers; one
+    /// level may come twice.
     /// - Parameter last: whether the closure is called after all observers that have not asked for this.
     package func observeMemoryPressure(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
@@ -88,8 +83,7 @@ extension DataCache {
         defaults.use(of: info, for: request, at: configuration.now)
     }
 
-    /// Returns the object in a memory tier that answers a request. A request with options of its own decides how long
-    /// the tier keeps it.
+    /// Returns the object in a memory tier that answers a request, whose options decide how long the tier keeps it.
     package func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
         store.object(key, in: memory, for: request)
     }
@@ -107,8 +101,7 @@ extension DataCache {
         request.waitsForDiskWrite && keepsOnDisk(request)
     }
 
-    /// Returns the interface of this cache for objects made from its bytes. Their stored forms are kept by `forms`;
-    /// `nil` for this cache.
+    /// Returns the interface for objects made from this cache's bytes; `forms`, or this cache, keeps stored forms.
     package func objectSource(formsIn forms: DataCache? = nil) -> ObjectSource {
         ObjectSource(engine, defaults, forms: forms?.store)
     }
@@ -120,7 +113,7 @@ extension DataCache {
 
     package func claim(_ key: CacheKey) -> Claim { store.history.claim(key) }
 
-    /// Returns a closure that fetches a newer version of what the tiers have, in `slowQueue` and with its validators.
+    /// Returns a closure that fetches a newer version of the stored answer, in `slowQueue` and with its validators.
     /// While such a fetch is under way, further calls return its task. The closure does not keep this cache alive.
     package func renewal(of request: DataRequest) -> @Sendable () -> DataTask {
         { [engine, defaults] in
@@ -136,15 +129,12 @@ extension DataCache {
         }
     }
 
-    /// Creates a hold for a consumer of fetched bytes that cannot always take more.
-    /// - Parameter queue: the fetches that are held back: `fast` for all that have not begun, `slow` for prefetches
-    ///   alone.
+    /// Creates a hold for a consumer of bytes: of all fetches that have not begun (`fast`), or of prefetches (`slow`).
     package func makeHold(of queue: FetchQueue) -> FetchHold { FetchHold(engine, of: queue) }
 }
 
 extension DataRequest {
-    /// The request that is made in place of this one while the network is constrained. `isThere` says whether the tiers
-    /// have the bytes that this one asks for.
+    /// The request made in place of this one on a constrained network. `isThere`: the tiers have this one's bytes.
     package func effective(isThere: Bool) -> DataRequest {
         guard let small = lowDataSource, !isThere else { return with(\.lowDataSource, nil) }
         return replacing(with: small)

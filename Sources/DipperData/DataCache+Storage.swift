@@ -4,15 +4,12 @@ import Foundation
 extension DataCache {
     // MARK: Reading
 
-    /// Returns the bytes of a URL if memory or disk has them, without asking the network.
-    ///
-    /// The disk is read on the caller's thread. Bytes that are out of date are returned as well, but not the body of an
-    /// answer that is not a success.
+    /// Returns the bytes of a URL if memory or disk has them. The disk is read on the caller's thread. Bytes that are
+    /// out of date are returned as well, but not the body of an answer that is not a success.
     public func data(for url: URL) -> Data? {
         completesRequests ? data(for: DataRequest(url)) : data(for: CacheKey(url))
     }
-    /// Returns the bytes of a request if memory or disk has them; of several variants, the one that the request's
-    /// header fields choose. See ``data(for:)-(URL)``.
+    /// Returns the bytes of the variant that a request's header fields choose; see ``data(for:)-(URL)``.
     public func data(for request: DataRequest) -> Data? {
         let request = complete(request)
         return request.headers.isEmpty && !request.decidesMemoryLifetime && request.diskAccessExtension == nil
@@ -28,7 +25,7 @@ extension DataCache {
     }
 
     /// Returns the bytes of a URL, its text or a request from some tiers alone. The disk is read on a background
-    /// thread, and what is read from disk alone does not enter memory.
+    /// thread, and bytes read from ``CacheTiers/disk`` alone do not enter memory.
     public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
         let request = complete(source.dataRequest)
         return await fromThread { answer in
@@ -39,14 +36,12 @@ extension DataCache {
         }
     }
 
-    /// Returns the bytes of a URL with their metadata if memory or disk has them, without asking the network.
-    ///
-    /// The disk is read on the caller's thread. Every answer that the cache keeps is returned, whatever its status.
+    /// Returns the bytes of a URL with their metadata if memory or disk has them, whatever the status of the answer.
+    /// The disk is read on the caller's thread.
     public func response(for url: URL) -> DataResponse? {
         completesRequests ? response(for: DataRequest(url)) : response(for: CacheKey(url))
     }
-    /// Returns the bytes of a request with their metadata if memory or disk has them; of several variants, the one that
-    /// the request's header fields choose.
+    /// Returns the bytes of a request's variant with their metadata; see ``response(for:)-(URL)``.
     public func response(for request: DataRequest) -> DataResponse? { find(complete(request)) }
 
     private func find(_ request: DataRequest, in tiers: CacheTiers = .all) -> DataResponse? {
@@ -61,8 +56,7 @@ extension DataCache {
         store.peek(key).map { DataResponse($0.value, source: $0.source) }
     }
 
-    /// Returns whether memory or disk has bytes for a URL, which ``data(for:)-(URL)`` would return. Reads no body and
-    /// does not count as a use.
+    /// Returns whether ``data(for:)-(URL)`` would return bytes. Reads no body and does not count as a use.
     public func hasData(for url: URL, in tiers: CacheTiers = .all) -> Bool { hasData(for: DataRequest(url), in: tiers) }
     /// Returns whether memory or disk has bytes for a request, as ``data(for:)-(DataRequest)`` would return them.
     public func hasData(for request: DataRequest, in tiers: CacheTiers = .all) -> Bool {
@@ -103,10 +97,6 @@ extension DataCache {
 
     /// Stores bytes of the caller's own under a key, with the cache's default options, in memory at once and on disk in
     /// the background.
-    ///
-    /// ```swift
-    /// try cache.addData(Data("{}".utf8), for: "settings")
-    /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
         try check(key)
@@ -128,13 +118,8 @@ extension DataCache {
     /// Stores bytes of the caller's own under a request's key, with its expirations, policy and
     /// ``DataRequest/durability``, and returns when they are on disk.
     ///
-    /// A durable entry has been flushed to the device when this method returns. If the disk fails to store an entry
-    /// that is not durable, the entry stays in memory and the method does not throw.
-    ///
-    /// ```swift
-    /// let draft = Data("Dear Ms Lovelace".utf8)
-    /// try await cache.addDataAndWait(draft, for: DataRequest(url).with(\.durability, .durable))
-    /// ```
+    /// If the disk fails to store an entry that is not durable, the entry stays in memory and the method does not
+    /// throw.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
     ///   not on disk.
     public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
@@ -160,7 +145,7 @@ extension DataCache {
     ) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = Call(request, key: key, defaults: defaults)
-        // Objects that are being made of the earlier bytes are not kept.
+        // Pictures and values that are being made of the earlier bytes are not kept.
         store.history.remove(key, from: .all)
         store.add(
             StoredData(data: data, info: info), for: key, call,
@@ -170,7 +155,7 @@ extension DataCache {
 
     /// Removes the entry of a URL from all tiers or from some of them.
     ///
-    /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls that come after a
+    /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls made after a
     /// removal from memory and disk do not join it.
     public func removeData(for url: URL, from tiers: CacheTiers = .all) {
         removeData(for: DataRequest(url), from: tiers)
@@ -184,9 +169,7 @@ extension DataCache {
         store.remove(key, from: tiers)
     }
 
-    /// Removes the entries made from another entry, whose keys begin with its key (``CacheKey/isDerived(of:)``), from
-    /// both tiers or from one of them.
-    ///
+    /// Removes the entries made from another entry (``CacheKey/isDerived(of:)``) from both tiers or from one of them.
     /// Readers no longer see them when this method returns; the files are deleted in the background.
     package func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
         store.removeDerived(of: key, from: tiers)
@@ -196,10 +179,6 @@ extension DataCache {
     /// entry of its URL, and those of `Location` and `Content-Location` if they are of the same origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
-    ///
-    /// ```swift
-    /// cache.invalidate(url, after: ["Content-Location": "/articles/7"])       // a PUT has succeeded
-    /// ```
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
         removeData(for: url)
         for name in ["Location", "Content-Location"] {
@@ -220,8 +199,8 @@ extension DataCache {
         values.load()?.removeAll(storedBefore: limit)
     }
 
-    /// Removes expired entries now; readers do not see them in any case. The cache also removes them by itself, about a
-    /// minute after they have expired. Returns at once; the files are deleted in the background.
+    /// Removes expired entries now, which the cache otherwise does about a minute after they have expired; readers
+    /// never see them. Returns at once; the files are deleted in the background.
     public func removeExpired() {
         store.memory.removeExpired()
         store.partials?.removeExpired()
@@ -229,12 +208,11 @@ extension DataCache {
         store.disk?.removeExpiredLater()
     }
 
-    /// Removes entries from disk, in the order of eviction, until no more than a given number of bytes is left. Returns
-    /// at once; the files are deleted in the background.
+    /// Removes entries from disk, in the order of eviction, until no more than a given number of bytes is left. The
+    /// files are deleted in the background.
     public func trim(toDiskSize size: Int) { store.disk?.trim(toSize: size) }
 
-    /// Removes entries from memory, in the order of eviction, until no more than a given number of bytes is left. The
-    /// memory tier's limit does not change.
+    /// Removes entries from memory, in the order of eviction, until no more than a given number of bytes is left.
     public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
 
     /// Removes all entries. Readers no longer see them when this method returns; the files are deleted in the
@@ -244,8 +222,7 @@ extension DataCache {
         values.load()?.removeAll()
     }
 
-    /// Removes all entries from memory, and the partial bodies of interrupted transfers that are kept there. The disk keeps
-    /// its entries.
+    /// Removes all entries and partial bodies from memory. The disk keeps its entries.
     public func clearMemory() {
         store.clearMemory()
         values.load()?.removeAll()
@@ -255,24 +232,14 @@ extension DataCache {
     public func clearDisk() { store.clearDisk() }
 
     /// Returns when the disk tier, and the ``Configuration/tiers`` that work, have carried out all earlier changes.
-    ///
-    /// ```swift
-    /// cache.clear()
-    /// await cache.synchronize()       // the files are gone
-    /// ```
     public func synchronize() async { await store.synchronize() }
 
-    /// Returns when nothing is left to do: all calls have ended, their closures have been called, and what they keep is
+    /// Returns when nothing is left to do: all calls have ended, their closures have been called, and the entries are
     /// on disk.
     ///
     /// A call that waits for the network, for a retry or for room in a suspended queue has not ended. Calls made
-    /// meanwhile, for example by closures, are waited for as well. Closures of an actor have been handed to the actor, which
-    /// may not have run them yet.
-    ///
-    /// ```swift
-    /// for url in urls { cache.slowGetData(url) }
-    /// await cache.idle()              // all of them are on disk, or have failed
-    /// ```
+    /// meanwhile are waited for as well. Closures of an actor have been handed to the actor, which may not have run
+    /// them yet.
     public func idle() async {
         var begun: Int
         repeat {
@@ -294,14 +261,13 @@ extension DataCache {
 
     // MARK: Sizes
 
-    /// The size of all entries in memory, in bytes: their data, keys and header fields, and an estimate of what
-    /// surrounds them. Partial bodies do not count; see ``Configuration/partialLimit``.
+    /// The size of all entries in memory, in bytes: their data, keys and header fields, and an estimated
+    /// overhead. Partial bodies do not count; see ``Configuration/partialLimit``.
     public var memorySize: Int { store.memory.totalCost }
     /// The number of entries in memory.
     public var memoryCount: Int { store.memory.entryCount }
 
-    /// The size of all entries on disk, in bytes, without those that are still to be written. Asks the index, not the
-    /// files.
+    /// The size of all entries on disk, in bytes, without those that are still to be written.
     public var diskSize: Int { store.disk?.totals.bytes ?? 0 }
     /// The number of entries on disk, without those that are still to be written.
     public var diskCount: Int { store.disk?.totals.entries ?? 0 }
@@ -309,9 +275,8 @@ extension DataCache {
     /// The present memory pressure, as ``Configuration/memoryPressure`` tells it.
     public var memoryPressure: MemoryPressure { pressure.level }
 
-    /// The limit of the entries in memory, in bytes. A lower limit removes entries at once.
-    ///
-    /// Under moderate memory pressure half of the limits holds; under severe pressure nothing is kept.
+    /// The limit of the entries in memory, in bytes; memory pressure lowers it (``Configuration/memoryPressure``). A
+    /// lower limit removes entries at once.
     public var memoryLimit: Int {
         get { store.memory.limits.cost }
         set { store.memory.changeLimits { $0.cost = newValue } }
@@ -334,8 +299,7 @@ extension DataCache {
     /// Calls a closure with every entry on disk, in no meaningful order, on the caller's thread.
     public func forEachEntry(_ body: (CachedEntry) -> Void) { store.disk?.forEachEntry(body) }
 
-    /// Calls a closure with every entry on disk. Returns `false` if entries may be missing, because the index cannot be
-    /// read, had to be made anew, or is gone.
+    /// Calls a closure with every entry on disk. Returns `false` if entries may be missing, because of a bad index.
     package func listEntries(_ body: (CachedEntry) -> Void) -> Bool { store.disk?.forEachEntry(body) ?? true }
 
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.
@@ -344,21 +308,14 @@ extension DataCache {
     /// Returns the metadata of an entry on disk, from the index; `nil` if there is no entry.
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 
-    /// Returns the file of an entry; `nil` if there is no entry, for small entries, which have no file, for compressed
-    /// ones, and for those that a ``RecordCodec`` has encoded.
+    /// Returns the file of an entry, which only the user can read; `nil` if there is no entry, for small entries, which
+    /// have no file, for compressed ones, and for those that a ``RecordCodec`` has encoded.
     ///
-    /// The file holds the entry's bytes and nothing else, with an extension if ``FileNaming/sha256(extension:)`` adds
+    /// The file has the entry's bytes and nothing else, with an extension if ``FileNaming/sha256(extension:)`` adds
     /// one. It is never changed, and is removed when the entry is replaced or removed: a program that has opened it can
     /// read on, and one that keeps its path should ask again.
-    ///
-    /// Only the user can read the file. To share the bytes, write ``data(for:)-(CacheKey)`` to a file of your own.
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 
     /// Reads every entry on disk, removes damaged entries, repairs the index, and returns a report.
-    ///
-    /// ```swift
-    /// let report = await cache.verify()
-    /// if !report.isSound { print("removed \(report.damaged) damaged entries", report.indexProblems) }
-    /// ```
     public func verify() async -> StoreReport { await store.disk?.verify() ?? StoreReport() }
 }

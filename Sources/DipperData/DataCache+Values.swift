@@ -10,11 +10,6 @@ extension DataCache {
     /// in memory as long as its bytes would be fresh, within ``Configuration/valueMemoryLimit``. Stored bytes that
     /// cannot be decoded are fetched again once, and stay until an answer replaces them.
     ///
-    /// ```swift
-    /// struct Feed: Codable { var items: [Item] }
-    /// let feed = try await cache.getValue(Feed.self, from: url).value
-    /// ```
-    ///
     /// A call for bytes that cannot be decoded ends with ``DipperError/undecodable``, whose ``DipperError/detail`` has
     /// the path of the failing key.
     @discardableResult
@@ -22,7 +17,7 @@ extension DataCache {
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .fast) }
 
-    /// Prefetches and decodes a typed value, with what urgent work leaves of the link.
+    /// Prefetches and decodes a typed value, while no urgent fetch needs the link.
     @discardableResult
     public func slowGetValue<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
@@ -56,9 +51,8 @@ extension DataCache {
 
     // MARK: Reading
 
-    /// Returns a typed value if the cache has it, or the bytes to decode it from. The network is not asked.
-    ///
-    /// The disk is read, and the value decoded, on the caller's thread. A value that is out of date is returned too.
+    /// Returns a typed value, even one that is out of date, if the cache has it or the bytes to decode it from. The
+    /// disk is read, and the value decoded, on the caller's thread.
     public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> Value? {

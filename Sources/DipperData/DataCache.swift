@@ -38,13 +38,7 @@ public final class DataCache: Sendable {
 
     /// Creates a cache, opens its folder, if it has one, and starts its threads.
     ///
-    /// Creating a cache never fails. If the folder cannot be used, the cache works in memory only and logs the reason.
-    ///
-    /// ```swift
-    /// let folder = URL(fileURLWithPath: "/var/cache/kiosk", isDirectory: true)
-    /// let cache = DataCache(.init(directory: folder))
-    /// let scratch = DataCache()       // in memory only
-    /// ```
+    /// If the folder cannot be used, the cache works in memory only and logs the reason.
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         completesRequests = configuration.completeRequest != nil
@@ -98,9 +92,8 @@ public final class DataCache: Sendable {
         }
     }
 
-    /// Cancels all tasks, writes to disk what waits to be written, and ends the cache's threads.
-    ///
-    /// This method returns when the threads have ended. Calls made afterwards end with ``DipperError/shutDown``.
+    /// Cancels all tasks, writes pending entries to disk, and returns when the cache's threads have ended. Calls made
+    /// afterwards end with ``DipperError/shutDown``.
     public func shutdown() async {
         engine.isShutDown.store(true, ordering: .releasing)
         pressure.end()
@@ -114,27 +107,14 @@ public final class DataCache: Sendable {
 
     // MARK: Fetching
 
-    /// Fetches bytes at once: from memory, from disk or from the network.
-    ///
-    /// The call is made in ``fastQueue``. The ``DataRequest/cachePolicy`` of a request says which of the three may
-    /// answer; bytes of a URL are fetched with the cache's defaults.
-    ///
-    /// ```swift
-    /// let page = try await cache.getData(url).value
-    /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"])
-    /// let feed = try await cache.getData(request).value
-    /// ```
+    /// Fetches bytes at once, in ``fastQueue``: from memory, from disk or from the network, as the
+    /// ``DataRequest/cachePolicy`` of a request says.
     @inlinable
     @discardableResult
     public func getData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .fast) }
 
     /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``. If the call fails, it is not called;
     /// see ``FetchTask/onFail(_:)``.
-    ///
-    /// ```swift
-    /// cache.getData(url) { data in print(data.count) }
-    ///     .onFail { error, isFatal in if isFatal { print(error) } }
-    /// ```
     @discardableResult
     public func getData(
         _ source: some DataRequestConvertible,
@@ -153,12 +133,11 @@ public final class DataCache: Sendable {
         getData(source).withResult(body)
     }
 
-    /// Prefetches bytes, in ``slowQueue``, with what urgent work leaves of the link.
+    /// Prefetches bytes, in ``slowQueue``, while no urgent fetch needs the link.
     @discardableResult
     public func slowGetData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .slow) }
 
-    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)``. If the call fails, it is not called;
-    /// see ``FetchTask/onFail(_:)``.
+    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)`` and ``FetchTask/onFail(_:)``.
     @discardableResult
     public func slowGetData(
         _ source: some DataRequestConvertible,
@@ -177,16 +156,13 @@ public final class DataCache: Sendable {
         slowGetData(source).withResult(body)
     }
 
-    /// Fetches bytes from the network, even if the cache has them, and keeps the answer.
-    ///
-    /// The call is made in ``fastQueue``, with the policy ``DataRequest/CachePolicy/ignoreCache``.
+    /// Fetches bytes at once from the network, even if the cache has them (``DataRequest/CachePolicy/ignoreCache``).
     @discardableResult
     public func getRemoteData(_ source: some DataRequestConvertible) -> DataTask {
         get(source.dataRequest.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// Fetches bytes from the network, even if the cache has them, and calls a closure with them. If the call fails, it
-    /// is not called; see ``FetchTask/onFail(_:)``.
+    /// Fetches bytes from the network and calls a closure with them; see ``getRemoteData(_:)``.
     @discardableResult
     public func getRemoteData(
         _ source: some DataRequestConvertible,
@@ -228,23 +204,17 @@ public final class DataCache: Sendable {
     // MARK: Cancelling and moving
 
     /// Moves the urgent calls for a URL, whatever their header fields and keys, or with the key of a request, to
-    /// ``slowQueue`` without starting their fetch anew.
-    ///
-    /// ```swift
-    /// cache.getData(url)
-    /// cache.moveTaskToSlowQueue(url)      // it has scrolled out of sight
-    /// ```
+    /// ``slowQueue`` without restarting their fetch.
     public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
         for key in keys(of: source.dataRequest) { moveTaskToSlowQueue(key: key) }
     }
-    /// Moves the urgent calls for a key to ``slowQueue`` without starting their fetch anew.
+    /// Moves the urgent calls for a key to ``slowQueue`` without restarting their fetch.
     public func moveTaskToSlowQueue(key: CacheKey) {
         engine.post { $0.demote(key) }
         values.load()?.demote(key)
     }
 
-    /// Cancels every call for a URL, whatever its header fields and key, or with the key of a request: each ends with
-    /// ``DipperError/cancelled``.
+    /// Cancels every call for a URL, whatever its header fields and key, or with the key of a request.
     public func cancel(_ source: some DataRequestConvertible) {
         for key in keys(of: source.dataRequest) { cancel(key: key) }
     }
@@ -262,17 +232,13 @@ public final class DataCache: Sendable {
 
     // MARK: Queues
 
-    /// The limits and the order of `fastQueue`. They can be changed at any time.
+    /// The limits and the order of `fastQueue`.
     public var fastQueue: QueueConfiguration {
         get { engine.ask { $0.queues.configuration(of: .fast) } ?? configuration.fastQueue }
         set { engine.post { $0.configure(.fast, newValue) } }
     }
 
-    /// The limits and the order of `slowQueue`. They can be changed at any time.
-    ///
-    /// ```swift
-    /// cache.slowQueue.isSuspended = true      // no prefetching for now
-    /// ```
+    /// The limits and the order of `slowQueue`.
     public var slowQueue: QueueConfiguration {
         get { engine.ask { $0.queues.configuration(of: .slow) } ?? configuration.slowQueue }
         set { engine.post { $0.configure(.slow, newValue) } }
@@ -281,7 +247,7 @@ public final class DataCache: Sendable {
     /// The numbers of fetches in the queues, by what the fetches are doing now.
     public var queueCounts: QueueCounts { engine.ask { $0.queues.counts } ?? QueueCounts() }
 
-    /// The counts of what the cache has done so far.
+    /// The statistics of the cache so far.
     public var statistics: CacheStatistics { engine.events.statistics.snapshot }
 }
 
@@ -305,23 +271,14 @@ extension StoreDefaults {
 
 extension DataCache {
     /// The events of the cache from now on, until it has shut down: the begin and end of calls, look-ups, attempts,
-    /// decodes and writes, and what happens between.
+    /// decodes and writes, and the steps between.
     ///
-    /// ```swift
-    /// for await event in cache.events { print(event) }
-    /// ```
-    ///
-    /// There may be any number of listeners. Each time the property is read, it begins to collect events for one more
-    /// listener, up to 1,024 of them. A listener that is slower loses the oldest events, and receives
-    /// ``CacheEvent/Kind/missed(_:)`` in their place. While nobody listens, no event is built.
+    /// Each time the property is read, it begins to collect events for one more listener, up to 1,024 of them; see
+    /// ``CacheEvents``. While nobody listens, no event is built.
     public var events: CacheEvents { events() }
 
     /// Returns the events of some topics from now on, until the cache has shut down; see ``events``. At most `limit` of
     /// them, at least one, wait for the listener.
-    ///
-    /// ```swift
-    /// for await event in cache.events(about: [.attempts, .conditions], limit: 100) { print(event) }
-    /// ```
     public func events(about topics: CacheEvent.Topics = .all, limit: Int = 1_024) -> CacheEvents {
         CacheEvents(engine.events, topics, limit: limit)
     }

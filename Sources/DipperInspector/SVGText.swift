@@ -1,8 +1,7 @@
 import Foundation
 
 enum SVGText {
-    /// Escapes XML's reserved characters, and replaces characters that XML or a line of text cannot hold (XML 1.0, 2.2
-    /// Characters).
+    /// Escapes or replaces characters that XML or a line of text cannot hold (XML 1.0, 2.2 Characters).
     static func escaped(_ text: some StringProtocol) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
@@ -28,8 +27,7 @@ enum SVGText {
         }
     }
 
-    /// A short name that distinguishes a key from its neighbours: the last part of its URL, shortened in the middle.
-    /// The key is redacted.
+    /// A short, redacted name that distinguishes a key: the last part of its URL, shortened in the middle.
     static func label(of key: String, width: Int) -> String {
         // A caller's own key may be of any length.
         let line = key.unicodeScalars.prefix(2_000)
@@ -79,11 +77,9 @@ enum SVGText {
     }
 }
 
-/// A path element that consists of many small shapes.
 struct SVGPath {
     private var text = ""
 
-    /// Returns the element; nothing if there are no shapes.
     func element(_ attributes: String = "", title: String? = nil) -> String {
         guard !text.isEmpty else { return "" }
         let start = "<path d=\"\(text)\" \(attributes)"

@@ -44,8 +44,7 @@ public final class Timeline: EventSink {
         }
     }
 
-    /// Draws the events recorded so far, and returns a complete SVG document, 1,280 pixels wide and at most about 6,000
-    /// high.
+    /// Returns the events recorded so far as an SVG document, 1,280 pixels wide and at most about 6,000 high.
     public func svg() -> String {
         let (events, dropped) = state.withLock { ($0.events, $0.dropped) }
         return TimelineSVG(TimelineChart(events, dropped: dropped), redaction).document()

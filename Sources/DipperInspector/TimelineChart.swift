@@ -13,7 +13,6 @@ struct TimelineChart {
         var end: Duration
     }
 
-    /// An event of a fetch or its callers at one time.
     enum Moment: Hashable {
         case promoted, demoted
         case answered(ResponseSource)
@@ -38,7 +37,6 @@ struct TimelineChart {
         var isPaused = false
         var spans: [Span] = []
         var marks: [Mark] = []
-        /// In a few words.
         var failure: String?
 
         var isFetch: Bool { !spans.isEmpty }
@@ -57,7 +55,6 @@ struct TimelineChart {
     private(set) var cancelled = 0
     let dropped: Int
 
-    /// The latest row of each key.
     private var latest: [CacheKey: Int] = [:]
     /// The queue of the latest call for each key.
     private var asked: [CacheKey: FetchQueue] = [:]

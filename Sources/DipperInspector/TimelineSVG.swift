@@ -1,7 +1,6 @@
 import DipperData
 
-/// A drawing of a ``TimelineChart``. Everything that looks the same is one path, so that viewers can open a picture of
-/// a hundred thousand fetches.
+/// Draws what looks the same as one path, so that viewers can open a picture of a hundred thousand fetches.
 struct TimelineSVG {
     private let chart: TimelineChart
     private let layout: TimelineLayout
@@ -279,7 +278,6 @@ struct TimelineSVG {
         }
     }
 
-    /// Draws a shape, or in low rows a line of a height.
     private func draw(
         _ moment: TimelineChart.Moment, _ x: Double, _ y: Double, height: Double, into path: inout SVGPath
     ) {

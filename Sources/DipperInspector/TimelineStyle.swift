@@ -1,8 +1,7 @@
 import DipperData
 import Foundation
 
-/// The look of a timeline's parts. The colours are those of Okabe and Ito, which colour-blind people can tell apart;
-/// important parts differ in shape as well.
+/// The colours are those of Okabe and Ito, which colour-blind people can tell apart; shapes differ as well.
 enum TimelineStyle {
     static let font =
         "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', Arial, sans-serif"
@@ -37,7 +36,6 @@ extension TimelineChart.Phase {
         }
     }
 
-    /// The part of a row's height that a span takes.
     var height: Double {
         switch self {
         case .queued: 0.16
@@ -93,8 +91,7 @@ extension TimelineChart.Moment {
         }
     }
 
-    /// The corners of a shape that can be told apart without colour, in units of its radius. The outline is closed;
-    /// lines lead back over themselves.
+    /// The corners in units of the shape's radius. The outline is closed; lines lead back over themselves.
     var corners: [(Double, Double)] {
         switch self {
         case .promoted: [(0, -1), (1, 0.9), (-1, 0.9)]
@@ -122,7 +119,6 @@ struct TimelineLayout {
     /// The time axis begins here; the rows' names are left of it.
     static let left = 246.0
     static let plotWidth = 996.0
-    /// Half the size of a mark.
     static let markRadius = 4.2
 
     let legendTop: Double

@@ -4,18 +4,7 @@ import Foundation
 /// A decoder that counts its decodes, and that a test can hold up and make fail. It wraps another decoder, or makes
 /// pictures itself.
 ///
-/// ```swift
-/// let decoder = CountingDecoder(isHeld: true)
-/// configuration.codecs.register(decoder)
-/// let cache = ImageCache(configuration)
-/// let task = cache.getImage(url)
-/// try await decoder.waitForDecodes(1)  // the picture has arrived
-/// decoder.release()
-/// let image = try await task.value
-/// ```
-///
-/// A decode that is held occupies one of the cache's decoding threads. Call ``releaseAll()`` before the cache shuts
-/// down, which waits for these threads.
+/// A held decode occupies a decoding thread: call ``releaseAll()`` before the cache shuts down, which waits for it.
 public final class CountingDecoder: ImageDecoder {
     private struct State {
         var decodes = 0
@@ -26,21 +15,14 @@ public final class CountingDecoder: ImageDecoder {
     private let door: Door?
     private let state = WatchedState(State())
 
-    /// Creates a decoder that passes its work on to another one. With `isHeld`, each decode waits until the test
-    /// releases it.
+    /// Creates a decoder that passes its work on to another. With `isHeld`, each decode waits for ``release(_:)``.
     public init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
         self.decoder = decoder
         door = isHeld ? Door() : nil
     }
 
     /// Creates a decoder that makes a white picture of any bytes that no known format begins with, so that a test needs
-    /// no files. If a target is set, for example by `.downsample(width:height:)`, the picture has the size that follows
-    /// from it.
-    ///
-    /// ```swift
-    /// configuration.codecs.register(CountingDecoder(making: PixelSize(width: 4_000, height: 3_000)))
-    /// transport.script(url, [.body(Data("a photograph".utf8))])
-    /// ```
+    /// no files. If a target is set, for example by `.downsample(width:height:)`, it decides the picture's size.
     public convenience init(making size: PixelSize, isHeld: Bool = false) {
         self.init(PictureMaker(size: size), isHeld: isHeld)
     }
@@ -64,8 +46,7 @@ public final class CountingDecoder: ImageDecoder {
         state.update { $0.failures += Array(repeating: error, count: count) }
     }
 
-    /// Lets `count` decodes continue: those that are held, or the next ones. Without effect on a decoder that holds
-    /// none.
+    /// Lets `count` decodes continue: those that are held, or the next ones.
     public func release(_ count: Int = 1) { door?.open(count) }
 
     /// Lets all decodes continue, those that are held and all later ones.

@@ -16,8 +16,7 @@ import Foundation
 /// disk.heal()                                                         // later entries are written again
 /// ```
 ///
-/// One disk may be attached to several caches. Call ``release()`` before a cache shuts down, which waits for what the
-/// disk holds.
+/// One disk may serve several caches. Call ``release()`` before a cache shuts down, which waits for held operations.
 public final class FailingDisk: Sendable {
     /// An operation that a cache asks of a disk.
     public enum Operation: Sendable, Hashable, CaseIterable {
@@ -70,10 +69,6 @@ public final class FailingDisk: Sendable {
     }
 
     /// Makes single operations fail with an I/O error from now on, in place of an earlier fault.
-    ///
-    /// ```swift
-    /// disk.fail([.flush])     // no entry can be made durable
-    /// ```
     public func fail(_ operations: Set<Operation>) {
         state.update { $0.errors = Dictionary(uniqueKeysWithValues: operations.map { ($0, EIO) }) }
     }
@@ -94,13 +89,6 @@ public final class FailingDisk: Sendable {
     }
 
     /// Makes operations wait until ``release()``, as on a disk that is slow, by default all that change the disk.
-    ///
-    /// ```swift
-    /// disk.hold()
-    /// try cache.addData(Data("here".utf8), for: "note")
-    /// try await disk.waitForHeld(1)       // the entry is still to be written
-    /// disk.release()
-    /// ```
     public func hold(_ operations: Set<Operation> = [.write, .flush, .remove]) {
         state.update { $0.holds = operations }
     }

@@ -7,8 +7,8 @@ extension Image {
         Image(width, height, [SIMD4<UInt8>](repeating: color.premultiplied, count: width * height))
     }
 
-    /// Returns a picture with a pattern, of a width and a height in pixels above zero. The same arguments give the same
-    /// pixels, and another seed gives other pixels: in an opaque picture it is the blue of every pixel.
+    /// Returns a picture with a pattern, of a width and a height in pixels above zero. Another seed gives other pixels:
+    /// in an opaque picture it is the blue of every pixel.
     public static func sample(_ width: Int = 16, _ height: Int = 12, seed: UInt8 = 1, alpha: UInt8 = 255) -> Image {
         let pixels = (0..<width * height).map { index in
             let value = UInt8(truncatingIfNeeded: index &* 7 &+ Int(seed) &* 31)
@@ -34,12 +34,7 @@ extension Image {
 
 extension ScriptedTransport.Step {
     /// Returns an answer with status 200, a picture's file as its body, and the media type of the format.
-    ///
-    /// ```swift
-    /// try transport.script(url, [.status(503), .image(.sample())])
-    /// ```
-    /// - Parameter format: a format that the package writes: PNG and JPEG, which are always built, or an optional
-    ///   format.
+    /// - Parameter format: PNG, JPEG, or an optional format that the package was built with.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
     public static func image(
         _ image: Image, as format: ImageFormat = .png, headers: HTTPHeaders = [:]
@@ -47,13 +42,7 @@ extension ScriptedTransport.Step {
         .file(try CodecRegistry.standard.encode(image, as: format), format, headers)
     }
 
-    /// Returns an answer with status 200, the file of an animated picture as its body, and the media type of the
-    /// format.
-    ///
-    /// ```swift
-    /// let frames = (1...3).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(40)) }
-    /// try transport.script(url, [.animation(frames)])
-    /// ```
+    /// Returns an answer with status 200, an animated picture's file as its body, and the media type of the format.
     /// - Parameters:
     ///   - frames: at least one, all of one size.
     ///   - loopCount: the number of times the animation plays; 0 for endlessly.

@@ -2,16 +2,6 @@ import Foundation
 import Synchronization
 
 /// A clock that stands still until a test moves it on. Sleepers wake in the order of their times.
-///
-/// ```swift
-/// let clock = ManualClock()
-/// var configuration = DataCache.Configuration()
-/// configuration.clock = clock
-/// let cache = DataCache(configuration)
-/// let task = cache.getData(url)           // its first attempt fails
-/// try await clock.waitForSleepers(1)      // it waits for its back-off
-/// clock.advance(by: .seconds(30))         // it tries again
-/// ```
 public final class ManualClock: Clock, Sendable {
     public struct Instant: InstantProtocol {
         public var offset: Duration
@@ -78,10 +68,6 @@ public final class ManualClock: Clock, Sendable {
     }
 
     /// Moves the clock on to the time when the next sleeper wakes. Returns `false` if nobody sleeps.
-    ///
-    /// ```swift
-    /// while clock.advanceToNextSleeper() {}       // until nobody sleeps
-    /// ```
     @discardableResult
     public func advanceToNextSleeper() -> Bool {
         let state = state.value
@@ -93,8 +79,7 @@ public final class ManualClock: Clock, Sendable {
     /// The number of sleepers.
     public var sleeperCount: Int { state.value.sleepers.count }
 
-    /// Returns as soon as there are at least `count` sleepers, counting only those who are to wake up within `span` of
-    /// this clock.
+    /// Returns as soon as there are at least `count` sleepers that are to wake up within `span`, or at any time.
     public func waitForSleepers(
         _ count: Int, dueWithin span: Duration? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
@@ -108,13 +93,7 @@ public final class ManualClock: Clock, Sendable {
     }
 }
 
-/// A wall clock that stands still until a test moves it on. Freshness and expirations follow it.
-///
-/// ```swift
-/// let date = ManualDate()
-/// configuration.now = { date.now }
-/// date.advance(by: 3_600)
-/// ```
+/// A wall clock that stands still until a test moves it on, for ``DipperData/DataCache/Configuration/now``.
 public final class ManualDate: Sendable {
     private let state: Mutex<Date>
 

@@ -2,15 +2,6 @@ import Dipper
 
 /// A display that records what it is told to show.
 ///
-/// ```swift
-/// let display = RecordingDisplay()
-/// let binding = ImageBinding(display, cache: cache, queue: .inPlace)
-/// binding.setImage(url, placeholder: .color(.black))
-/// #expect(display.descriptions == ["placeholder 000000ff", "activity"])
-/// try await transport.nextTransfer().finish(with: try picture.png)
-/// #expect(try await display.nextImage().size == picture.size)
-/// ```
-///
 /// The record keeps the pictures in memory until ``forget()``.
 public final class RecordingDisplay: ImageDisplay, Sendable {
     /// A call of the display.
@@ -64,7 +55,6 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
 
     private struct State {
         var events: [Event] = []
-        /// The number of events that the test has taken.
         var taken = 0
         var content = DisplayContent.nothing
         var onShow: (@Sendable (DisplayContent) -> Void)?
@@ -120,9 +110,8 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
         }
     }
 
-    /// Returns the next picture that is shown, and waits for it if it is not recorded yet. Placeholders, previews and
-    /// the later frames of an animation are skipped. Each call continues after the picture that the call before has
-    /// returned. One task at a time may wait.
+    /// Returns the next picture that is shown, as ``nextEvent(within:where:)`` does the next event. Placeholders,
+    /// previews and the later frames of an animation are skipped.
     @discardableResult
     public func nextImage(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) -> Image {
         while true {

@@ -5,16 +5,6 @@ import Foundation
 ///
 /// A script answers the requests for its URL at once, one step per attempt:
 ///
-/// ```swift
-/// let transport = ScriptedTransport()
-/// transport.script(url, [.status(503), .body(Data("here".utf8))])
-/// var configuration = DataCache.Configuration()
-/// configuration.transport = transport
-/// configuration.networkMonitor = ManualNetwork()
-/// let cache = DataCache(configuration)
-/// let data = try await cache.getData(url).value       // the answer of the second attempt
-/// ```
-///
 /// A request for a URL without a script waits until the test answers it by hand; see ``nextTransfer()``.
 public final class ScriptedTransport: Transport {
     /// The outcome of one attempt.
@@ -75,8 +65,7 @@ public final class ScriptedTransport: Transport {
         }
     }
 
-    /// Returns as soon as at least `count` transfers have begun, with or without a script, of one URL or, with `nil`,
-    /// of all.
+    /// Returns as soon as at least `count` transfers have begun, scripted or not, of one URL or, with `nil`, of all.
     public func waitForTransfers(
         _ count: Int, of url: URL? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
@@ -117,13 +106,6 @@ public final class ScriptedTransport: Transport {
 }
 
 /// A transfer that a test controls.
-///
-/// ```swift
-/// let transfer = try await transport.nextTransfer()
-/// print(transfer.request.headers["Accept"] ?? "any", transfer.queue, transfer.isThrottled)
-/// transfer.send(progress: 2, of: 4)
-/// transfer.finish(with: Data("here".utf8), headers: ["ETag": "\"1\""])
-/// ```
 public final class ScriptedTransfer: Transfer {
     private struct State {
         var status: Status
@@ -153,10 +135,6 @@ public final class ScriptedTransfer: Transfer {
     // MARK: Test interface
 
     /// Returns as soon as the transfer meets a condition.
-    ///
-    /// ```swift
-    /// try await transfer.wait { $0.isThrottled }      // a prefetch is held back for urgent work
-    /// ```
     public func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Status) -> Bool
     ) async throws(WaitTimeout) {
@@ -198,11 +176,6 @@ public final class ScriptedTransfer: Transfer {
 
     /// Sets the part of the answer that the transfer has received so far. The transfer reports that part before its end
     /// when the cache cancels it, and shows it to the cache for previews.
-    ///
-    /// ```swift
-    /// transfer.hold(TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8)))
-    /// task.cancel()       // the transfer reports the two bytes before its end
-    /// ```
     public func hold(_ response: TransferResponse) { state.update { $0.held = response } }
 
     func meet(_ step: ScriptedTransport.Step) {
@@ -220,7 +193,6 @@ public final class ScriptedTransfer: Transfer {
         if endsNow() { receive(.finished(result)) }
     }
 
-    /// Returns whether the transfer had not ended yet.
     private func endsNow() -> Bool { state.update { !exchange(&$0.isOver, with: true) } }
 
     // MARK: Transfer interface

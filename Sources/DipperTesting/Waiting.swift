@@ -34,11 +34,6 @@ extension ImageCache {
 }
 
 /// The error of a wait for an event that did not come within the limit, of the real clock, or whose task was cancelled.
-///
-/// ```swift
-/// let transfer = try await transport.nextTransfer(within: .seconds(5))
-/// // throws: "no transfer began; 1 transfers so far: http://example.org/a.json, within 5.0 seconds"
-/// ```
 public struct WaitTimeout: Error, CustomStringConvertible {
     /// A sentence that says what was waited for, how long, and what was there instead.
     public let description: String
@@ -125,8 +120,7 @@ package final class WatchedState<Value: Sendable>: Sendable {
     }
 }
 
-/// A barrier that blocks threads until the test opens it, and at most two minutes, so that a test that fails before it
-/// opens the door does not hang.
+/// A barrier that blocks threads until the test opens it, at most two minutes: a test that fails must not hang.
 package final class Door: Sendable {
     private struct State {
         var arrivals = 0
@@ -154,7 +148,6 @@ package final class Door: Sendable {
     /// Lets `count` threads continue: blocked ones, or the next that arrive.
     package func open(_ count: Int = 1) { for _ in 0..<count { inside.signal() } }
 
-    /// Lets all threads continue, those that are blocked and those that arrive later.
     package func stayOpen() {
         state.update { $0.staysOpen = true }
         inside.signal()

@@ -228,7 +228,7 @@
             let count = projector.told.value.count
             #expect(projector.told.value.last?.event == event && projector.player.state == .stopped)
             projector.clock.advance(by: .seconds(10))
-            // Had it gone on, it would not begin anew.
+            // A player that went on would not restart.
             projector.player.start()
             try await projector.told.wait { $0.count > count }
             #expect(projector.told.value[count].event == .prepared)
@@ -393,7 +393,6 @@
                 }
             }
             player.stop()
-            // It still plays afterwards.
             let before = loops.value
             player.start()
             try await loops.wait { $0 > before }

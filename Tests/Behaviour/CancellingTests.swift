@@ -10,7 +10,6 @@ struct CancellingTests {
 
     enum Way: String, CaseIterable, Sendable { case task, url, all, awaiting, shutdown, timeLimit }
 
-    /// Ends a task in a way. Returns when it has ended.
     private func end(_ task: DataTask, by way: Way, _ test: TestCache, request: DataRequest) async throws {
         switch way {
         case .task:
@@ -82,8 +81,7 @@ struct CancellingTests {
         return request
     }
 
-    /// Returns when hooks that began later have returned and their calls have ended. By then a hook that went on before
-    /// has had its effect.
+    /// Hooks that went on before have had their effect when this returns.
     private func laterHooksReturn(_ test: TestCache) async throws {
         let modifier = RequestModifier { request in
             await Task.yield()

@@ -6,12 +6,10 @@ import Testing
 
 @Suite("Damage on disk is a miss: never wrong bytes, and never fatal", .timeLimit(.minutes(2)))
 struct DamageTests {
-    /// Keys of small and large entries.
     private static let all = (0..<60).map { "k\($0)" } + ["l0", "l1", "l2"]
 
     private func size(_ key: String) -> Int { key.hasPrefix("l") ? 9_000 : 400 }
 
-    /// Returns a folder with small and large entries of a cache that has been shut down.
     private func filled() async throws -> TemporaryFolder {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder)
@@ -82,7 +80,6 @@ struct DamageTests {
         }
     }
 
-    /// The files of a folder that are databases of SQLite.
     private func databases(_ folder: TemporaryFolder) throws -> [URL] {
         try folder.files.map { folder.url.appendingPathComponent($0) }
             .filter { try Data(contentsOf: $0).starts(with: Data("SQLite format 3".utf8)) }
@@ -103,7 +100,6 @@ struct DamageTests {
             let read = open.cache.data(for: CacheKey(key))
             #expect(read == nil || read == DiskBytes.of(size(key), key))
         }
-        // The damage may be noticed by the first writes.
         for _ in 0..<3 { try await open.cache.keep(["after", "l after"], size: 9_000) }
         await open.cache.shutdown()
         let again = TestCache.onDisk(folder)
@@ -134,7 +130,6 @@ struct DamageTests {
         if !isOpen { await cache.shutdown() }
         try run(harm, in: #require(databases(folder).first))
         if !isOpen { cache = TestCache.onDisk(folder).cache }
-        // The damage may be noticed by the first write.
         for _ in 0..<2 { try await cache.keep(["after", "l after"], size: 9_000) }
         await cache.shutdown()
         let again = TestCache.onDisk(folder)

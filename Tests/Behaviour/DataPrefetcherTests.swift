@@ -12,7 +12,6 @@ struct DataPrefetcherTests {
 
     private func urls(_ count: Int) -> [URL] { (0..<count).map { url("\($0)") } }
 
-    /// A cache whose server answers requests for the first URLs at once.
     private func answering(_ count: Int, _ change: (inout DataCache.Configuration) -> Void = { _ in }) -> TestCache {
         let test = TestCache(change)
         for url in urls(count) { test.transport.script(url, [.body(bytes)]) }

@@ -10,7 +10,6 @@ struct EventTests {
     private let a = url("a")
     private let body = Data("body".utf8)
 
-    /// A cache and the record of its events.
     private struct Recorded {
         let record = EventRecord()
         let test: TestCache

@@ -197,7 +197,6 @@ struct ExpiryTests {
         #expect(test.cache.cachedSource(for: a) == nil)
     }
 
-    /// A codec that changes nothing, and at which readers wait until the test opens its door.
     private struct HeldReads: RecordCodec {
         let identifier = "held reads"
         let door = Door()

@@ -9,7 +9,6 @@ import Testing
 struct HookTests {
     private let a = url("a")
 
-    /// A record of everything that the hooks of a task hear, in one line each.
     private func listen(to task: DataTask) -> Box<[String]> {
         let heard = Box<[String]>([])
         task.onFail { error, isFatal in heard.update { $0.append(isFatal ? "fatal \(error)" : "\(error)") } }

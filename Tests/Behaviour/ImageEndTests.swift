@@ -72,9 +72,7 @@ struct ImageEndTests {
 
     private static func sample(_ index: Int) -> Image { .sample(20, 20, seed: UInt8(index + 1)) }
 
-    /// Makes 600 calls over eight pictures, of which four can be had at once, with everything that can happen to them.
-    ///
-    /// - Returns: how often each call has ended.
+    /// Makes 600 calls over eight pictures, of which four can be had at once. Returns how often each call has ended.
     private func makeCalls(
         _ test: TestImageCache, beside action: @escaping @Sendable () async -> Void = {}
     ) async throws -> Box<[Int: Int]> {

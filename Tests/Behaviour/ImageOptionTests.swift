@@ -123,7 +123,6 @@ struct ImageOptionTests {
 
     @Test("serializers: JPEG of a quality, PNG, one's own, and automatic by what is lost already")
     func serializers() async throws {
-        /// Returns the file of a picture that a serializer has made for the disk.
         func file(_ serializer: ImageSerializer?, _ original: ScriptedTransport.Step) async throws -> Data? {
             let address = url("\(test.transport.transfers.count)")
             test.transport.script(address, [original])

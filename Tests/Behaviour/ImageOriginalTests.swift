@@ -11,7 +11,6 @@ struct ImageOriginalTests {
     private let other = Image.sample(seed: 60)
     private let test = TestImageCache(folder: TemporaryFolder())
 
-    /// A data cache with other bytes under the same URL.
     private func makeOther() throws -> TestCache {
         let data = TestCache(folder: TemporaryFolder())
         data.transport.script(a, [.body(try other.png)])

@@ -12,7 +12,6 @@ struct ImageRemovalTests {
     private let test = TestImageCache(folder: TemporaryFolder())
     private var processed: ImageRequest { ImageRequest(a).inverted }
 
-    /// A cache with a folder, whose data cache keeps bytes in memory as well.
     private func makeTest(
         isHeld: Bool = false, _ change: (inout ImageCache.Configuration) -> Void = { _ in }
     ) throws -> TestImageCache {

@@ -10,7 +10,6 @@ struct ImageTaskTests {
     private let picture = Image.sample()
     private let test = TestImageCache()
 
-    /// Loads what a task of either kind is for, by the members that both kinds have.
     private func load<Handle: FetchTask>(_ task: Handle) async throws -> (value: Handle.Value, status: Int) {
         let hooked = Box(false)
         task.onProgress { _ in }.onRetry {}.onFail { _, _ in }.then { _ in hooked.update { $0 = true } }

@@ -21,7 +21,6 @@ struct ListLoaderTests {
     private static func request(_ row: Int) -> ImageRequest { ImageRequest(address(row)) }
     private func row(_ transfer: ScriptedTransfer) -> Int { Int(transfer.request.url.lastPathComponent) ?? -1 }
 
-    /// Waits for the transfers of rows, in whatever order.
     private func transfers(_ test: TestImageCache, _ rows: Range<Int>) async throws -> [Int: ScriptedTransfer] {
         for row in rows { try await test.transport.waitForTransfers(1, of: Self.address(row)) }
         return Dictionary(grouping: test.transport.transfers, by: row).compactMapValues(\.last)

@@ -26,8 +26,7 @@ struct LowDataTests {
         return test
     }
 
-    /// Puts entries on disk and asks for them, so that no reader of the disk has time for other calls until the codec
-    /// opens its door.
+    /// Has entries read from disk, so that no reader has time for other calls until the codec opens its door.
     private func blockReaders(of cache: DataCache, _ codec: SlowReads) async throws {
         let keys = (0..<16).map { CacheKey("held up \($0)") }
         for key in keys { try await cache.addDataAndWait(Data(count: 10), for: key) }

@@ -8,7 +8,6 @@ import Testing
 struct MaintenanceTests {
     private typealias Cleaning = CacheEvent.Cleaning
 
-    /// A cache that records what its tiers remove by themselves.
     private struct Observed {
         private let record = EventRecord()
         let test: TestCache

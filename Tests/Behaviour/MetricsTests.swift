@@ -7,7 +7,6 @@ import Testing
 
 @Suite("The log, the metrics and the statistics", .timeLimit(.minutes(2)))
 struct MetricsTests {
-    /// Has a cache do a bit of everything, and returns its statistics.
     private func work(_ change: (inout DataCache.Configuration) -> Void) async throws -> CacheStatistics {
         let pressure = ManualMemoryPressure()
         let test = TestCache { configuration in

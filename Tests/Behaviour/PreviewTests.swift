@@ -17,20 +17,17 @@ struct PreviewTests {
 
     init() throws { whole = try CodecRegistry.standard.decode(ProgressivePhoto.file) }
 
-    /// Asks for the picture, counts its previews, and returns when the request is sent.
     private func asked(_ test: TestImageCache) async throws -> (ImageTask, Box<Int>, ScriptedTransfer) {
         let previews = Box(0)
         let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
         return (task, previews, try await test.transport.nextTransfer())
     }
 
-    /// Shows the cache the first bytes of a file.
     private func show(_ length: Int, _ transfer: ScriptedTransfer, of file: Data = ProgressivePhoto.file) {
         transfer.hold(TransferResponse(body: file.prefix(length)))
         transfer.send(progress: length, of: file.count)
     }
 
-    /// Returns a square picture that no encoder makes small.
     private static func noise(_ side: Int, seed: UInt64 = 1) throws -> Image {
         var random = SeededRandom(seed)
         var pixels = [UInt8](repeating: 255, count: side * side * 4)
@@ -188,7 +185,7 @@ struct PreviewTests {
         for task in tasks[1...] + [late] { _ = try await task.value }
         #expect(seen.value["first"]?.count == 1)
 
-        // The next ones begin anew.
+        // A later call makes its previews again.
         test.cache.removeImage(for: a)
         let count = test.decoder.decodes
         let again = ask("again", previewed)

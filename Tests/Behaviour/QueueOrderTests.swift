@@ -228,7 +228,6 @@ struct QueueOrderTests {
 
     // MARK: All at once
 
-    /// The fetches of a cache by their events: what waits and what runs in which queue.
     private struct Watch {
         var waiting: [CacheKey: FetchQueue] = [:]
         var running: [CacheKey: FetchQueue] = [:]

@@ -40,7 +40,6 @@ struct RandomCallsTests {
     }
 }
 
-/// The ends of calls.
 final class Ends: Sendable {
     private let counts = Mutex((begun: 0, once: 0, again: 0))
 
@@ -58,7 +57,6 @@ final class Ends: Sendable {
     }
 }
 
-/// One of those who call.
 private final class Caller: @unchecked Sendable {
     private let cache: DataCache
     private let ends: Ends

@@ -50,7 +50,6 @@ struct RandomImageCallsTests {
     }
 }
 
-/// One of those who call.
 private final class ImageCaller: @unchecked Sendable {
     private let cache: ImageCache
     private let ends: Ends

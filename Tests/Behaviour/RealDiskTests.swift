@@ -53,7 +53,6 @@ struct RealDiskTests {
     }
 }
 
-/// A small file system for one test.
 private final class Mount {
     struct Failed: Error { let code: Int32 }
 

@@ -6,7 +6,6 @@ import Testing
 
 @Suite("The transport against a real server", .timeLimit(.minutes(2)))
 struct RealServerTests {
-    /// Starts a transfer, and returns its end after an action.
     private func result(
         of request: TransferRequest, over transport: CurlTransport, _ begun: (any Transfer) async -> Void = { _ in }
     ) async -> Result<TransferResponse, DipperError> {

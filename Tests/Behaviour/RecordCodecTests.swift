@@ -13,7 +13,6 @@ private struct BlindCodec: RecordCodec {
     func decode(_ bytes: Data) throws(DipperError) -> Data { isRight ? Data(bytes.map { ~$0 }) : bytes }
 }
 
-/// A codec that encodes nothing.
 private struct BrokenCodec: RecordCodec {
     let identifier = "broken"
     func encode(_ record: Data) throws(DipperError) -> Data { throw .unencodable }

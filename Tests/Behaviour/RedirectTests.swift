@@ -11,13 +11,11 @@ struct RedirectTests {
 
     // MARK: Targets
 
-    /// The URL to which a redirect leads, and the error of the call.
     private struct Outcome: Equatable {
         var next: String?
         var error: DipperError?
     }
 
-    /// Returns what becomes of an answer whose redirect is not followed.
     private func follow(_ headers: HTTPHeaders, status: Int = 302, mark: String = "") async throws -> Outcome {
         let next = Box<String?>(nil)
         let test = TestCache()

@@ -371,7 +371,6 @@ private final class LateTransport: Transport {
         return transfer
     }
 
-    /// Returns a transfer by its number in the order of their starts, as soon as it has begun.
     func transfer(_ number: Int) async throws -> Started {
         try await started.wait(until: { $0.count > number }, orFail: { "\($0.count) transfers began" })
         return started.value[number]

@@ -8,7 +8,6 @@ import Testing
 struct ResumeLimitTests {
     private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100000000"]
 
-    /// Begins to fetch each URL and gives it up after some bytes.
     private func begin(_ names: [String], _ bytes: Int, _ test: TestCache) async throws {
         for name in names {
             let task = test.cache.getData(url(name))

@@ -10,7 +10,6 @@ struct ResumeServerTests {
     private let size = 300_000
     private var path: String { "/bytes/\(size)/a" }
 
-    /// Runs a test with a server and a cache, and ends both.
     private func with(
         _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in },
         _ body: (FaultServer, DataCache) async throws -> Void

@@ -226,7 +226,6 @@ struct ResumeTests {
 
     // MARK: From call to call
 
-    /// Returns the fields of the request that the next call for a URL makes.
     private func next(_ test: TestCache, _ target: URL) async throws -> HTTPHeaders {
         let task = test.cache.getData(DataRequest(target).with(\.cachePolicy, .useCache))
         let transfer = try await test.transport.nextTransfer()
@@ -235,7 +234,6 @@ struct ResumeTests {
         return transfer.request.headers
     }
 
-    /// Begins to fetch a URL, and cancels the call after a part of the answer.
     private func leave(_ part: TransferResponse, _ test: TestCache, _ target: URL) async throws {
         let task = test.cache.getData(target)
         try await test.transport.nextTransfer().hold(part)

@@ -62,7 +62,6 @@ struct RevalidatedImageTests {
 
     // MARK: Shown meanwhile
 
-    /// Returns a cache with a picture that is out of date and may be shown.
     private func outdated(isHeld: Bool = false, folder: TemporaryFolder? = nil) async throws -> TestImageCache {
         let test = TestImageCache(folder: folder, decoder: CountingDecoder(isHeld: isHeld))
         let first = test.cache.getImage(a)

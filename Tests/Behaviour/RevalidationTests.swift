@@ -9,7 +9,6 @@ struct RevalidationTests {
     private let a = url("a")
     private let window: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-while-revalidate=100"]
 
-    /// The result of the revalidation that follows a stale answer.
     private func refreshed(_ task: DataTask) async throws -> String {
         let result = await withCheckedContinuation { heard in task.onRevalidate { heard.resume(returning: $0) } }
         return try result.get().told

@@ -12,14 +12,12 @@ import Testing
 struct SecretsInTextTests {
     private static let canary = "c4n4ry"
 
-    /// All text that came out of a cache.
     private struct Ears: EventSink {
         let lines = Box<[String]>([])
         let timeline = Timeline()
 
         func heard(_ text: String) { lines.update { $0.append(text) } }
 
-        /// Hears a value in all the ways to print it.
         func heard(printing value: Any) {
             var dumped = ""
             dump(value, to: &dumped)
@@ -44,7 +42,6 @@ struct SecretsInTextTests {
         }
     }
 
-    /// A request with credentials everywhere: in the URL, its query, its fragment, fields, hooks.
     private func request(_ server: FaultServer, _ target: String) throws -> DataRequest {
         let canary = Self.canary
         let url = server.url(target).absoluteString.replacingOccurrences(of: "://", with: "://\(canary):\(canary)@")

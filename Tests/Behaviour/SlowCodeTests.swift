@@ -9,7 +9,6 @@ struct SlowCodeTests {
     private let a = url("a")
     private let b = url("b")
 
-    /// Checks that another call is answered while the code is held at its door.
     private func expectAnswer(_ test: TestCache, whileHeldAt arrivals: Box<Int>, _ door: Door) async throws {
         try await arrivals.wait { $0 > 0 }
         test.transport.script(b, [.text("b")])

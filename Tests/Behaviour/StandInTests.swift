@@ -108,7 +108,7 @@ struct StandInTests {
         #expect(error == .status(410) && error?.earlier == [.status(404), .invalidData])
         #expect(try await test.ask(DataRequest(failing).with(\.alternatives, [b])) == "1 from network")
         #expect(test.cache.hasData(for: CacheKey("failing")) && !test.cache.hasData(for: b))
-        // The failures of an alternative are counted anew.
+        // The count of failures restarts with each alternative.
         let (c, d) = (url("c"), url("d"))
         test.transport.script(c, [.status(503)])
         test.transport.script(d, [.status(503), .text("1")])

@@ -9,13 +9,11 @@ enum Film {
     /// Returns the picture of frame `number`. In the first 256 frames its blue is the number.
     static func picture(_ number: Int) -> Image { .filled(with: Color(hex: UInt32(number)), 4, 3) }
 
-    /// Returns the number of the frame whose picture this is.
     static func number(of image: Image) -> Int {
         let pixel = image[0, 0]
         return Int(pixel.x) << 16 | Int(pixel.y) << 8 | Int(pixel.z)
     }
 
-    /// Returns the bytes of a file with a frame for each duration in milliseconds.
     static func file(_ durations: [Int], loopCount: Int = 0, as format: ImageFormat = .gif) throws -> Data {
         let frames = durations.enumerated().map { AnimationFrame(image: picture($0), duration: .milliseconds($1)) }
         var options = EncodeOptions()
@@ -53,7 +51,6 @@ final class FrameWatch: ImageProcessor {
 
     init(failsAt: Int = .max) { self.failsAt = failsAt }
 
-    /// The numbers of the frames, in the order in which they were decoded.
     var decoded: [Int] { state.value.decoded }
     var held: Int { state.value.frames.count { $0.storage != nil } }
     var mostHeld: Int { state.value.mostHeld }
@@ -97,7 +94,6 @@ final class Projector: Sendable {
     let told = Box<[(event: Event, time: Int)]>([])
     private let events: AsyncStream<Event>
 
-    /// - Parameter then: called in place with each event.
     init(
         _ image: Image, _ options: AnimationOptions = .init(),
         then: @escaping @Sendable (Event, AnimatedImage) -> Void = { _, _ in }
@@ -141,9 +137,7 @@ final class Projector: Sendable {
         }
     }
 
-    /// The numbers of the frames that were shown.
     var frames: [Int] { told.value.compactMap { if case .frame(let index, _) = $0.event { index } else { nil } } }
-    /// The numbers that the shown pictures have.
     var pictures: [Int] { told.value.compactMap { if case .frame(_, let picture) = $0.event { picture } else { nil } } }
     /// The times at which frames were shown, in milliseconds.
     var times: [Int] { told.value.filter(\.event.isFrame).map(\.time) }

@@ -12,7 +12,6 @@ extension TestCache {
         return try await transport.nextTransfer()
     }
 
-    /// Runs an action while the clock goes from one sleeper to the next.
     func whileClockRuns<Result>(_ action: () async throws -> Result) async rethrows -> Result {
         let stepping = Task { [clock, cache] in
             while !Task.isCancelled {
@@ -26,7 +25,6 @@ extension TestCache {
         return try await action()
     }
 
-    /// Answers every transfer without a script by a closure while an action runs.
     func whileServing(
         _ answer: @escaping @Sendable (TransferRequest) -> ScriptedTransport.Step, _ action: () async throws -> Void
     ) async rethrows {
@@ -52,7 +50,6 @@ extension TestCache {
 }
 
 extension FetchTask {
-    /// Returns when the task has told a hook of a number of failures.
     func waitForFailures(_ count: Int = 1) async throws(WaitTimeout) {
         let heard = Box(0)
         onFail { _, _ in heard.update { $0 += 1 } }
@@ -71,14 +68,12 @@ extension DataTask {
         _ = await reaches { if case .progress(let progress) = $0 { progress.received == count } else { false } }
     }
 
-    /// Returns when the task has told of so many bytes received, or more.
     func receives(atLeast count: Int) async {
         _ = await reaches { if case .progress(let progress) = $0 { progress.received >= count } else { false } }
     }
 }
 
 extension WatchedState<Int> {
-    /// Adds one, and returns the sum.
     @discardableResult
     func increment() -> Int {
         update {
@@ -116,7 +111,6 @@ final class Journal: EventSink {
     var lines: [String] { state.value.lines }
     /// The times at which requests were sent, on the clock of the cache, in seconds.
     var seconds: [Double] { state.value.times.map { $0 / .seconds(1) } }
-    /// The largest number of requests under way at a time.
     var mostAtOnce: Int {
         var (now, most) = (0, 0)
         for line in lines {
@@ -126,7 +120,6 @@ final class Journal: EventSink {
         return most
     }
 
-    /// Returns as soon as there are `count` lines.
     func wait(for count: Int) async throws(WaitTimeout) { try await state.wait { $0.lines.count >= count } }
 }
 

@@ -15,19 +15,16 @@ extension Date {
 }
 
 extension ScriptedTransport.Step {
-    /// Returns the step that answers with a text.
     static func text(_ text: String, _ headers: HTTPHeaders = [:], status: Int = 200) -> Self {
         .response(TransferResponse(status: status, headers: headers, body: Data(text.utf8)))
     }
 
-    /// Returns the step that redirects to a location.
     static func redirect(_ location: String, _ headers: HTTPHeaders = [:], status: Int = 302) -> Self {
         .status(status, headers.adding("Location", location))
     }
 }
 
 extension HTTPHeaders {
-    /// Returns the fields with one more.
     func adding(_ name: String, _ value: String) -> HTTPHeaders {
         HTTPHeaders(fields + [.init(name, value)])
     }
@@ -39,16 +36,13 @@ extension DataResponse {
 }
 
 extension TestCache {
-    /// Shuts the cache down and returns another one with the same folder and wall clock.
     func reopened(_ folder: TemporaryFolder) async -> TestCache {
         await cache.shutdown()
         return TestCache(folder: folder, date: date)
     }
 
-    /// Returns the header fields of each request for a URL so far.
     func requests(_ target: URL) -> [HTTPHeaders] { transport.transfers(of: target).map(\.request.headers) }
 
-    /// Gets a URL or a request and returns the text with its source, such as "hello from memory".
     func ask(_ source: some DataRequestConvertible, _ headers: HTTPHeaders? = nil) async throws -> String {
         var request = source.dataRequest
         if let headers { request.headers = headers }
@@ -60,7 +54,6 @@ extension TestCache {
 final class SlowReads: RecordCodec {
     let identifier = "slow reads"
     let door = Door()
-    /// The number of threads that have come to read so far.
     let readers = Box(0)
 
     func encode(_ record: Data) throws(DipperError) -> Data { record }

@@ -28,21 +28,19 @@ extension TestImageCache {
 
     func error(_ source: some ImageRequestConvertible) async -> DipperError? { await cache.getImage(source).error }
 
-    /// Leaves what the cache knows to the disk.
+    /// Empties memory when everything is on disk.
     func forgetMemory() async {
         await cache.idle()
         cache.clearMemory()
     }
 
-    /// Expects that the cache keeps nothing when it has nothing left to do.
     func expectEmpty(_ place: SourceLocation = #_sourceLocation) async {
         await cache.idle()
         let counts = [cache.memoryCount, cache.data.memoryCount, cache.data.diskCount]
         #expect(counts == [0, 0, 0], sourceLocation: place)
     }
 
-    /// Returns when the cache has dealt with everything that was asked of it before, by an urgent call for bytes that
-    /// passes through it.
+    /// Returns when the cache has dealt with all earlier calls, by an urgent call for bytes that passes through it.
     func passThrough() async throws {
         let marker = url("marker/\(UUID().uuidString)")
         transport.script(marker, [.body(Data("x".utf8))])
@@ -59,21 +57,17 @@ extension ImageTask {
 }
 
 extension ImageRequest {
-    /// The request for the picture with inverted colours.
     var inverted: ImageRequest { processed(by: Inverting()) }
 }
 
 extension Image {
-    /// The pixels of the picture with inverted colours.
     var inverted: [UInt8] {
         get throws { try Inverting().process(self, ProcessingContext(limits: DecodeLimits())).pixels }
     }
 }
 
-/// A serializer for PNG that waits until the test lets it continue.
 final class HeldSerializer: Sendable {
     private let door = Door()
-    /// The number of pictures that have come to be encoded.
     let entered = Box(0)
 
     func stayOpen() { door.stayOpen() }
@@ -87,7 +81,6 @@ final class HeldSerializer: Sendable {
     }
 }
 
-/// A decoder that records which bodies it decodes, and how many of them at once.
 final class WatchedDecoder: ImageDecoder {
     private let decoder: any ImageDecoder
     private let door: Door?
@@ -95,13 +88,11 @@ final class WatchedDecoder: ImageDecoder {
     let began = Box<[String]>([])
     private let running = Box((now: 0, most: 0))
 
-    /// - Parameter isHeld: whether each decode waits until the test releases it.
     init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
         self.decoder = decoder
         door = isHeld ? Door() : nil
     }
 
-    /// Returns a cache that decodes with it.
     func makeTest(threads: Int, _ change: (inout ImageCache.Configuration) -> Void = { _ in }) -> TestImageCache {
         TestImageCache {
             $0.codecs.register(self)
@@ -110,7 +101,6 @@ final class WatchedDecoder: ImageDecoder {
         }
     }
 
-    /// The largest number of decodes that ran at once.
     var most: Int { running.value.most }
     func release(_ count: Int = 1) { door?.open(count) }
     func releaseAll() { door?.stayOpen() }
@@ -128,7 +118,6 @@ final class WatchedDecoder: ImageDecoder {
     }
 }
 
-/// A progressive JPEG file.
 enum ProgressivePhoto {
     /// The numbers of bytes after which a better preview can be shown.
     static let previewLengths: [Int] = {

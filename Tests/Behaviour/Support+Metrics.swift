@@ -9,7 +9,6 @@ final class RecordedMetrics: MetricsFactory, Sendable {
         return metrics
     }()
 
-    /// A counter or a timer that adds what it is given.
     private final class Sum: CounterHandler, TimerHandler {
         let add: @Sendable (Int64) -> Void
 
@@ -25,10 +24,8 @@ final class RecordedMetrics: MetricsFactory, Sendable {
 
     static func install() { _ = shared }
 
-    /// All labels and dimensions.
     var text: String { "\(sums.value)" }
 
-    /// Returns the sums of a cache's metrics, by label and the other dimensions.
     func values(of cache: String) -> [String: Int64] { sums.value[cache] ?? [:] }
 
     private func sum(_ label: String, _ dimensions: [(String, String)]) -> Sum {

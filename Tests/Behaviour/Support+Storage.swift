@@ -18,14 +18,12 @@ extension TestCache {
 }
 
 extension DataCache {
-    /// The keys of all entries on disk.
     var listedKeys: Set<String> {
         var keys: Set<String> = []
         forEachEntry { keys.insert($0.key.string) }
         return keys
     }
 
-    /// Adds bytes of a size under each key, one after the other, and returns when they are on disk.
     func keep(_ keys: [String], size: Int) async throws {
         for key in keys { try await addDataAndWait(DiskBytes.of(size, key), for: CacheKey(key)) }
     }
@@ -34,7 +32,6 @@ extension DataCache {
         for (key, size) in sizes { try await keep([key], size: size) }
     }
 
-    /// Expects that an entry cannot be kept as a durable one, and returns once that is known.
     func expectNotDurable(_ size: Int = 100, _ request: DataRequest = .durable) async {
         await #expect(throws: DipperError.notWritten) { try await addDataAndWait(Data(count: size), for: request) }
     }
@@ -53,7 +50,6 @@ extension DataCache {
 }
 
 extension DataRequest {
-    /// A request for an entry that must be on the device when it counts as written.
     static var durable: DataRequest { DataRequest(TestSupport.url("durable")).with(\.durability, .durable) }
 }
 
@@ -66,7 +62,6 @@ enum DiskBytes {
         return data.prefix(size)
     }
 
-    /// Returns bytes that cannot be compressed.
     static func noise(_ size: Int) -> Data {
         var random = SeededRandom(7)
         return Data((0..<size).map { _ in UInt8(random.below(256)) })
@@ -105,12 +100,10 @@ final class DoorCodec: RecordCodec {
         for _ in 0..<waiting { door.signal() }
     }
 
-    /// Returns as soon as an entry stands before the shut door.
     func waitForWrite() async throws(WaitTimeout) { try await state.wait { $0.waiting > 0 } }
 }
 
 extension URL {
-    /// Changes a bit of the file.
     func damage(at place: Int) throws {
         var bytes = try Data(contentsOf: self)
         bytes[place] ^= 1
@@ -119,7 +112,6 @@ extension URL {
 }
 
 extension TemporaryFolder {
-    /// Returns a copy of the folder.
     func copied() throws -> TemporaryFolder {
         let copy = TemporaryFolder()
         try FileManager.default.removeItem(at: copy.url)
@@ -127,19 +119,16 @@ extension TemporaryFolder {
         return copy
     }
 
-    /// The paths of the folders in it.
     var folders: [String] {
         let all = FileManager.default.subpaths(atPath: path) ?? []
         return Array(Set(all).subtracting(files)).sorted()
     }
 
-    /// The file of a large entry.
     var largestFile: URL? {
         func size(_ file: URL) -> Int { (try? Data(contentsOf: file))?.count ?? 0 }
         return files.map { url.appendingPathComponent($0) }.max { size($0) < size($1) }
     }
 
-    /// Returns each file that contains one of the texts, with the text.
     func finding(_ texts: [String]) throws -> [String] {
         try files.flatMap { name in
             let bytes = try Data(contentsOf: url.appendingPathComponent(name))

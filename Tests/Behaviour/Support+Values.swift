@@ -3,7 +3,6 @@ import DipperData
 import Foundation
 import TestSupport
 
-/// A typed value, and the bytes that it is decoded from.
 struct Feed: Codable, Sendable, Equatable {
     struct Item: Codable, Equatable { var name: String }
     var items: [Item]
@@ -21,7 +20,6 @@ struct Feed: Codable, Sendable, Equatable {
 struct CountingValueDecoder: ValueDecoder {
     let identifier: String
     let isHeld: Bool
-    /// The number of values that it has begun to decode.
     let decodes = Box(0)
     private let inside = DispatchSemaphore(value: 0)
 

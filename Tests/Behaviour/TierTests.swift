@@ -16,7 +16,6 @@ struct TierTests {
         TestCache(folder: folder) { $0.tiers = shelves }
     }
 
-    /// Has the shelf filled by another cache.
     private func fill(_ shelf: Shelf, _ request: DataRequest, _ step: ScriptedTransport.Step) async throws {
         let test = cache(shelf)
         test.transport.script(try #require(request.url), [step])
@@ -106,7 +105,6 @@ struct TierTests {
         let shelf = Shelf { mood.value }
         let test = cache(shelf)
         var number = 0
-        /// Fetches once, and returns whether the tier was asked.
         func isAsked() async throws -> Bool {
             let before = shelf.lookUps.value
             number += 1
@@ -129,7 +127,6 @@ struct TierTests {
         #expect(try await !isAsked())
     }
 
-    /// Notes the last record that was made.
     private struct Recorder: RecordCodec {
         let last = Box(Data())
         var identifier: String { "recorder" }

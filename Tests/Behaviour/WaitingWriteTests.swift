@@ -67,7 +67,6 @@ struct WaitingWriteTests {
 
         func begin(_ add: @escaping @Sendable (Int) -> Void) { state.update { $0.add = add } }
 
-        /// Returns how many entries were added.
         func end() -> Int {
             state.update { state in
                 state.add = nil

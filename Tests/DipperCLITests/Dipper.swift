@@ -45,7 +45,6 @@ struct Dipper {
         return try Running(Self.executable, all, input: input, keepsInputOpen: keepsInputOpen)
     }
 
-    /// Runs the tool without a folder for its cache.
     static func run(_ arguments: [String], input: String? = nil, environment: [String: String] = [:]) async throws
         -> Output
     {
@@ -53,7 +52,6 @@ struct Dipper {
     }
 }
 
-/// A value in the output of `--json`.
 enum JSON: Decodable, Hashable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral {
     case text(String), number(Int), flag(Bool), object([String: JSON]), other
 

@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 
 final class Proxy: Sendable {
-    /// The address of the proxy, such as `http://127.0.0.1:40000`.
     let address: String
     private let process = Process()
     private let end = AsyncStream.makeStream(of: Never.self)
@@ -43,7 +42,6 @@ final class Proxy: Sendable {
         var body = Data()
     }
 
-    /// Asks for a URL through the proxy, with curl.
     func get(_ url: URL, _ arguments: String...) async throws -> Answer {
         try await Self.curl(arguments + ["\(address)/\(url.absoluteString)"])
     }

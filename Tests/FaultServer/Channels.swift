@@ -31,10 +31,8 @@ extension Channel {
         writeAndFlush(part, promise: promise)
     }
 
-    /// Resets the connection once the client's kernel has acknowledged all bytes, or at the deadline.
-    ///
-    /// A reset discards the contents of the send buffer, but tests need exactly the bytes that they asked for. Must be
-    /// called on the event loop.
+    /// Resets the connection once the client's kernel has acknowledged all bytes, or at the deadline, because a reset
+    /// discards the send buffer. Must be called on the event loop.
     func resetWhenDrained(before deadline: NIODeadline = .now() + .seconds(2)) {
         guard queuedBytes == 0 || NIODeadline.now() >= deadline else {
             eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) { self.resetWhenDrained(before: deadline) }
@@ -56,7 +54,6 @@ extension Channel {
     }
 }
 
-/// The record of a server, whose changes tests can wait for.
 final class ServerLog<Record: Sendable>: Sendable {
     private struct State {
         var record: Record
@@ -73,7 +70,6 @@ final class ServerLog<Record: Sendable>: Sendable {
         state.update { body(&$0.record) }
     }
 
-    /// Ends all present and future waits.
     func close() { state.update { $0.isClosed = true } }
 
     /// Waits until a condition holds, the task is cancelled, or the log is closed.

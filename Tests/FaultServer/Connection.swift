@@ -4,14 +4,12 @@ import NIOHTTP1
 
 /// The handler of one connection: logs its requests as they arrive and answers them one after the other.
 ///
-/// The handler never stops reading, so that it notices at once when the client hangs up, even while a response is
-/// delayed. Pipelined requests therefore wait in the handler.
+/// It never stops reading, so that it notices at once when the client hangs up; pipelined requests wait.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
 
     private struct Pending {
         var head: HTTPRequestHead
-        /// The id of the request in the log.
         var id: Int
         var ordinal: Int
         var isComplete = false
@@ -121,7 +119,6 @@ private final class Exchange {
         timer = channel.eventLoop.assumeIsolated().scheduleTask(in: plan.delay) { self.sendHead() }
     }
 
-    /// Stops the exchange, because the connection is closed.
     func cancel() {
         isCancelled = true
         timer?.cancel()
@@ -142,8 +139,7 @@ private final class Exchange {
             self.log.change { [id = self.id] in $0.update(id) { $0.bytesSent += piece.readableBytes } }
             guard self.rest.readableBytes > 0 else { return self.finish() }
             guard self.plan.interval > .zero else { return self.sendBody() }
-            // Counted from the last due time, so that intervals do not drift; never in the past, so that no burst
-            // catches up.
+            // From the last due time, so that intervals do not drift; never in the past, so that no burst catches up.
             self.due = max(self.due + self.plan.interval, .now())
             self.timer = self.channel.eventLoop.assumeIsolated().scheduleTask(deadline: self.due) { self.sendBody() }
         }

@@ -57,7 +57,6 @@ public final class FaultServer: Sendable {
         var requests: [Request] = []
         /// The id of the first of `requests`; requests before a reset have lower ones.
         private var firstID = 0
-        /// The connections of stalled responses.
         var stalled: [any Channel] = []
         private var perTarget: [String: Int] = [:]
 
@@ -93,11 +92,7 @@ public final class FaultServer: Sendable {
     // Does nothing after `stop()`.
     deinit { group.shutdownGracefully { _ in } }
 
-    /// Starts a server.
-    ///
-    /// - Parameters:
-    ///   - port: the TCP port to listen on; 0 takes a free one.
-    ///   - files: the files to serve, by path, such as `/photo.jpg`.
+    /// Starts a server on a TCP port, 0 for a free one. It serves files by path, such as `/photo.jpg`, too.
     public static func start(
         host: String = "127.0.0.1", port: Int = 0, files: [String: Data] = [:]
     ) async throws -> FaultServer {
@@ -131,8 +126,7 @@ public final class FaultServer: Sendable {
     /// stopped.
     public func waitForRequests(_ count: Int) async { await log.wait { $0.requests.count >= count } }
 
-    /// Waits until the log holds `count` requests whose response has ended: the kernel has taken it completely, it was
-    /// cut, or either side closed its connection.
+    /// Waits until the log holds `count` requests whose responses have ended; see ``Request/end``.
     public func waitForEnds(_ count: Int) async {
         await log.wait { $0.requests.count { $0.end != nil } >= count }
     }
@@ -140,9 +134,7 @@ public final class FaultServer: Sendable {
     /// Waits until `count` responses have reached the point where `stall` stops them.
     public func waitForStalls(_ count: Int) async { await log.wait { $0.requests.count(where: \.isStalled) >= count } }
 
-    /// Empties the log and restarts the counts of requests by target that `times` uses.
-    ///
-    /// Running responses continue but are no longer in the log.
+    /// Empties the log, and restarts the counts of requests by target that `times` uses. Running responses continue.
     public func resetLog() { log.change { $0.reset() } }
 
     /// Resets the connections whose responses have reached the point where `stall` stops them.
@@ -156,9 +148,8 @@ public final class FaultServer: Sendable {
         }
     }
 
-    /// Closes the listener and all connections and ends the event-loop thread.
-    ///
-    /// Unfinished requests get their ``Request/end``; the log stays readable. Calling it again is harmless.
+    /// Closes the listener and all connections and ends the event-loop thread. Unfinished requests get their
+    /// ``Request/end``. Calling it again is harmless.
     public func stop() async {
         try? await group.shutdownGracefully()
         log.close()
@@ -168,14 +159,11 @@ public final class FaultServer: Sendable {
 // MARK: Bodies
 
 extension FaultServer {
-    /// Returns the bytes that `/bytes/SIZE/…` serves: pseudo-random, the same on every run.
+    /// Returns the bytes that `/bytes/SIZE/…` serves, the same on every run; a shorter body is a prefix of a longer
+    /// one. A query in the path is ignored.
     ///
     /// Each 8 bytes are a little-endian output of SplitMix64 seeded with the hash of the path, so no two offsets look
     /// alike, and a test can detect a shifted or torn body.
-    ///
-    /// - Parameters:
-    ///   - path: the path as sent; a query is ignored.
-    ///   - size: how many bytes; a shorter body is a prefix of a longer one.
     public static func body(of path: String, size: Int) -> Data {
         var seed = hash(path.utf8.prefix { $0 != UInt8(ascii: "?") })
         let words = [UInt64](unsafeUninitializedCapacity: (size + 7) / 8) { words, count in

@@ -16,8 +16,7 @@ struct Plan {
     var endsChunks: Bool
     var ending: Ending
 
-    /// Creates the plan for a request; `nil` if the server must not answer it (`noanswer`).
-    /// - Parameter resource: returns the bytes at a path.
+    /// `nil` if the server must not answer the request (`noanswer`). `resource` returns the bytes at a path.
     init?(for request: HTTPRequestHead, ordinal: Int, resource: (_ path: String) -> Data?) {
         do {
             let faults = try Faults(request.uri, ordinal: ordinal)

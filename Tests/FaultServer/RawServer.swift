@@ -85,11 +85,9 @@ public final class RawServer: Sendable {
     deinit { group.shutdownGracefully { _ in } }
 
     /// Starts a server on a free port.
-    ///
     /// - Parameters:
     ///   - greeting: the steps for each new connection, before its first request.
-    ///   - script: returns the steps for a request; after the last step the server handles the next request of the
-    ///     connection.
+    ///   - script: returns the steps for a request, after which the server handles the connection's next request.
     public static func start(
         host: String = "127.0.0.1", greeting: [RawStep] = [],
         script: @escaping @Sendable (Request) -> [RawStep] = { _ in [] }
@@ -138,7 +136,6 @@ private final class RawConnection: ChannelInboundHandler {
     private var isBusy = false
     /// Whether the connection is closed, or this server is about to close it.
     private var isOver = false
-    /// The other end of the tunnel.
     private var exit: (any Channel)?
 
     init(
@@ -208,9 +205,7 @@ private final class RawConnection: ChannelInboundHandler {
         }
     }
 
-    /// - Parameters:
-    ///   - times: the number of repetitions in a piece.
-    ///   - rest: the number of repetitions still to send.
+    /// `times` repetitions are in a piece, and `rest` are still to send.
     private func flood(_ piece: ByteBuffer, of times: Int, rest: Int, on channel: any Channel) {
         guard rest > 0 else { return next(on: channel) }
         let part = min(times, rest)
@@ -249,7 +244,6 @@ private final class RawConnection: ChannelInboundHandler {
     }
 }
 
-/// The far end of a tunnel, which forwards the bytes that come from there.
 private final class TunnelExit: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

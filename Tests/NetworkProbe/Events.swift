@@ -18,11 +18,9 @@ final class EventPrinter: Sendable {
         }
     }
 
-    /// Waits until all events are printed.
     func flush() { queue.sync {} }
 }
 
-/// Prints the events of a task.
 func follow(_ task: DataTask, _ url: String, _ printer: EventPrinter) {
     task.onFail { error, isFatal in
         printer.print("fail", ["url": url, "error": error.shortDescription, "fatal": isFatal])

@@ -31,7 +31,6 @@ struct DiskState {
 
     private static let sector = 512
 
-    /// The number of steps before the cut.
     let cut: Int
     /// The entries of each folder, by its number; the numbers of files are not in it.
     private var entries: [Int: [String: Int]] = [1: [:]]
@@ -65,7 +64,6 @@ struct DiskState {
         }
     }
 
-    /// The state with every change on disk, flushed or not.
     init(whole recording: Recording) {
         cut = recording.steps.count
         random = SeededRandom(0)
@@ -149,7 +147,6 @@ struct DiskState {
 
     // MARK: On disk
 
-    /// Creates the files and folders in an existing, empty folder.
     func write(into folder: URL) throws {
         var random = random
         try write(1, folder.path, &random)

@@ -1,8 +1,6 @@
 /// The answers that the store may give for a key after a power cut, derived from the recorded calls and their results.
 struct Expectation {
-    /// The versions that may be there.
     private(set) var versions: Set<UInt64> = []
-    /// Whether the key may be missing.
     private(set) var mayBeMissing = true
 
     /// Returns the expectation for each key at a cut.

@@ -34,7 +34,6 @@ final class Notebook: Sendable {
 
     init(isLimited: Bool) { self.isLimited = isLimited }
 
-    /// Records a call that failed without an expected reason.
     func fail(_ text: String) { failed.withLock { $0.append(text) } }
 
     var failures: [String] { failed.withLock { $0 } }

@@ -10,7 +10,6 @@ struct StateCheck {
     let cut: Int
     /// Whether entries are read at once, or only after the store has compared its index with its files.
     let readsAtOnce: Bool
-    /// The server for fetched entries.
     let server: BreakingServer
 
     func problems() async -> [String] {
@@ -48,7 +47,6 @@ struct StateCheck {
         return problems
     }
 
-    /// Compares the counts of the store with the files on disk.
     private func accounting(_ cache: DataCache) -> [String] {
         var problems: [String] = []
         var entries: [CachedEntry] = []
@@ -67,7 +65,6 @@ struct StateCheck {
         return problems
     }
 
-    /// The sizes in bytes of the files of entries, by file name.
     private var files: [String: Int] {
         let blobs = folder.appendingPathComponent("cache/blobs")
         var files: [String: Int] = [:]
@@ -122,7 +119,6 @@ struct StateCheck {
         return problems
     }
 
-    /// Returns the files that must not remain after the store was closed.
     private func strayFiles() -> [String] {
         let cache = folder.appendingPathComponent("cache")
         return (FileManager.default.subpaths(atPath: cache.path) ?? []).filter { path in

@@ -20,7 +20,6 @@ enum Step: Codable {
         var name: String
     }
 
-    /// The folders whose entries this step changes.
     var folders: [Int] {
         switch self {
         case .create(_, let place), .makeFolder(_, let place), .unlink(_, let place), .removeFolder(_, let place):
@@ -30,7 +29,6 @@ enum Step: Codable {
         }
     }
 
-    /// The file whose bytes this step changes.
     var writtenFile: Int? {
         switch self {
         case .write(let file, _, _), .truncate(let file, _): file

@@ -22,7 +22,6 @@ enum Pictures {
         return files
     }
 
-    /// Makes a black greyscale picture with 8 bits a pixel.
     private static func png(width: Int, height: Int, rows: Int? = nil) -> Data {
         var file = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
         file += chunk("IHDR", bigEndian(width) + bigEndian(height) + [8, 0, 0, 0, 0])

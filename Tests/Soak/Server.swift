@@ -20,7 +20,6 @@ final class Server {
         if child == nil { child = Child(again: ["serve", "\(port)"]) }
     }
 
-    /// Starts the server and waits until it accepts connections.
     func startAndWait() async {
         start()
         // The kernel gives no notification when another process starts to listen, so this polls.

@@ -55,7 +55,6 @@ final class SoakRun {
         return configuration
     }
 
-    /// Runs the test; returns `true` if nothing leaked.
     func run() async throws -> Bool {
         let length = minutes * 60
         let warmUp = minutes >= 10 ? 300 : length / 4
@@ -130,7 +129,6 @@ final class SoakRun {
         network.isUp = true
     }
 
-    /// Waits until no call is running and the memory tiers are empty.
     private func settle() async {
         await restore()
         await tally.idle()

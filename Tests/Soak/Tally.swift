@@ -6,7 +6,6 @@ final class Tally: Sendable {
         var names: [Int: String] = [:]
         var next = 0
         var answered = 0
-        /// Calls that ended a second time.
         var again: [String] = []
     }
 
@@ -33,7 +32,6 @@ final class Tally: Sendable {
     func idle() async { try? await state.wait(within: .seconds(86_400)) { $0.names.isEmpty } }
 
     var begun: Int { state.value.next }
-    /// The number of calls that ended with an answer.
     var answered: Int { state.value.answered }
     var open: [String] { Array(state.value.names.values) }
     var endedAgain: [String] { state.value.again }

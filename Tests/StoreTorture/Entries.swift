@@ -13,7 +13,6 @@ enum Entries {
         return data == FaultServer.body(of: path(key), size: size(key)) ? 0 : nil
     }
 
-    /// Returns a random size for the body of an added entry: small, large, or sometimes much larger.
     static func size(_ random: inout SeededRandom) -> Int {
         Int.random(in: 60...(random.oneIn(8) ? Orders.longestBody : random.oneIn(2) ? 6_000 : 900), using: &random)
     }
@@ -26,11 +25,10 @@ enum Entries {
 
     private static let breaking = "etag=a&cut=1500"
 
-    /// Returns whether the server breaks off every answer to a request.
     static func breaksOff(_ request: DataRequest) -> Bool { request.url?.query() == breaking }
 
     /// Makes a request for a fetched entry, with a random fault on the server's side.
-    /// - Parameter isShared: whether several calls of this process may ask for the key at once. They join one job, so
+    /// - Parameter isShared: whether several calls of this process may ask for the key at once. They join one fetch, so
     ///   the answers to all of them are broken off, or to none.
     static func request(_ key: String, isShared: Bool, port: Int, _ random: inout SeededRandom) -> DataRequest? {
         let faults = ["", "gzip=1", "cut=100&times=1", "status=503&times=1", "chunked=1", "etag=a&cut=50&times=2"]

@@ -9,17 +9,13 @@ struct Orders: Codable {
 
     var mode: Mode
     var folder: URL
-    /// The file in which the process logs its actions.
     var log: URL
     /// The number of the process; the keys that only this process changes contain it.
     var place: Int
-    /// The number of processes that share the folder.
     var processes: Int
     var seed: UInt64
-    /// The port of the server.
     var port: Int
 
-    /// The orders as one argument of a command line.
     var text: String { get throws { String(decoding: try JSONEncoder().encode(self), as: UTF8.self) } }
 
     // MARK: Sizes

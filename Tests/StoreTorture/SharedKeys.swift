@@ -6,7 +6,6 @@ import TortureSupport
 ///
 /// Once a write of a key is acknowledged, one of its written versions must be found.
 struct SharedKeys {
-    /// The versions that were about to be written or have been found, by key.
     private var versions: [String: Set<UInt64>] = [:]
     private var acknowledged: Set<String> = []
 

@@ -33,7 +33,6 @@ final class TortureRun {
     private func url(_ mode: Orders.Mode) -> URL { folder.appendingPathComponent(mode.rawValue) }
     private func log(_ place: Int, _ mode: Orders.Mode) -> URL { folder.appendingPathComponent("logs/\(mode)\(place)") }
 
-    /// Runs all rounds; returns `true` if no problem was found.
     func run(for duration: Duration) async throws -> Bool {
         say("torture: seed \(seed), \(processes) processes, \(duration), in \(folder.path)")
         let end = ContinuousClock.now + duration
@@ -119,7 +118,6 @@ final class TortureRun {
         identities[mode] = identity
     }
 
-    /// Changes a byte of a record, or now and then of the index.
     private func flip() {
         let files = FolderFiles(url(.damaged))
         let paths = random.oneIn(10) ? files.indexFiles : files.records

@@ -25,7 +25,6 @@ struct WriteLedger {
 
     private(set) var expected: [String: Expected] = [:]
     private(set) var complaints: [String] = []
-    /// The number of log lines of each kind.
     private(set) var counts: [Character: Int] = [:]
 
     init(log: URL) {

@@ -12,7 +12,7 @@ package final class Gate: Sendable {
     /// Returns when the gate is open, even if the task is cancelled.
     package func pass() async {
         state.update { $0.arrivals += 1 }
-        _ = await Task.detached { [state] in try? await state.wait { $0.isOpen } }.value
+        _ = await Task.detached { [state] in try? await state.wait(within: .seconds(600)) { $0.isOpen } }.value
     }
 
     package func waitForArrival() async throws(WaitTimeout) { try await state.wait { $0.arrivals > 0 } }

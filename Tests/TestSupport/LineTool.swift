@@ -29,7 +29,6 @@ package func linesWritten(to pipe: FileHandle) -> AsyncStream<String> {
     return stream
 }
 
-/// A running program and the lines that it prints.
 package final class LineTool {
     private let process = Process()
     private let input = Pipe()
@@ -52,7 +51,6 @@ package final class LineTool {
         input.fileHandleForWriting.write(Data(text.utf8))
     }
 
-    /// Returns the next line of output; `nil` when the program has ended.
     package func nextLine() async -> String? { await lines.next(isolation: #isolation) }
 
     /// Kills the program. SIGKILL is needed because children of Dispatch's threads start with all other signals

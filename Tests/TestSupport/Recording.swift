@@ -16,7 +16,6 @@ package struct EventRecord: EventSink {
 
     package var events: [CacheEvent] { box.value }
 
-    /// Returns as soon as the events so far are as a condition says.
     package func wait(until isRight: @escaping @Sendable ([CacheEvent]) -> Bool) async throws(WaitTimeout) {
         try await box.wait { isRight($0) }
     }
@@ -44,12 +43,10 @@ package struct EventRecord: EventSink {
         }
     }
 
-    /// Returns the events that begin work of a kind.
     package func begins(_ work: Work) -> [CacheEvent] {
         events.filter { Self.edge($0.kind).map { $0.work == work && $0.isBegin } ?? false }
     }
 
-    /// Returns the kinds of the events that end work of a kind.
     package func ends(_ work: Work) -> [CacheEvent.Kind] {
         kinds.filter { Self.edge($0).map { $0.work == work && !$0.isBegin } ?? false }
     }
@@ -79,7 +76,6 @@ package struct EventRecord: EventSink {
     }
 }
 
-/// A sink of a cache's events that calls a closure.
 package struct Observer: EventSink {
     package let topics: CacheEvent.Topics
     private let hear: @Sendable (CacheEvent) -> Void
@@ -93,7 +89,6 @@ package struct Observer: EventSink {
 }
 
 extension DataCache.Configuration {
-    /// Adds a closure that receives all events.
     package mutating func observe(_ hear: @escaping @Sendable (CacheEvent) -> Void) {
         eventSinks.append(Observer(.all, hear))
     }

@@ -4,8 +4,8 @@ package import Foundation
 package final class TemporaryFolder: Sendable {
     package let url: URL
 
-    /// The folder of all folders of this process, which is deleted when the process ends: a cache that writes after
-    /// its own folder has been deleted makes it anew. Those that killed processes have left are deleted as well.
+    /// The folder of all folders of this process, deleted when the process ends: a cache that writes after its own
+    /// folder has been deleted creates it again. Folders that killed processes have left are deleted too.
     private static let parent: URL = {
         let (all, prefix) = (FileManager.default.temporaryDirectory, "dipper-tests-")
         for name in (try? FileManager.default.contentsOfDirectory(atPath: all.path)) ?? [] {
@@ -32,7 +32,6 @@ package final class TemporaryFolder: Sendable {
 
     package var path: String { url.path }
 
-    /// All files in the folder, as relative paths.
     package var files: [String] {
         (FileManager.default.subpaths(atPath: path) ?? []).filter { name in
             var isFolder: ObjCBool = false
@@ -53,14 +52,12 @@ package final class TemporaryFolder: Sendable {
         }
     }
 
-    /// Writes a file and creates the folders above it.
     package func place(_ text: String, at name: String) throws {
         let file = url.appendingPathComponent(name)
         try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
         try Data(text.utf8).write(to: file)
     }
 
-    /// Returns the text of a file in the folder; `nil` if there is no such file.
     package func text(_ name: String) -> String? {
         try? String(contentsOf: url.appendingPathComponent(name), encoding: .utf8)
     }

@@ -69,14 +69,11 @@ extension DataCache.Configuration {
 package func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)").unsafelyUnwrapped }
 
 extension FetchTask {
-    /// The error with which the task ends; `nil` if it succeeds.
     package var error: DipperError? {
         get async { await result.error }
     }
 
-    /// Waits for the first event of the task that meets the condition.
-    ///
-    /// - Returns: `false` if the task ended without such an event.
+    /// Waits for the first event of the task that meets the condition; `false` if the task ends without one.
     package func reaches(_ condition: @escaping @Sendable (Event) -> Bool) async -> Bool {
         for await event in events where condition(event) { return true }
         return false
@@ -91,7 +88,6 @@ extension Image {
 }
 
 extension FrameDecoder {
-    /// Returns the frames that are left.
     package func rest() throws(DipperError) -> [AnimationFrame] {
         var all = [AnimationFrame]()
         while let frame = try next() { all.append(frame) }
@@ -99,7 +95,6 @@ extension FrameDecoder {
     }
 }
 
-/// A processor that inverts colours and counts its calls.
 package struct Inverting: ImageProcessor {
     package let name: String
     package let count = Box(0)

@@ -18,7 +18,6 @@ final class Alarm: Sendable {
         self.thread = thread
     }
 
-    /// In place of the closure that was set before.
     func set(at due: Duration, _ body: @escaping @Sendable () -> Void) {
         let number = begin()
         let cancel = time.wake(at: due, on: thread) { [weak self] in self?.ring(number, due, body) }
@@ -47,8 +46,7 @@ extension TimeSource {
     /// Timers of Dispatch stand still while the computer sleeps, but `ContinuousClock` goes on.
     private static let longestWait: Duration = .seconds(60)
 
-    /// Calls a closure once, on a thread, at a time or earlier: a long wait is given up after a minute, and the caller
-    /// waits again. Returns a closure that cancels it.
+    /// Calls a closure once, on a thread, at a time or earlier, within a minute. Returns a closure that cancels it.
     fileprivate func wake(
         at due: Duration, on thread: SeparateThread, _ body: @escaping @Sendable () -> Void
     ) -> @Sendable () -> Void {

@@ -9,16 +9,14 @@ import Synchronization
 /// player.start()
 /// ```
 ///
-/// ``AnimationOptions/bufferCount`` limits the memory of a player, whatever the number of frames. A few threads decode
-/// for all players of the process. A frame is due when all frames before it have had their durations since the first
-/// one, so that delays do not add up. If several frames are due at once, the player shows only the newest. A player
-/// that is more than a second late continues from the present frame. A picture that is not animated has a single frame,
-/// after which the player has finished.
+/// ``AnimationOptions/bufferCount`` limits the memory of a player. All players share a few decoding threads. A frame is
+/// due when all frames before it have had their durations since the first, so that delays do not add up; of several
+/// frames due at once, only the newest is shown. After a delay of more than a second the player continues from the
+/// present frame. A still picture is a single frame, after which the player has finished.
 ///
-/// Hooks run on the callback queue, one at a time. A queue that was blocked receives only the newest frame. After
-/// ``stop()`` the player calls no hook, if ``stop()`` is called on the callback queue and that queue is serial;
-/// otherwise, a hook that is being called at that moment may still run. Releasing the player stops it; hooks that use
-/// the player should hold it weakly.
+/// Hooks run on the callback queue, one at a time. A queue that was blocked receives only the newest frame. If
+/// ``stop()`` is called on the callback queue and that is serial, no hook runs afterwards; otherwise, a hook that is
+/// being called may still run. Releasing the player stops it; hooks that use the player should hold it weakly.
 public final class AnimatedImage: Sendable {
     /// The state of a player.
     public enum State: Sendable, Hashable {
@@ -43,10 +41,8 @@ public final class AnimatedImage: Sendable {
         var hooks: [@Sendable (AnimationSchedule.Event) -> Void] = []
         var streams: [Int: AsyncStream<Image>.Continuation] = [:]
         var lastStream = 0
-        /// The events that the hooks have not been told yet, in order. Only the newest frame and the newest count of
-        /// loops are kept, for a callback queue that is blocked for long.
+        /// Not told to the hooks yet, in order: of frames and of counts of loops, only the newest.
         var untold: [AnimationSchedule.Event] = []
-        /// Whether a call is waiting or running on the callback queue.
         var isCalling = false
 
         /// Returns `true` if the caller must make a call on the callback queue.
@@ -114,8 +110,7 @@ public final class AnimatedImage: Sendable {
     /// Starts the player with the first frame. Has no effect while it plays. A paused player waits for ``resume()``.
     public func start() { handle { schedule, now in schedule.start(now) } }
 
-    /// Pauses the player, for example while its display is off screen: it holds its frame and the frames that were
-    /// decoded ahead, and decodes nothing and calls no hook until ``resume()``.
+    /// Pauses the player: until ``resume()`` it keeps its frames, decodes nothing and calls no hook.
     public func pause() { handle { schedule, now in schedule.pause(now) } }
 
     /// Resumes the player. The frame that is shown stays for the rest of its duration; then the next frame follows.
@@ -285,12 +280,6 @@ extension AnimatedImage {
 
     /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with
     /// ``currentFrame`` and ends with the player.
-    ///
-    /// ```swift
-    /// let frames = player.frames
-    /// player.start()
-    /// for await frame in frames { view.show(frame) }
-    /// ```
     public var frames: AsyncStream<Image> {
         let (stream, continuation) = AsyncStream.makeStream(of: Image.self, bufferingPolicy: .bufferingNewest(1))
         let number = player.withLock { player -> Int? in

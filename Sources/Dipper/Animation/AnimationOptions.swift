@@ -1,12 +1,6 @@
 import DipperData
 
 /// The options with which an ``AnimatedImage`` plays.
-///
-/// ```swift
-/// var options = AnimationOptions(loop: .count(3))
-/// options.processors = [.downsample(width: 64, height: 64)]
-/// let player = AnimatedImage(image, options: options)
-/// ```
 public struct AnimationOptions: Sendable {
     /// A number of times that all frames are shown.
     public enum LoopMode: Sendable, Hashable {
@@ -63,10 +57,8 @@ public struct AnimationOptions: Sendable {
 /// The rule for how long each frame is shown. Decoders report the durations that the file has.
 public enum FrameDelays: Sendable, Hashable {
     /// The rule of browsers: a duration of 10 ms or less counts as 100 ms.
-    // Files with such durations were made for viewers that could not keep up. The rule is that of Firefox
-    // (FrameTimeout::FromRawMilliseconds), WebKit (webkit.org/b/36082) and Chromium
-    // (DeferredImageDecoder::FrameDurationAtIndex), for all formats. gdk-pixbuf 2.42 shows 0 for 100 ms and 10 for 20
-    // ms.
+    // As in Firefox (FrameTimeout::FromRawMilliseconds), WebKit (webkit.org/b/36082) and Chromium
+    // (DeferredImageDecoder::FrameDurationAtIndex): such files were made for viewers that could not keep up.
     case browsers
     /// The duration in the file, but at least the given duration and at least 1 ms.
     case atLeast(Duration)

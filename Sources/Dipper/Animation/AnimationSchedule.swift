@@ -2,9 +2,8 @@ import DipperData
 
 /// Decides when each frame of an animation is decoded and shown. A value without clock, thread or decoder.
 ///
-/// Frames are due by a timetable that begins with the first frame. Each frame is due when the one before it has had its
-/// duration in the timetable, no matter when it was really shown, so that delays do not add up. If several decoded
-/// frames are due, only the newest is shown. After a delay of more than `patience` the timetable begins anew.
+/// Frames are due by a timetable that begins with the first frame; delays do not move it. Of several decoded frames
+/// that are due, only the newest is shown. After a delay of more than `patience` the timetable restarts.
 struct AnimationSchedule: Sendable {
     struct Frame: Sendable {
         let image: Image
@@ -26,7 +25,6 @@ struct AnimationSchedule: Sendable {
         /// Asks for the next frame. There is at most one such request at a time.
         case decode
         case close
-        /// Asks for a call of ``woken(_:)`` at a time.
         case wake(at: Duration)
         case tell(Event)
     }
@@ -61,12 +59,10 @@ struct AnimationSchedule: Sendable {
         case failed(DipperError)
     }
 
-    /// The longest delay after which the timetable is kept. A longer delay means that the machine slept, or that the
-    /// decoder is too slow.
+    /// A longer delay, of a machine that slept or a decoder that is too slow, restarts the timetable.
     static var patience: Duration { .seconds(1) }
 
     private let bufferCount: Int
-    /// `nil` for no limit.
     private let passes: Int?
     private var fits: Bool
     /// At least one frame, if there are any.
@@ -78,7 +74,6 @@ struct AnimationSchedule: Sendable {
     /// The time at which the next frame is due; while the schedule is paused, the time that is left until then.
     private var due = Duration.zero
     private var wakeTime: Duration?
-    /// The index of the frame that is shown next, if the pass has another one.
     private var nextShown = 0
     private var passesShown = 0
 
@@ -99,7 +94,6 @@ struct AnimationSchedule: Sendable {
         self.preloaded = preloaded
     }
 
-    /// Has no effect while the schedule plays.
     mutating func start(_ now: Duration) -> [Action] {
         guard phase != .playing else { return [] }
         clear()
@@ -133,7 +127,6 @@ struct AnimationSchedule: Sendable {
         return wasPlaying ? [.close] : []
     }
 
-    /// Releases the frames that were decoded ahead. They are decoded again when they are needed.
     mutating func releaseBuffer(_ now: Duration) -> [Action] {
         guard phase == .playing, preloaded == nil else { return [] }
         dropFrames()

@@ -53,7 +53,6 @@ final class FrameSource: @unchecked Sendable {
             if let result = step() {
                 bring(result)
             } else {
-                // A skipped frame takes a turn like any other.
                 decodeNext(bring)
             }
         }

@@ -13,19 +13,12 @@ public struct CodecRegistry: Sendable {
     private var encoders: [any ImageEncoder]
 
     /// Creates a registry without formats.
-    ///
-    /// ```swift
-    /// configuration.codecs = CodecRegistry()
-    /// configuration.codecs.register(JPEGDecoder())        // the cache reads JPEG and nothing else
-    /// configuration.codecs.register(JPEGEncoder())
-    /// ```
     public init() {
         decoders = []
         encoders = []
     }
 
-    /// A registry with all formats that the package was built with: JPEG and PNG always, GIF, WebP and AVIF by package
-    /// traits.
+    /// A registry with JPEG and PNG, and with GIF, WebP and AVIF as the package's traits say.
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
@@ -46,9 +39,9 @@ public struct CodecRegistry: Sendable {
         return registry
     }()
 
-    /// Registers a decoder. It is asked before all decoders registered earlier. See ``ImageDecoder`` and ``init()``.
+    /// Registers a decoder. It is asked before all decoders registered earlier. See ``ImageDecoder``.
     public mutating func register(_ decoder: any ImageDecoder) { decoders.insert(decoder, at: 0) }
-    /// Registers an encoder. It replaces an earlier encoder of the same format. See ``ImageEncoder`` and ``init()``.
+    /// Registers an encoder. It replaces an earlier encoder of the same format. See ``ImageEncoder``.
     public mutating func register(_ encoder: any ImageEncoder) { encoders.insert(encoder, at: 0) }
 
     /// The formats that can be read.
@@ -64,8 +57,7 @@ public struct CodecRegistry: Sendable {
         throw .unsupportedFormat.with(detail: ImageFormat(sniffing: start)?.rawValue ?? "unknown bytes")
     }
 
-    /// As many bytes as ``ImageFormat/init(sniffing:)`` examines, because an SVG document may begin with a long
-    /// comment.
+    /// As many bytes as ``ImageFormat/init(sniffing:)`` examines.
     static let sniffLength = 4096
 
     /// Returns the encoder of a format.

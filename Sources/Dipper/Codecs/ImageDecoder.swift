@@ -42,19 +42,15 @@ extension ImageDecoder {
     public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? { nil }
 }
 
-/// A reader of an animation's frames from a file, in order.
 protocol FrameReader: AnyObject {
     var frameCount: Int { get }
     /// The number of times the animation plays; 0 for endlessly.
     var loopCount: Int { get }
-    /// `nil` after the last frame.
     func read() throws(DipperError) -> AnimationFrame?
-    /// Restarts at the first frame.
     func restart() throws(DipperError)
 }
 
-/// The frames of a file. They end before the first broken one: data after a broken place cannot be told from noise, but
-/// frames before it are good.
+/// The frames of a file, up to the first broken one: data after it cannot be told from noise.
 final class FileFrames: FrameDecoder {
     fileprivate let options: DecodeOptions
     private let reader: any FrameReader
@@ -69,7 +65,6 @@ final class FileFrames: FrameDecoder {
     fileprivate var frameCount: Int { options.firstFrameOnly ? min(1, reader.frameCount) : reader.frameCount }
     fileprivate var loopCount: Int { reader.loopCount }
 
-    /// `nil` for a still picture.
     var ifAnimated: FileFrames? { frameCount > 1 ? self : nil }
 
     func rewind() throws(DipperError) {
@@ -145,7 +140,7 @@ extension Data {
 }
 
 /// A copy of a file's bytes at a fixed address, for C libraries that read them over several calls.
-// The bytes are written only before the object is shared.
+// The bytes are written only before the reference is shared.
 final class PinnedBytes: @unchecked Sendable {
     let base: UnsafeMutablePointer<UInt8>
     let count: Int

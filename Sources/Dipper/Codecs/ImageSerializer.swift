@@ -20,9 +20,8 @@ public struct ImageSerializer: Sendable {
     ///     try codecs.encode(image, as: image.isOpaque ? .jpeg : .png, EncodeOptions(quality: 0.7))
     /// }
     /// ```
-    /// - Parameter body: makes the bytes of a file from a picture. The closure is given the picture, the bytes that it
-    ///   was made of, if there are any, and the codecs of the cache, which must be able to decode the result.
-    ///   If it throws, the picture is not kept on disk.
+    /// - Parameter body: returns the bytes of a file, which the given codecs of the cache must be able to decode. The
+    ///   data are the bytes that the picture was made of. If it throws, the picture is not kept on disk.
     public init(_ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
         self.body = body
         readsOriginal = true
@@ -38,9 +37,8 @@ public struct ImageSerializer: Sendable {
         readsOriginal = false
     }
 
-    /// A serializer that writes opaque pictures made of JPEG, WebP, AVIF or HEIC as JPEG of quality 0.9, and all others
-    /// as PNG. JPEG takes a fraction of the size and of the work. WebP, AVIF and HEIC count as lossy, even in lossless
-    /// files.
+    /// A serializer that writes opaque pictures made of JPEG, WebP, AVIF or HEIC, which count as lossy, as JPEG of
+    /// quality 0.9, and all others as PNG.
     public static let automatic = ImageSerializer(still: { image, original, codecs in
         let lossy: Set<ImageFormat> = [.jpeg, .webp, .avif, .heic]
         let wasLossy = original.flatMap { ImageFormat(sniffing: $0) }.map(lossy.contains) ?? false
@@ -48,9 +46,8 @@ public struct ImageSerializer: Sendable {
             ? try codecs.encode(image, as: .jpeg, EncodeOptions(quality: 0.9)) : try codecs.encode(image, as: .png)
     })
 
-    /// A serializer that keeps only originals, byte for byte: processed pictures are processed again, which saves space
-    /// on disk at the expense of processor time. A picture that the caller adds without its bytes has no original and
-    /// is written as PNG.
+    /// A serializer that keeps only originals, byte for byte; processed pictures are processed again. A picture that
+    /// the caller adds without its bytes is written as PNG.
     public static let original = ImageSerializer(still: { image, original, codecs in
         if original != nil { throw DipperError.unencodable.with(detail: "only originals are kept") }
         return try codecs.encode(image, as: .png)
@@ -59,8 +56,7 @@ public struct ImageSerializer: Sendable {
     /// A serializer that writes PNG, without loss.
     public static let png = format(.png)
 
-    /// Returns a serializer that writes JPEG of a quality from 0 to 1, with a white background under transparent
-    /// pictures.
+    /// Returns a serializer that writes JPEG of a quality from 0 to 1, with transparent pixels on white.
     public static func jpeg(quality: Double) -> ImageSerializer { format(.jpeg, EncodeOptions(quality: quality)) }
 
     /// Returns a serializer for a format that a codec is registered for.

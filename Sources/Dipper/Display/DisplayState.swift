@@ -20,7 +20,7 @@ struct DisplayState {
     }
 
     enum Action {
-        /// In place of the present call, which is disposed of once the new call has been made.
+        /// Replaces the present call, which is disposed of once the new one has been made.
         case fetch(Fetch, disposal: DisplayOptions.Abandonment)
         case demote
         case dispose(DisplayOptions.Abandonment)
@@ -38,7 +38,6 @@ struct DisplayState {
         case failed
         /// A picture is wanted, but no call loads it.
         case waiting
-        /// A call is about to be made.
         case asking(Fetch, isNew: Bool)
         case loading(Fetch)
         /// `isOld`: the picture is out of date, so it is requested again when the display is visible.
@@ -50,7 +49,6 @@ struct DisplayState {
     private(set) var options = DisplayOptions()
     private var placeholder: DisplayOptions.Placeholder?
     private var pressure = MemoryPressure.normal
-    /// Whether the cache alone may answer.
     private var mayGlimpse = true
     /// Whether the display shows at least part of the picture, or an earlier picture.
     private var showsPicture = false
@@ -74,7 +72,6 @@ struct DisplayState {
 
     // MARK: Pictures
 
-    /// Sets another picture, or none, for a display that may have moved.
     mutating func set(
         isWanted: Bool, _ placeholder: DisplayOptions.Placeholder?, _ options: DisplayOptions, _ presence: Presence,
         mayGlimpse: Bool = true, glimpse: Image? = nil
@@ -111,7 +108,6 @@ struct DisplayState {
         return actions + (isLoading ? [.dispose(disposal)] : []) + showActivity(nil) + showPlaceholder() + end
     }
 
-    /// The display keeps what it shows.
     mutating func cancel() -> [Action] {
         var actions: [Action] = []
         switch phase {
@@ -172,7 +168,6 @@ struct DisplayState {
 
     // MARK: News of the call
 
-    /// The call has been made and is not answered yet.
     mutating func began() -> [Action] {
         guard case .asking(let fetch, let isNew) = phase else { return [] }
         phase = .loading(fetch)

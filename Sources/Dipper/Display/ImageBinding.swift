@@ -9,10 +9,9 @@ import Synchronization
 /// binding.setImage(url, placeholder: .color(.clear))
 /// ```
 ///
-/// A binding belongs to one ``ImageDisplay``, which it does not keep alive. It calls the display on one queue, and must
-/// be called on that queue too. A picture in memory is shown before `setImage` returns. While the display is off
-/// screen, the picture that the binding waits for is prefetched (``didDisappear()``); when the display comes back, the
-/// call is urgent again (``willAppear()``).
+/// A binding does not keep its ``ImageDisplay`` alive. It calls the display on one queue, and must be called on that
+/// queue too. A picture in memory is shown before `setImage` returns. Off screen (``didDisappear()``) the picture is
+/// prefetched; back on screen (``willAppear()``) the call is urgent again.
 public final class ImageBinding: Sendable {
     /// A closure that receives the result of a picture that was set, once.
     public typealias Completion = @Sendable @isolated(any) (Result<ImageResponse, DipperError>) -> Void
@@ -82,12 +81,6 @@ public final class ImageBinding: Sendable {
     ///
     /// The completion is called once, on the display's queue or on its own actor, with the picture or the error:
     /// `DipperError.replaced` if another picture was set meanwhile, `DipperError.noSource` if there was no request.
-    ///
-    /// ```swift
-    /// binding.setImage(ImageRequest(url).processed(by: .circle), placeholder: .color(.black)) { result in
-    ///     if case .failure(let error) = result, error != .replaced { print(error) }
-    /// }
-    /// ```
     /// - Returns: the call that loads the picture; `nil` if there is none, or if the method is called by the display or
     ///   a completion, so that the call is made afterwards.
     @discardableResult
@@ -179,7 +172,6 @@ public final class ImageBinding: Sendable {
     /// Cancels the picture that the binding waits for. The display keeps what it shows.
     public func cancel() { change { $0.cancel() } }
 
-    /// Shared by a waiting task and its cancellation.
     private final class Wait: Sendable {
         let isCancelled = Atomic(false)
         let setting = Atomic(0)
@@ -189,8 +181,7 @@ public final class ImageBinding: Sendable {
         if link.withLock({ $0.setting == setting }) { cancel() }
     }
 
-    /// The player of the animated picture that is shown, for hooks on its loops and its end; `nil` without an
-    /// animation.
+    /// The player of the animated picture that is shown, for hooks on its loops and end; `nil` if there is none.
     public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
 
     // MARK: Presence
@@ -219,9 +210,8 @@ public final class ImageBinding: Sendable {
 
     // MARK: Actions
 
-    /// Performs the actions that follow from an event. Actions that a display or a completion causes come after those
-    /// that are being performed.
-    /// - Parameter token: the number of the call that the event comes from; `nil` for other events.
+    /// Performs the actions that follow from an event, after those that are being performed. `token` is the number of
+    /// the call that the event comes from; `nil` for other events.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
         guard target.display != nil else {
             abandon()?(.failure(.cancelled))
@@ -239,8 +229,7 @@ public final class ImageBinding: Sendable {
         while let (action, setting) = link.withLock({ $0.nextAction() }) { perform(action, setting) }
     }
 
-    /// Ends the call and the player, when the display or the binding is gone. Returns the completion, which is still to
-    /// be called.
+    /// Ends the call and the player, when the display or the binding is gone. Returns the completion to call.
     private func abandon() -> (@Sendable (Result<ImageResponse, DipperError>) -> Void)? {
         let (task, player, completion) = link.withLock { link in
             link.token += 1

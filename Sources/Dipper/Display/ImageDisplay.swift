@@ -17,12 +17,6 @@ public protocol ImageDisplay: AnyObject {
     func show(_ content: DisplayContent, _ transition: ImageTransition)
 
     /// Shows that a picture is being loaded, and how much of it is there; `nil` if no picture is being loaded.
-    ///
-    /// ```swift
-    /// func showActivity(_ activity: DisplayActivity?) {
-    ///     if let fraction = activity?.fraction { bar.set(fraction) } else { bar.hide() }
-    /// }
-    /// ```
     func showActivity(_ activity: DisplayActivity?)
 
     /// The size in pixels in which the display draws its picture; `nil`, the default, if it does not know.
@@ -71,12 +65,6 @@ public enum DisplayContent: Sendable {
 
 extension DisplayOptions {
     /// The content that is shown in place of a picture.
-    ///
-    /// ```swift
-    /// let icon = DisplayOptions.Placeholder.object("image-missing")      // the name of an icon, which the display knows how to show
-    /// let options = DisplayOptions().with(\.failure, icon)
-    /// binding.setImage(url, placeholder: .image(image), options: options)
-    /// ```
     public enum Placeholder: Sendable {
         /// Another picture.
         case image(Image)
@@ -126,19 +114,10 @@ public enum ImageTransition: Sendable, Hashable {
 }
 
 /// The options with which an ``ImageBinding`` brings a picture to its display. Every option has a default.
-///
-/// ```swift
-/// let options = DisplayOptions()
-///     .with(\.transition, .fade(.milliseconds(200)))
-///     .with(\.failure, .color(Color(hex: 0xc03030)))
-///     .with(\.keepsCurrentImage, true)
-/// binding.setImage(url, options: options)
-/// ```
 public struct DisplayOptions: Sendable {
     /// The treatment of a fetch whose picture the display no longer wants.
     public enum Abandonment: String, Sendable, Hashable, CaseIterable {
-        /// The fetch continues in `slowQueue`, with the bandwidth that urgent calls leave: the picture may be wanted
-        /// again.
+        /// The fetch continues in `slowQueue`: the picture may be wanted again.
         case moveToSlowQueue
         /// The fetch is cancelled.
         case cancel
@@ -152,8 +131,7 @@ public struct DisplayOptions: Sendable {
     public var keepsCurrentImage = false
     /// The content that is shown if the picture cannot be loaded; with `nil` the display keeps what it shows.
     public var failure: DisplayOptions.Placeholder?
-    /// Whether a picture that is on disk is read and decoded at once, on the caller's thread: nothing flickers, but the
-    /// caller waits.
+    /// Whether a picture on disk is read and decoded at once, on the caller's thread, so that nothing flickers.
     public var loadsFromDiskAtOnce = false
     /// Whether pictures without processors are decoded in the display's own size (``ImageDisplay/pixelSize``), and how
     /// pictures of other proportions are brought to it; with `nil`, the default, they keep their own size.
@@ -164,8 +142,7 @@ public struct DisplayOptions: Sendable {
     public var animation = AnimationOptions()
     /// The treatment of a fetch when the display is given another picture.
     public var abandonment = Abandonment.moveToSlowQueue
-    /// Whether a display that is off screen releases its picture when the system is short of memory. The picture comes
-    /// back when the display does.
+    /// Whether a display that is off screen releases its picture, until it is back, when the system is short of memory.
     public var releasesUnderPressure = true
     /// Whether a picture that is set while the display is off screen is fetched, in `slowQueue`.
     public var loadsOffScreen = true

@@ -1,7 +1,6 @@
 import DipperData
 import Dispatch
 
-/// The rows and requests of a list.
 struct ListArrangement: Sendable {
     var window: ListWindow
     var requests: @Sendable (Int) -> [ImageRequest]
@@ -13,7 +12,6 @@ struct ListArrangement: Sendable {
 // Safe to share, because everything that changes is used on the queue alone.
 final class ListCalls: @unchecked Sendable {
     private final class Row: @unchecked Sendable {
-        /// Calls that have not ended.
         var tasks: [ImageTask] = []
         var isUrgent: Bool
         var hasFailed = false

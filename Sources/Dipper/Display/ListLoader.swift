@@ -7,9 +7,8 @@ import Synchronization
 /// visible, and the loader makes the calls.
 ///
 /// The loader fetches rows on screen urgently, and the next rows in the direction of scrolling by a few prefetches.
-/// Calls for rows that have left the screen continue as prefetches, and are cancelled when the rows are far away. Rows
-/// that pass quickly are shown only if the cache has them, so that they do not delay the rows at which the list comes
-/// to rest.
+/// Calls for rows that have left the screen continue as prefetches until the rows are far away. Rows that pass quickly
+/// are shown only if the cache has them, so that they do not delay the rows at which the list comes to rest.
 ///
 /// ```swift
 /// let list = ListLoader(cache, count: photos.count) { row in [ImageRequest(photos[row])] }
@@ -37,9 +36,9 @@ public final class ListLoader: Sendable {
 
     /// Creates a loader for a list without visible rows.
     ///
-    /// The closure returns the requests for the pictures of a row, as its displays make them. The loader calls it on a
-    /// queue of its own, also for a moment after ``reload(count:requests:)``, and on the displays' queue: it must hold
-    /// the data that it reads, and must not hold the loader. The clock measures the speed of the list.
+    /// The closure returns the requests for the pictures of a row. It is called on a background queue, also for a
+    /// moment after ``reload(count:requests:)``, and on the displays' queue: it must hold the data that it reads, and
+    /// must not hold the loader. The clock measures the speed of the list.
     public init(
         _ cache: ImageCache = .shared, count: Int, options: ListOptions = ListOptions(),
         clock: any Clock<Duration> = ContinuousClock(), requests: @escaping @Sendable (Int) -> [ImageRequest]
@@ -57,10 +56,6 @@ public final class ListLoader: Sendable {
 
     /// Tells the loader that other rows are visible. If the list has displays, this method must be called on their
     /// queue.
-    ///
-    /// ```swift
-    /// list.update(visible: 150..<170, heading: 400..<420)         // a fling that will end at row 400
-    /// ```
     /// - Parameters:
     ///   - rows: the rows on screen, including those that are partly visible. The loader ignores rows outside the list.
     ///   - destination: the rows at which the list will come to rest, if the toolkit knows them.
@@ -72,8 +67,7 @@ public final class ListLoader: Sendable {
         awaitRest()
     }
 
-    /// Tells the loader that the list has other rows. The loader makes all calls anew. Displays must be attached again,
-    /// or detached.
+    /// Tells the loader that the list has other rows, replacing all calls. Displays must be attached again or detached.
     public func reload(count: Int, requests: @escaping @Sendable (Int) -> [ImageRequest]) {
         let old = plan.withLock { plan in
             let old = (plan.displays, plan.arrangement)
@@ -117,13 +111,11 @@ public final class ListLoader: Sendable {
 
     // MARK: Displays
 
-    /// Shows a row's picture in a display, and from now on tells the display's binding whether the row is on screen,
-    /// until the display is attached to another row, or detached. Must be called on the display's queue, which all
-    /// displays of the list share.
+    /// Shows a row's picture in a display, and tells the display's binding whether the row is on screen, until the
+    /// display is attached to another row, or detached. Must be called on the displays' queue.
     ///
     /// Without a request, the picture is that of the row's first request; without options, those of the binding apply.
-    /// The completion is called once, as by
-    /// ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
+    /// The completion is called as by ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
     public func attach(
         _ binding: ImageBinding, to row: Int, request: ImageRequest? = nil,
         placeholder: DisplayOptions.Placeholder? = nil,
@@ -178,9 +170,8 @@ public final class ListLoader: Sendable {
 
 /// The options with which a ``ListLoader`` fetches ahead. Every option has a default.
 public struct ListOptions: Sendable, Hashable {
-    /// The distance that is prefetched in the direction in which the list moved last, in screens: in numbers of visible
-    /// rows. As long as the list has not moved, the distance on each side is half of this, or ``screensBehind`` if that
-    /// is more.
+    /// The distance that is prefetched in the direction of the last movement, in screens: in numbers of visible rows.
+    /// Until the list has moved, it is half of this on each side, or ``screensBehind`` if that is more.
     public var screensAhead = 2.0
     /// The distance behind the visible rows in which rows are still fetched, in screens.
     public var screensBehind = 1.0

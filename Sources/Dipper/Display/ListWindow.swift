@@ -7,7 +7,6 @@ struct ListWindow {
         case passing
         /// The row will soon be on screen, or has just left it.
         case near
-        /// The row is far from the screen.
         case far
     }
 
@@ -21,7 +20,6 @@ struct ListWindow {
     private(set) var visible = 0..<0
     /// 1 towards the end, -1 towards the beginning, 0 if the list has not moved.
     private(set) var direction = 0
-    /// The rows at which the list will come to rest, if they are known.
     private var destination: Range<Int>?
     /// The positions since the list was at rest. The first one is as old as the shortest dwell, if the list has moved
     /// for so long.
@@ -97,8 +95,7 @@ struct ListWindow {
         return start..<end
     }
 
-    /// The rows to fetch urgently: the visible rows, from the first, and the rows at which the list will come to rest.
-    /// A list that rushes by has only the latter.
+    /// The rows to fetch urgently: the visible ones, unless the list rushes by, and those at which it will rest.
     var wanted: [Int] {
         let destination = destination.map(Array.init) ?? []
         if isRushing { return destination }

@@ -24,8 +24,7 @@ final class ColorTransform: @unchecked Sendable {
     /// Whether ``apply(toCMYK:pixels:)`` must be called in place of ``apply(to:pixels:isOpaque:)``.
     let takesCMYK: Bool
 
-    /// `nil` if the profile is broken, too large, for other colours than the picture's, or sRGB itself, so that no
-    /// conversion is needed.
+    /// `nil` if the profile is broken, too large, for other colours than the picture's, or nearly sRGB itself.
     init?(icc: Data, for source: Source = .rgb) {
         // A context for each transform needs no lock while profiles are read.
         guard icc.count <= Self.largestProfile, let context = cmsCreateContext(nil, nil) else { return nil }
@@ -50,7 +49,6 @@ final class ColorTransform: @unchecked Sendable {
         cmsDeleteContext(context)
     }
 
-    /// Converts a row of premultiplied RGBA in place.
     func apply(to row: UnsafeMutableRawPointer, pixels: Int, isOpaque: Bool) {
         if takesCMYK { return }
         let row = row.assumingMemoryBound(to: UInt8.self)
@@ -68,7 +66,6 @@ final class ColorTransform: @unchecked Sendable {
         if !isOpaque { _ = pixels_premultiply(row, pixels) }
     }
 
-    /// Converts a whole picture in place.
     func apply(to picture: borrowing PixelBuffer, isOpaque: Bool, _ options: DecodeOptions) throws(DipperError) {
         for y in 0..<picture.size.height {
             if y % DecodeOptions.rowsAtATime == 0 { try options.checkCancelled() }
@@ -111,10 +108,8 @@ final class ColorTransform: @unchecked Sendable {
     }
 
     /// Deletes the tags with multi-process elements (ICC.1:2022, 9.2.26 to 9.2.29), which are alternatives to other
-    /// tags.
-    ///
-    /// Little CMS accepts as many elements as a tag declares: a million of them fit into a few thousand compressed
-    /// bytes. Its time grows with the square of their number, and it cannot be stopped. Browsers ignore these tags too.
+    /// tags; browsers ignore them too. Little CMS accepts a million elements in a few thousand compressed bytes, takes
+    /// time in the square of their number, and cannot be stopped.
     private static func leaveOutElements(of profile: cmsHPROFILE) {
         for tag in [cmsSigDToB0Tag, cmsSigDToB1Tag, cmsSigDToB2Tag, cmsSigDToB3Tag] {
             // A tag table may list the same tag twice.
@@ -135,8 +130,7 @@ final class ColorTransform: @unchecked Sendable {
         }
     }
 
-    /// Whether the transform changes no colour of a sample by more than one step, as with the many profiles that
-    /// describe sRGB.
+    /// Whether no colour of a sample changes by more than one step, as with the many profiles that describe sRGB.
     private func changesNothing(of source: Source) -> Bool {
         if takesCMYK { return false }
         var colors = (0...255).map { SIMD4<UInt8>(UInt8($0), UInt8($0), UInt8($0), 255) }
@@ -177,7 +171,7 @@ extension ColorTransform {
         return transform
     }
 
-    /// The last used entry is the last one.
+    /// The entry used last comes last.
     private static let cache = Mutex<[Entry]>([])
 
     private struct Entry {
@@ -186,8 +180,7 @@ extension ColorTransform {
         let transform: ColorTransform?
     }
 
-    /// A profile's length, source and 128 bits of hash. The hash depends on the random seed of the process, so nobody
-    /// outside can construct two profiles with the same key.
+    /// The hash depends on the random seed of the process, so nobody outside can construct two profiles with one key.
     private struct Key: Equatable {
         let count: Int
         let source: Source
@@ -207,10 +200,8 @@ extension ColorTransform {
 }
 
 extension ColorTransform {
-    /// Returns the bytes of an RGB profile.
-    /// - Parameters:
-    ///   - chromaticities: x and y of white, red, green and blue.
-    ///   - curve: the curve of all three colours, which is freed; `nil` gives no profile.
+    /// Returns the bytes of an RGB profile. `chromaticities` are x and y of white, red, green and blue. The curve of
+    /// all three colours is freed; `nil` gives no profile.
     static func profile(_ chromaticities: [Double], _ curve: OpaquePointer?) -> Data? {
         guard let curve else { return nil }
         defer { cmsFreeToneCurve(curve) }
@@ -232,7 +223,6 @@ extension ColorTransform {
     /// The curve of sRGB. The caller must free it.
     static func sRGBCurve() -> OpaquePointer? { curve([2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045]) }
 
-    /// The curve Y = (aX + b)^g for X from d on, and Y = cX below; the parameters are g, a, b, c, d. The caller must
-    /// free it.
+    /// Y = (aX + b)^g for X from d on, and Y = cX below, for g, a, b, c, d in this order. The caller must free it.
     static func curve(_ parameters: [Double]) -> OpaquePointer? { cmsBuildParametricToneCurve(nil, 4, parameters) }
 }

@@ -1,11 +1,4 @@
 /// Options for decoding a picture.
-///
-/// ```swift
-/// var options = DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64)))
-/// options.firstFrameOnly = true
-/// options.isCancelled = { Task.isCancelled }
-/// let icon = try CodecRegistry.standard.decode(bytes, options)
-/// ```
 public struct DecodeOptions: Sendable {
     /// The size wanted, in pixels as displayed; `nil` for the picture's own size.
     public var target: TargetSize?
@@ -15,8 +8,7 @@ public struct DecodeOptions: Sendable {
     public var firstFrameOnly = false
     /// Whether to decode all frames of an animation at once.
     public var preloadsFrames = false
-    /// Whether a file that ends too early is decoded as far as it goes; otherwise it is an error. The rest of the
-    /// picture is then transparent, or coarse in a progressive picture.
+    /// Whether a file that ends too early gives a picture whose rest is transparent or coarse, instead of an error.
     public var allowsPartial = false
     /// The limits on what one decode may use.
     public var limits = DecodeLimits()
@@ -40,8 +32,7 @@ public struct DecodeOptions: Sendable {
         if isCancelled() { throw .cancelled }
     }
 
-    /// Checks the size and the number of frames that a header announces, of which no more than the first may be wanted.
-    /// Throws as ``DecodeLimits/check(_:frames:)``.
+    /// Checks a size as ``DecodeLimits/check(_:frames:)`` does, of the frames only the first if no more are wanted.
     func check(_ size: PixelSize, frames: Int) throws(DipperError) {
         try limits.check(size, frames: firstFrameOnly ? 1 : frames)
     }

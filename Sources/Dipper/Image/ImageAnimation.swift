@@ -1,7 +1,6 @@
 /// The frames of an animated picture, decoded on demand. An ``AnimatedImage`` plays them.
 public final class ImageAnimation: Sendable {
-    /// Creates a decoder at the first frame, bound by limits. Decoding and processing end when the closure passed to it
-    /// returns `true`.
+    /// Creates a decoder at the first frame, bound by limits, which ends when the closure returns `true`.
     typealias MakeDecoder =
         @Sendable (DecodeLimits, @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder
 
@@ -51,16 +50,12 @@ public final class ImageAnimation: Sendable {
         try makeFrameDecoder(isCancelled: { false })
     }
 
-    /// Decoding and processing end when the closure returns `true`.
     func makeFrameDecoder(isCancelled: @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder {
         try makeDecoder(limits, isCancelled)
     }
 
-    /// Returns an animation whose frames are derived from those of this one.
-    /// - Parameters:
-    ///   - limits: the limits of each new frame.
-    ///   - preloaded: all new frames, if they are already there.
-    ///   - change: creates the decoder of the new frames from the decoder of the old ones.
+    /// Returns an animation with the frames of the decoder that `change` makes from this animation's. `limits` bound
+    /// each new frame; `preloaded` are all new frames, if they are already there.
     func changed(
         limits: DecodeLimits, preloaded: [AnimationFrame]?,
         _ change:
@@ -93,8 +88,7 @@ public struct AnimationFrame: Sendable {
     }
 }
 
-/// A decoder of one picture's frames, in order. Only one thread at a time may use it. See
-/// ``ImageAnimation/makeFrameDecoder()``.
+/// A decoder of one picture's frames, in order, for one thread at a time. See ``ImageAnimation/makeFrameDecoder()``.
 public protocol FrameDecoder: AnyObject {
     /// Returns the next frame, in the size of the whole picture; `nil` after the last.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`, `DipperError.cancelled`; the errors of

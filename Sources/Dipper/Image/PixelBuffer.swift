@@ -4,8 +4,8 @@ struct PixelBuffer: ~Copyable {
     let rowStride: Int
     private let storage: PixelStorage
 
-    /// The contents are undefined. The size must be within the limits of the decode, with at least one pixel in each
-    /// direction. Throws `DipperError.imageTooLarge` if the system does not have this much memory.
+    /// The contents are undefined. Throws `imageTooLarge` without memory. The size must be within limits, and not
+    /// empty.
     init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
         let (rowStride, isTooWide) = size.width.multipliedReportingOverflow(by: 4)

@@ -4,10 +4,9 @@ import Synchronization
 
 /// The allocator of memory for pixels.
 ///
-/// Fresh pages are expensive: the kernel clears each page at its first touch, which for a large picture takes longer
-/// than many decodes. So freed blocks are kept for the next picture, up to a limit, and large blocks are requested as
-/// huge pages. A reused block still holds its last contents: the new owner must write all of it. All other pages go
-/// back to the system at once, so that resident memory follows the memory in use.
+/// Fresh pages are expensive: the kernel clears each at its first touch, which for a large picture takes longer than
+/// many decodes. So freed blocks are kept for the next picture, with their last contents, up to a limit, and large
+/// blocks are huge pages. All other pages go back to the system at once.
 enum PixelMemory {
     private static let alignment = 64
     /// In bytes. Smaller blocks come from malloc: rounding them up to whole pages would waste more than an eighth.
@@ -17,8 +16,7 @@ enum PixelMemory {
     private static let hugePage = 2 << 20
     private static let regions = PixelRegions(regionSize: 32 << 20)
 
-    /// The contents are undefined, and the caller gives the memory back with ``free(_:)``. Throws
-    /// `DipperError.imageTooLarge` if the system does not have such a block.
+    /// The contents are undefined. Throws `DipperError.imageTooLarge` if the system does not have such a block.
     static func allocate(_ byteCount: Int) throws(DipperError) -> UnsafeMutableRawBufferPointer {
         // No address space is this large, and below this limit rounding up cannot overflow.
         guard byteCount <= Int.max / 4 else { throw noMemory }
@@ -44,7 +42,6 @@ enum PixelMemory {
         }
     }
 
-    /// Gives all memory that is not in use back to the system.
     static func trim() {
         release(kept.withLock { $0.empty() })
     }
@@ -65,9 +62,8 @@ enum PixelMemory {
     /// In bytes.
     static var pooled: Int { kept.withLock { $0.pools.reduce(0) { $0 + $1.byteCount } } }
 
-    /// The size of the block allocated for a number of bytes. Below ``smallestPaged`` it is the number itself; above,
-    /// whole pages, up to an eighth more. Large blocks take whole huge pages, up to an eighth more or less than one
-    /// huge page more: blocks of nearly the same size get equal sizes, so that one can replace the other.
+    /// The number itself below ``smallestPaged``; above, whole pages, or for large blocks whole huge pages, so that
+    /// blocks of nearly the same size can replace each other. At most an eighth more, or less than one huge page more.
     static func capacity(for byteCount: Int) -> Int {
         guard byteCount >= smallestPaged else { return byteCount }
         let power = 1 << (Int.bitWidth - 1 - byteCount.leadingZeroBitCount)
@@ -83,9 +79,8 @@ enum PixelMemory {
     // MARK: Kept blocks
 
     private struct Kept {
-        // Pools hold memory beyond the limits of all caches, and fill over time. The smaller the blocks, the less a
-        // first touch matters compared with a decode, so the pools of smaller blocks are smaller. Thumbnails have their
-        // own, so that they do not fill the next.
+        // Pools hold memory beyond the limits of all caches. The smaller the blocks, the less a first touch matters
+        // beside a decode, so the smaller the pool. Thumbnails have a separate pool, so that they do not fill the next.
         var pools = [PixelPool(limit: 4 << 20), PixelPool(limit: 16 << 20), PixelPool(limit: 64 << 20)]
         var pauses = 0
 
@@ -172,7 +167,6 @@ private struct PixelPool {
         return best.map { blocks.remove(at: $0) }
     }
 
-    /// Returns the blocks that are given up, possibly this one.
     mutating func give(_ block: PixelBlock) -> [PixelBlock] {
         guard block.capacity <= limit else { return [block] }
         blocks.append(block)

@@ -1,16 +1,12 @@
 import Foundation
 import Synchronization
 
-/// Allocates whole pages from large regions of addresses. Freed pages go back to the system at once, wherever they are
-/// in a region: fragmentation affects only addresses, not memory.
-///
-/// malloc does not suit pictures: it gives back only memory at the end of its arenas, and thousands of blocks that are
-/// freed in another order than they were allocated leave holes everywhere else. A mapping for each block would reach
-/// the kernel's limit on mappings.
+/// Allocates whole pages from large regions of addresses. Freed pages go back to the system at once, so fragmentation
+/// affects only addresses. malloc gives back only memory at the end of its arenas, and a mapping for each block would
+/// reach the kernel's limit on mappings.
 final class PixelRegions: Sendable {
     private struct Region: Sendable {
         let start: UInt
-        /// The numbers of the free pages.
         var free: RangeSet<Int>
     }
 

@@ -1,9 +1,8 @@
 import Foundation
 import Synchronization
 
-/// The bytes that wait to be decoded, from all data caches together. Where the network is faster than the decoder,
-/// fetches wait until the decoder has caught up: prefetches at half of the limit, so that there is room for urgent
-/// pictures, and all fetches at the limit.
+/// The bytes that wait to be decoded, from all data caches together. At the limit all fetches wait for the decoder, and
+/// prefetches at half of it, so that there is room for urgent pictures.
 final class DecodeBacklog: Sendable {
     private struct State: Sendable {
         /// For each of ``queues``.
@@ -57,11 +56,9 @@ final class DecodeBacklog: Sendable {
     }
 }
 
-/// An estimate of the memory that making a picture takes.
 enum DecodeCost {
-    /// In bytes, by the header: the pixels of the result, and those that the codec holds as a whole meanwhile. If the
-    /// header does not state the size, the number of bytes in the file. With `nil` as options, the picture is decoded
-    /// as it is.
+    /// In bytes, by the header: the pixels of the result, and those that the codec holds meanwhile; without a size in
+    /// the header, the bytes of the file. Without options, the picture is decoded as it is.
     static func bytes(of data: Data, _ options: ResolvedOptions?) -> Int {
         guard let info = try? ImageInfo(data), let size = info.size else { return data.count }
         let chain = options?.chain

@@ -1,7 +1,6 @@
 import DipperData
 import Foundation
 
-/// The codecs and limits that all pictures of a cache are made with.
 struct ImageTools: Sendable {
     let codecs: CodecRegistry
     let limits: DecodeLimits
@@ -122,9 +121,8 @@ final class ImageStep: ObjectStep {
     }
 }
 
-/// Decides which prefixes of a picture's file are worth a preview: the scans of a progressive JPEG, or the bytes
-/// received so far whenever they have doubled, so that all previews together decode at most twice as many bytes as the
-/// file has.
+/// Decides which prefixes of a file are worth a preview: the scans of a progressive JPEG, or the bytes whenever they
+/// have doubled, so that all previews decode at most twice as many bytes as the file has.
 struct PictureScan: PreviewScan {
     /// In bytes. Smaller files have no preview.
     private var next = 16 << 10

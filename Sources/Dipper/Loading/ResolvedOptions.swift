@@ -6,12 +6,10 @@ final class ResolvedOptions: Sendable {
     let chain: ImageProcessors.Chain
     /// The number of the image cache's own data cache.
     let home: UInt64
-    /// Distinguishes pictures made from another data cache's bytes from those of the image cache's own. A key of the
-    /// caller's own cannot begin like this.
+    /// Distinguishes pictures made from another data cache's bytes. A key of the caller cannot begin like this.
     let prefix: String
     /// The other data cache; `nil` for the image cache's own.
     let source: ObjectSource?
-    /// Whether another image cache keeps the picture.
     let hasTarget: Bool
 
     init(_ options: ImageOptions, home: UInt64) {
@@ -37,11 +35,9 @@ final class ResolvedOptions: Sendable {
         return ResolvedOptions(options, home: home)
     }
 
-    /// The scale with which processors see the picture.
     var processingScale: Double { chain.usesScale ? options.scale ?? 1 : 1 }
 
-    /// The key under which memory keeps a picture. Memory holds the pictures of all data caches, which may have
-    /// different bytes under one key.
+    /// Memory holds the pictures of all data caches, which may have different bytes under one key.
     func inMemory(_ key: CacheKey) -> CacheKey { prefix.isEmpty ? key : CacheKey(verbatim: prefix + key.string) }
 
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }

@@ -4,8 +4,7 @@ extension ImageProcessors {
         /// The processors in the order in which they are applied.
         public let processors: [any ImageProcessor]
 
-        /// Creates a chain that applies processors in the given order. A chain among them is replaced by its
-        /// processors.
+        /// Creates a chain that applies processors in order. A chain among them is replaced by its processors.
         public init(_ processors: [any ImageProcessor]) {
             self.processors = processors.flatMap { ($0 as? Self)?.processors ?? [$0] }
         }
@@ -58,13 +57,9 @@ public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ImageP
 }
 
 extension ImageAnimation {
-    /// Returns an animation whose frames are processed further. Throws what the processors throw for a frame that was
-    /// decoded ahead.
-    /// - Parameters:
-    ///   - scale: the scale that each frame is given before it is processed.
-    ///   - first: the first frame, which is processed already.
-    ///   - context: provides the limits, which hold for all frames that were decoded ahead together. If these exceed
-    ///     the limit in bytes, frames are decoded when they are needed.
+    /// Returns an animation whose frames, but for the first, are processed further. Throws what the processors throw
+    /// for a frame that was decoded ahead. Each frame is given the scale before. The limits hold for all frames that
+    /// were decoded ahead together; above the limit in bytes, frames are decoded when they are needed.
     fileprivate func processed(
         by chain: ImageProcessors.Chain, scale: Double, first: Image, _ context: ProcessingContext
     ) throws(DipperError) -> ImageAnimation {
@@ -93,7 +88,6 @@ extension ImageAnimation {
     }
 }
 
-/// Processes each frame of another decoder when the caller asks for the frame.
 private final class ProcessedFrames: FrameDecoder {
     private let frames: any FrameDecoder
     private let chain: ImageProcessors.Chain

@@ -28,8 +28,7 @@ public struct ContactSheet: Sendable, Hashable {
         self.columns = columns
     }
 
-    /// Returns the numbers of columns and rows for a number of pictures. Both are at least 1. There are no more columns
-    /// than pictures.
+    /// Returns the numbers of columns and rows for a number of pictures, at least 1; no more columns than pictures.
     public func grid(for count: Int) -> (columns: Int, rows: Int) {
         let count = max(1, count)
         let ratio = Double(max(1, cell.height)) / Double(max(1, cell.width))
@@ -81,7 +80,6 @@ public struct ContactSheet: Sendable, Hashable {
 
     private static func pixel(_ color: Color) -> SIMD4<UInt8> { color.with(alpha: 1).premultiplied }
 
-    /// Draws both diagonals of a square in the middle of a cell, three pixels wide.
     private func cross(_ sheet: borrowing PixelBuffer, _ cell: PixelRect) {
         let side = max(1, min(cell.size.width, cell.size.height) / 3)
         let left = cell.x + (cell.size.width - side) / 2

@@ -4,8 +4,7 @@ extension Image {
     /// Between two checks for cancellation.
     static let pixelsAtATime = 1 << 18
 
-    /// Creates a picture whose rows a closure writes, from top to bottom.
-    /// - Parameter isOpaque: `nil` to find out from the pixels, of each row while it is in the CPU's cache.
+    /// A closure writes the rows in order. `isOpaque` of `nil` is found out from each row while in the CPU's cache.
     init(
         _ size: PixelSize, scale: Double, isOpaque: Bool?, _ context: ProcessingContext,
         rows write: (_ row: UnsafeMutablePointer<UInt8>, _ y: Int) throws(DipperError) -> Void

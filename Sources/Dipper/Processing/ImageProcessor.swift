@@ -13,9 +13,8 @@ public protocol ImageProcessor: Sendable {
     var identifier: String { get }
 
     /// The size to which the picture may be decoded, if the processing begins with a change of size; `nil` by default.
-    /// If this processor is the first of a request, the decoder produces this size at once, and ``process(_:_:)`` is
-    /// given a picture that has the size already. A picture that the caller has added, that is in memory
-    /// already, or that is a video's frame comes in its own size.
+    /// For the first processor of a request the decoder produces this size at once. A picture that the caller has
+    /// added, that is in memory already, or that is a video's frame comes in its own size.
     var decodeTarget: TargetSize? { get }
 
     /// Whether the result depends on ``Image/scale``, as lengths in points do; `false` by default. If it does, the
@@ -27,9 +26,8 @@ public protocol ImageProcessor: Sendable {
     /// A cache calls this method on a decoding thread. The frames of an animation are processed one by one, also on the
     /// thread that calls ``FrameDecoder/next()``; each frame comes without ``Image/animation``.
     ///
-    /// If the caller passes an animated picture directly to one of the package's processors, the result is a still of
-    /// the first frame, or the picture itself if the processor changes nothing. An ``ImageProcessors/Chain``, even of
-    /// one processor, keeps the animation, and so do requests.
+    /// The package's processors make a still of an animated picture's first frame, or return the picture if they change
+    /// nothing. An ``ImageProcessors/Chain``, even of one processor, keeps the animation, and so do requests.
     /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`. Any other error
     ///   counts as `DipperError.processingFailed`. The cache adds the identifier to the detail of the error.
     func process(_ image: Image, _ context: ProcessingContext) throws -> Image
@@ -48,7 +46,7 @@ public struct ProcessingContext: Sendable {
     public var limits: DecodeLimits
     /// A closure that processors call now and then: if it returns `true`, the work ends with `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool
-    /// Called at the begin of each step of a chain; the closure that it returns is called at the end.
+    /// Called at the beginning of each step of a chain; the closure that it returns is called at the end.
     var onStep: (@Sendable (any ImageProcessor) -> (@Sendable (DipperError?) -> Void)?)?
 
     /// Creates a context. The default closure never cancels the work.
@@ -88,9 +86,6 @@ public struct ProcessingContext: Sendable {
 /// - Colours and filters: ``Blur``, ``ColorControls``, ``WhiteBalance``, ``Monochrome``, ``Tint``, ``Overlay``,
 ///   ``Blend``, ``Storyboard``, ``SoulOut``.
 /// - Chains and closures: ``Chain``, ``Custom``.
-///
-/// Where a processor is expected, a static member of ``ImageProcessor`` is the short form: `.circle` is
-/// `ImageProcessors.Circle()`, and `.blur(10)` is `ImageProcessors.Blur(10)`.
 ///
 /// Each of them throws `DipperError.imageTooLarge` for a result above the limits of its context, or if there is no
 /// memory, and `DipperError.cancelled`.

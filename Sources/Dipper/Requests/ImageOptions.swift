@@ -18,12 +18,6 @@ public struct ImageOptions: Sendable {
 
     /// The number of pixels for each point of the display, stored in the result and used for lengths in points; 1 by
     /// default.
-    ///
-    /// ```swift
-    /// let request = ImageRequest(url)
-    ///     .with(\.scale, 2)
-    ///     .processed(by: .roundedCorners(radius: .points(8)))               // 16 pixels
-    /// ```
     public var scale: Double?
 
     /// Whether an animation is reduced to its first frame; `false` by default.
@@ -55,14 +49,13 @@ public struct ImageOptions: Sendable {
     /// only the first frame; ``AnimationOptions/processors`` change every frame.
     public var imageModifier: (@Sendable (Image) -> Image)?
 
-    /// The queue on which decoding and processing run. By default, and with `CallbackQueue.inPlace`, they run on
-    /// threads of the cache's own, urgent work first.
+    /// The queue on which decoding and processing run. By default, and with `CallbackQueue.inPlace`, they run on the
+    /// cache's threads, urgent work first.
     public var processingQueue: CallbackQueue?
 
     /// The data cache that stores and fetches the originals; ``ImageCache/data`` by default.
     public var originals: DataCache?
 
-    /// The image cache that keeps the picture; see `targetCache`.
     var target: (any AnyObject & Sendable)?
     /// The program that makes the file of the picture out of the bytes; `nil` if the bytes are that file.
     var extractor: (any PictureExtractor)?
@@ -70,7 +63,6 @@ public struct ImageOptions: Sendable {
     /// Creates options that are all `nil`.
     public init() {}
 
-    /// Returns these options, with each option that is `nil` taken from the defaults.
     func over(_ defaults: ImageOptions) -> ImageOptions {
         var all = self
         all.processors = processors ?? defaults.processors

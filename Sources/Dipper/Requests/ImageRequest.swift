@@ -27,7 +27,6 @@ public struct ImageRequest: Sendable {
         }
     }
 
-    /// The options of the picture, or `nil` if none were set.
     var givenOptions: ImageOptions? { box?.options }
 
     /// Creates a request for the picture of a URL, with the cache's default options.
@@ -49,12 +48,6 @@ public struct ImageRequest: Sendable {
     }
 
     /// Creates a request for a picture whose bytes another request describes.
-    ///
-    /// ```swift
-    /// let data = DataRequest(url).with(\.timeout, .seconds(10))
-    /// let bytes = try await cache.data.getData(data).value
-    /// let image = try await cache.getImage(ImageRequest(data)).value          // without a second fetch
-    /// ```
     public init(_ data: DataRequest) {
         self.data = data
     }
@@ -93,26 +86,11 @@ public struct ImageRequest: Sendable {
     }
 
     /// Returns a copy of the request with one more processor, which is applied last.
-    ///
-    /// ```swift
-    /// let request = ImageRequest(url)
-    ///     .processed(by: .downsample(width: 200, height: 200, .fill))
-    ///     .processed(by: .crop(width: 200, height: 200))
-    ///     .processed(by: .roundedCorners(radius: 12))
-    /// ```
     public func processed(by processor: any ImageProcessor) -> ImageRequest {
         with(\.processors, (options.processors ?? []) + [processor])
     }
 
     /// Returns a copy of the request with an ``ImageOptions/imageModifier``.
-    ///
-    /// ```swift
-    /// let still = ImageRequest(url).modified { image in
-    ///     var image = image
-    ///     image.animation = nil           // the cache keeps the animation for other requests
-    ///     return image
-    /// }
-    /// ```
     public func modified(_ body: @escaping @Sendable (Image) -> Image) -> ImageRequest {
         with(\.imageModifier, body)
     }

@@ -1,9 +1,8 @@
 import CPixels
 import Foundation
 
-/// Resamples a picture whose rows come one after the other, from top to bottom, with premultiplied colours. Each row is
-/// weighed horizontally and kept until all rows of the result that depend on it are made: only a few rows of the
-/// result's width, in single precision.
+/// Resamples rows that come from top to bottom, with premultiplied colours. Each is weighed horizontally and kept, in
+/// single precision, until all rows of the result that depend on it are made.
 struct Resampler: ~Copyable {
     private let columns: ResampleAxis
     private let rows: ResampleAxis
@@ -31,7 +30,6 @@ struct Resampler: ~Copyable {
         self.ringRows = ringRows
     }
 
-    /// The most memory that a resampler holds.
     static func byteCount(from source: PixelSize, to target: PixelSize) -> Int {
         ResampleAxis.byteCount(from: source.width, to: target.width)
             + ResampleAxis.byteCount(from: source.height, to: target.height)
@@ -39,8 +37,7 @@ struct Resampler: ~Copyable {
             + ResampleAxis.taps(from: source.height, to: target.height) * target.width * 16
     }
 
-    /// Takes `count` rows of the source's width, `stride` bytes apart, and writes the rows of the result that are
-    /// complete.
+    /// Takes `count` rows, `stride` bytes apart, and writes the rows of the result that are complete.
     mutating func add(_ source: UnsafeRawPointer, stride: Int, count: Int, to result: inout OrientedRows) {
         var next = source.assumingMemoryBound(to: UInt8.self)
         var rest = count
@@ -67,7 +64,6 @@ struct Resampler: ~Copyable {
         }
     }
 
-    /// Weighs a row of boxes into the ring.
     private mutating func keep(_ values: UnsafePointer<Float>) {
         let row = ring.base.assumingMemoryBound(to: Float.self) + boxRows % ringRows * columns.target * 4
         pixels_weigh_row(
@@ -107,7 +103,6 @@ private struct ResampleAxis {
     let boxes: Int
     /// The first box for each pixel of the target.
     private(set) var starts: [Int32]
-    /// The number of boxes for each pixel of the target.
     private(set) var counts: [Int32]
     /// The number of ``weights`` for each pixel of the target.
     let taps: Int

@@ -1,8 +1,7 @@
 import CPixels
 
-/// Takes the rows of a picture in stored order and makes a picture of the wanted size, with no more memory than the
-/// result needs. A decoder asks for ``memory(rows:)``, fills it with RGBA, and calls ``commit(_:)`` with the number of
-/// rows.
+/// Makes a picture of the wanted size from rows in stored order, with no more memory than the result needs. A decoder
+/// fills ``memory(rows:)`` with RGBA, and calls ``commit(_:)`` with the number of rows.
 struct RowWriter: ~Copyable {
     enum Alpha {
         case opaque
@@ -28,10 +27,8 @@ struct RowWriter: ~Copyable {
     /// In bytes: a band stays in the second level cache until the resampler takes it.
     private static let bandBytes = 1 << 18
 
-    /// Throws `DipperError.imageTooLarge` or `DipperError.undecodable` before any memory is taken.
-    /// - Parameters:
-    ///   - source: the size of the rows that come, which may be smaller than the picture's own.
-    ///   - picture: the stored picture's own size.
+    /// Throws `DipperError.imageTooLarge` or `DipperError.undecodable` before any memory is taken. `source` is the size
+    /// of the rows that come, which may be smaller than the stored picture's.
     init(
         source: PixelSize, of picture: PixelSize, alpha: Alpha, orientation: Image.Orientation = .up,
         _ options: DecodeOptions
@@ -75,9 +72,8 @@ struct RowWriter: ~Copyable {
         try limits.checkMemory(stored, beside: beside)
     }
 
-    /// Memory for the next rows, one after the other, of `source.width × 4` bytes each: for at least one row, and for
-    /// no more than are still to come; no rows when all have come. The memory is not initialized: a row must be written
-    /// in full before it is committed.
+    /// Uninitialized memory for the next rows, without gaps: for at least one row, and for no more than are still to
+    /// come; no rows when all have come. A row must be written in full before it is committed.
     mutating func memory(rows: Int) -> (base: UnsafeMutableRawPointer, rows: Int) {
         guard let band else { return result.memory(rows: rows) }
         return (band.base, min(rows, source.height - committed, bandRows))
@@ -100,8 +96,7 @@ struct RowWriter: ~Copyable {
         }
     }
 
-    /// Rows that have not come are transparent. The transform converts the colours to sRGB. Throws
-    /// `DipperError.cancelled`.
+    /// Rows that have not come are transparent. `color` converts to sRGB. Throws `DipperError.cancelled`.
     consuming func finish(color: ColorTransform? = nil) throws(DipperError) -> Image {
         if committed < source.height { isOpaque = false }
         while committed < source.height {
@@ -120,9 +115,8 @@ struct RowWriter: ~Copyable {
 extension RowWriter {
     static let truncated = DipperError.undecodable.with(detail: "truncated")
 
-    /// Has a closure fill the next rows, a few at a time, until all have come, or it returns a smaller number than it was
-    /// asked for because the file ends there: an error unless the options allow a partial picture and there is a row.
-    /// - Parameter read: is given ``memory(rows:)``, the number of the first row, and the number of rows.
+    /// Has a closure fill ``memory(rows:)``, given the first row's number and the count, until all have come, or it
+    /// returns fewer because the file ends: an error unless the options allow a partial picture and a row has come.
     mutating func fill(
         rowsAtATime: Int = DecodeOptions.rowsAtATime,
         _ read: (_ memory: UnsafeMutableRawPointer, _ first: Int, _ rows: Int) throws(DipperError) -> Int
@@ -139,11 +133,8 @@ extension RowWriter {
         }
     }
 
-    /// Returns a picture, in the size that the options ask for, from a whole picture in memory, without gaps between its
-    /// rows.
-    /// - Parameters:
-    ///   - pixels: the first byte, in memory that the caller holds.
-    ///   - size: the size of the pixels, which may differ from that of the stored picture.
+    /// Returns a picture, in the size that the options ask for, from a whole picture in memory, without gaps between
+    /// rows, whose size may differ from that of the stored picture.
     static func image(
         of pixels: UnsafeRawPointer, _ size: PixelSize, picture: PixelSize, alpha: Alpha,
         orientation: Image.Orientation = .up, color: ColorTransform? = nil, _ options: DecodeOptions

@@ -2,9 +2,8 @@ import DipperData
 import Foundation
 
 struct FrameCommand {
-    /// In microseconds before the frame, where ffmpeg begins to read. Without an index, ffmpeg may land anywhere, but
-    /// within this time there is a whole picture. For a frame that is no later than this in the video, ffmpeg reads
-    /// from the start.
+    /// In microseconds before the frame, where ffmpeg begins to read: without an index it may land anywhere, but within
+    /// this time there is a whole picture. An earlier frame is read from the video's start.
     private static let lead = 10_000_000
 
     /// From the video's start in microseconds, which is ffmpeg's unit.
@@ -26,15 +25,13 @@ struct FrameCommand {
     /// Distinguishes the frames of one video.
     var name: String { Self.seconds(time) + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
 
-    /// The video containers that ffmpeg may read. Playlists, scripts, manifests and descriptions of streams are not
-    /// among them, because they make ffmpeg open the files that they name.
+    /// Playlists, scripts, manifests and descriptions of streams are left out: they make ffmpeg open other files.
     private static let formats = [
         "mov", "matroska", "webm", "avi", "flv", "mpegts", "mpeg", "mpegvideo", "m4v", "h264", "hevc", "obu", "ivf",
         "ogg", "asf", "rm", "dv", "mxf", "nut", "wtv",
     ]
 
-    /// The video is descriptor 3, and the picture goes to standard output. With `fromStart`, ffmpeg reads the video
-    /// from its start, not from shortly before the time.
+    /// The video is descriptor 3, the picture standard output. `fromStart` reads the video from its start.
     func arguments(fromStart: Bool = false) -> [String] {
         let begin = fromStart || !seeks ? 0 : time - Self.lead
         // ffmpeg begins at the key frame before this time: accurate seeking leaves nothing of a video that ends

@@ -24,6 +24,7 @@ struct ProgramRun {
     func run(reading input: consuming OwnedDescriptor) throws(DipperError) -> Ended {
         // The clock traps if the sum overflows.
         let deadline = ContinuousClock.now + min(max(timeLimit, .zero), .seconds(1_000_000_000))
+        if isCancelled() { throw .cancelled }
         let output = try OwnedDescriptor.Pipe()
         let errors = try OwnedDescriptor.Pipe()
         let child = try ChildProcess(
@@ -42,8 +43,7 @@ struct ProgramRun {
         var pause = Duration.milliseconds(1)
         while true {
             let hasOutput = waits[0].fd >= 0
-            // The output is complete, and the program is about to end. No descriptor tells when, so the loop looks
-            // again after pauses.
+            // The program is about to end, and no descriptor tells when, so the loop looks again after pauses.
             if !hasOutput, child.hasEnded { break }
             let left = max(.zero, ContinuousClock.now.duration(to: deadline))
             guard left > .zero else { throw .undecodable.with(detail: "'\(program)' took longer than \(timeLimit)") }
@@ -64,8 +64,7 @@ struct ProgramRun {
             if waits[1].revents != 0, let read = Self.take(&waits[1], &buffer) { tail.append(read) }
         }
         let isSuccess = child.end()
-        // Output of the program's children is ignored from here on, but what the program itself wrote is still in the
-        // pipe.
+        // The output of children is ignored from here on, but the program's own is still in the pipe.
         while waits[1].fd >= 0, poll(&waits[1], 1, 0) > 0, let read = Self.take(&waits[1], &buffer) {
             tail.append(read)
         }
@@ -115,8 +114,7 @@ private struct ErrorTail {
 private struct ChildProcess: ~Copyable {
     private let id: pid_t
 
-    /// Starts a program whose standard input is empty, and whose only other descriptors are the given ones. The input
-    /// becomes descriptor 3.
+    /// Starts a program whose standard input is empty, with no other descriptors than these; the input is number 3.
     init(
         _ program: String, _ arguments: [String], output: consuming OwnedDescriptor, errors: consuming OwnedDescriptor,
         input: consuming OwnedDescriptor, timeLimit: Duration
@@ -150,7 +148,6 @@ private struct ChildProcess: ~Copyable {
         return result != 0 || information.si_signo != 0
     }
 
-    /// Returns whether the program ended by itself, with status 0.
     consuming func end() -> Bool {
         let isSuccess = Self.end(id)
         discard self
@@ -170,9 +167,8 @@ private struct ChildProcess: ~Copyable {
         }
     }
 
-    /// The kernel ends the program after four times the time limit and four seconds more of processor time, in case
-    /// this process is no longer there to do so, and limits its memory, whatever size a video announces, to half of the
-    /// machine's, but at least 1 GiB and at most 4 GiB.
+    /// Limits processor time to four times the time limit and four seconds, in case this process is gone, and memory,
+    /// whatever a video announces, to half of the machine's, but at least 1 GiB and at most 4 GiB.
     private func limit(_ timeLimit: Duration) {
         let seconds = UInt64(min(max(timeLimit.components.seconds, 0), 1_000_000)) * 4 + 4
         let half = ProcessInfo.processInfo.physicalMemory / 2

@@ -13,21 +13,15 @@ import Synchronization
 /// The frame is the first one at the time or after it. A time past the end gives the last frame, and a time before the
 /// start gives the first. Frames are upright and have square pixels.
 ///
-/// `ffmpeg` decodes the video in a process of its own, so a video that makes a decoder crash, hang or take all memory
-/// does no harm to the calling program. The process has no standard input, no shell, a few environment variables,
-/// limits on time, memory and output, and the video as an open file, whose name is never an argument. Playlists and
-/// other files that name files are refused. At most two such processes run at once. A process that nobody waits for any
-/// more is killed.
+/// `ffmpeg` decodes the video in a separate process, so a video that makes a decoder crash, hang or take all memory
+/// does no harm to the program. The process has no standard input, no shell, few environment variables, limits on time,
+/// memory and output, and the video as an open file, whose name is never an argument. Playlists and other files that
+/// name files are refused. At most two processes run at once; one that nobody waits for is killed.
 ///
 /// The video is a file on this machine, in memory, or on a server. A cache fetches the video of an `http` or `https` URL
 /// like other bytes, once for all of its frames and with all options of the ``ImageRequest``, and keeps it on disk under
 /// the key of the URL; ``ImageOptions/keepsOriginal`` set to `false` keeps the frames alone. ``data()`` alone fetches
 /// nothing.
-///
-/// ```swift
-/// let frames = [1, 2, 3].map { ImageRequest(VideoFrameProvider(videoURL, at: .seconds($0))) }
-/// for frame in frames { cache.getImage(frame) { image in strip.add(image) } }         // one fetch
-/// ```
 ///
 /// The cache keeps the frame on disk, because making it takes long.
 public struct VideoFrameProvider: DataProvider {
@@ -203,8 +197,7 @@ private enum VideoSource: Sendable {
         }
     }
 
-    /// The URL alone if the file cannot be read. A URL contains no line break, so the line after it cannot be mistaken
-    /// for a part of it.
+    /// The URL alone if the file cannot be read: a URL has no line break, so the next line is not a part of it.
     static func key(of file: URL) -> CacheKey {
         let key = CacheKey(file.standardizedFileURL)
         var status = stat()

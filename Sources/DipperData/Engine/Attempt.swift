@@ -81,7 +81,6 @@ struct Attempt: Sendable {
 
     mutating func forgetStored() { stored = nil }
 
-    /// Notes where the modifier has sent the request. The next request begins from ``url`` again.
     mutating func sent(to url: URL) {
         // mutant RequestHook|Redirect: `sentURL = url` => `(self.url, sentURL) = (url, url)`
         sentURL = url
@@ -156,7 +155,6 @@ struct Attempt: Sendable {
 
     private static let mostContinuations = 100
 
-    /// Returns the partial body that an interrupted answer leaves for the next attempt.
     func left(by response: TransferResponse) -> PartialBody? {
         if response.status == 206 { return continued?.continued(by: response) ?? partial }
         return PartialBody(response, of: url.withoutFragment) ?? partial

@@ -1,11 +1,10 @@
 import Synchronization
 
-/// The budget for the bodies of all fetches in memory, in bytes: of bodies that are being received, and of the partial
-/// bodies that parked fetches keep. A value.
+/// The budget for the bodies of all fetches in memory, in bytes: bodies that are being received, and the partial bodies
+/// of parked fetches. A value.
 ///
-/// It is not known when a parked fetch gives its bytes back, so parked fetches hold at most a quarter of the budget. A
-/// spent budget is free again when three quarters of it are in use, so that the bytes of parked fetches never keep
-/// others from starting.
+/// Parked fetches hold at most a quarter of the budget, because it is not known when they give it back. A spent budget
+/// is free again when three quarters of it are in use, so parked bytes never keep other fetches from starting.
 struct BodyBudget: Sendable {
     private var budget: ByteBudget
     private var parked = 0
@@ -29,7 +28,6 @@ struct BodyBudget: Sendable {
         return fits
     }
 
-    /// Counts parked bytes as those of a transfer.
     mutating func unpark(_ bytes: Int) { parked -= bytes }
 
     mutating func giveBack(parked bytes: Int) {
@@ -43,7 +41,7 @@ struct BodyBudget: Sendable {
 /// Work under way cannot give back what it holds, so the budget may be overrun; it only tells when no more work should
 /// begin. A spent budget stays spent until a quarter of it is free, so that work does not stop and go with every piece.
 package struct ByteBudget: Sendable {
-    /// A budget is spent, or free again. Notices may overtake one another: the one with the highest number holds.
+    /// A budget is spent, or free again. See ``Latest``.
     package struct Notice: Sendable, Hashable {
         let isSpent: Bool
         let number: UInt64
@@ -69,8 +67,7 @@ package struct ByteBudget: Sendable {
     }
 }
 
-/// Holds back fetches that have not begun, for a consumer that cannot take more. The hold ends when its last reference
-/// is released, and does not keep the cache alive.
+/// Holds back fetches that have not begun, until its last reference is released. Does not keep the cache alive.
 package final class FetchHold: Sendable {
     private weak let engine: Engine?
     private let number: UInt64
@@ -106,7 +103,7 @@ final class EngineRelay: Sendable {
     func post(_ notice: @escaping @Sendable (isolated Engine) -> Void) { target.load()?.engine?.post(notice) }
 }
 
-/// A value that numbered notices set. Notices may overtake one another: the one with the highest number holds.
+/// The value of the notice with the highest number, because notices may overtake one another.
 struct Latest<Value: Sendable>: Sendable {
     private(set) var value: Value
     private var number: UInt64 = 0

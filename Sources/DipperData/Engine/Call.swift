@@ -1,16 +1,14 @@
 import Foundation
 
-/// The constant parts of a call, shared by its task and by its fetch.
 final class Call: Sendable {
     let request: DataRequest
     let key: CacheKey
     private let defaults: Defaults
-    /// Whether each source, the request's own and then its alternatives, is local. Providers are code of the program,
-    /// so they are asked here and never under a lock.
+    /// Whether each source is local. Providers are code of the program: they are asked here, never under a lock.
     private let localSources: [Bool]
-    /// `false` if an object made of the bytes takes their place on disk.
+    /// `false` if a picture or a value made of the bytes takes their place on disk.
     private let mayKeepOnDisk: Bool
-    /// Returns why nothing that the caller wants can be made of the bytes of a success; `nil` if something can.
+    /// Returns why nothing that the caller wants can be made of the bytes; `nil` if something can.
     let misfit: (@Sendable (Data) -> DipperError?)?
 
     final class Defaults: Sendable {
@@ -106,7 +104,6 @@ final class Call: Sendable {
 
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
 
-    /// Whether code other than the engine's judges an answer of the network.
     var judgesAnswers: Bool { hasOwnValidation || misfit != nil }
 
     func refusal(of answer: TransferResponse) -> DipperError? {
@@ -127,7 +124,6 @@ final class Call: Sendable {
     }
 
     func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
-        // The common case: a fresh entry without variants, and a request without directives.
         if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
         return info.isChosen(by: request.headers) ? use(ofChosen: info, at: now) : .revalidate
     }

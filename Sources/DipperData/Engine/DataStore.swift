@@ -76,9 +76,7 @@ final class DataStore: Sendable {
     }
 
     /// Looks up memory and disk, on a reader's thread, and then the tiers below: the entry, or the variant that the
-    /// call's fields choose. If there is neither, reads the partial body that an earlier attempt has left on disk.
-    /// - Parameter answer: called with the result and a closure. Until that closure is called, the reader's slot stays
-    ///   taken, so that no more is read than callers take.
+    /// call's fields choose. Without either, reads the partial body that an earlier attempt has left on disk.
     func lookUp(
         _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
         _ answer: @escaping @Sendable (FoundEntry?, PartialBody?, @escaping @Sendable () -> Void) -> Void
@@ -115,7 +113,7 @@ final class DataStore: Sendable {
     }
 
     private func take(_ key: CacheKey, _ call: Call, from tiers: TierStack) async -> StoredData? {
-        // The claim comes first: what is removed or replaced from now on is not brought back.
+        // The claim comes first: an entry that is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
         guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
             let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
@@ -326,18 +324,16 @@ final class DataStore: Sendable {
         listener.load()?.replaced(key)
     }
 
-    /// Waits until the entry is on disk; see ``DiskTier/settle(_:_:_:claim:whenDone:)``.
     func settle(
         _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
     ) {
         guard let disk else { return whenDone(durability == .relaxed) }
-        // The claim comes first: what is removed or replaced from now on is not brought back.
+        // The claim comes first: an entry that is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
         let record = memory.value(for: key).flatMap { diskRecord($0, for: key, call, stored: $0.info.storedDate) }
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }
 
-    /// Returns an entry as the disk keeps it; `nil` if it has expired there.
     private func diskRecord(_ value: StoredData, for key: CacheKey, _ call: Call, stored: Date) -> EntryRecord? {
         let lifetime = diskLifetime(call, stored: stored)
         if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
@@ -354,9 +350,7 @@ final class DataStore: Sendable {
         call.request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
     }
 
-    /// Returns how long the answer to a call is kept in memory. The request or the cache decides, even if the disk
-    /// keeps the answer for a shorter time; if neither has a memory expiration, it is kept as long as on disk.
-    /// - Parameter stored: the time at which the bytes came, for an object made from them later; `nil` for now.
+    /// Returns how long memory keeps the answer to a call: as the request or the cache says, or as long as the disk.
     func memoryLifetime(_ call: Call, stored: Date? = nil) -> Lifetime {
         let given = memoryExpiration(call)
         let now = now()
@@ -365,7 +359,7 @@ final class DataStore: Sendable {
             extendedBy: call.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
         if given == nil, let stored {
             let own = diskLifetime(call, stored: stored)
-            // Hits that extend the life of the bytes also extend that of an object made from them.
+            // Hits that extend the life of the bytes also extend that of a picture made from them.
             if own.accessExtension == nil { lifetime.expires = min(lifetime.expires, own.expires) }
         }
         return lifetime

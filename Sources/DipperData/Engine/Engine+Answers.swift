@@ -104,9 +104,8 @@ extension Engine {
         let write = PendingWrite()
         let mayKeep = keep(value, of: fetch, run, for: call, isConfirmed: source == .revalidated, write)
         let response = DataResponse(value, source: source, attempts: fetch.attempts, metrics: metrics)
-        // Calls with other header fields may need another variant, or an answer of their own if this one may not be
-        // kept for others. Calls with a validation of their own may need another answer. The call that the answer was
-        // fetched for takes it in any case.
+        // A call with other header fields may need another variant, or an answer that is not shared; a call with a
+        // validation of its own may need another answer. The call that the answer was fetched for takes it in any case.
         let isForAll = mayKeep && !value.info.headers.varying.contains("*")
         var next: Call?
         for waiter in fetch.waiters {
@@ -128,15 +127,13 @@ extension Engine {
         let mayKeep = mayStore && store.mayKeep(value.info, call)
         let isKeepable = demand.keepsInMemory && !value.info.isStandIn
         guard isKeepable, mayStore else {
-            // The earlier answer is out of date by now.
             if isKeepable, value.info.status < 400, fetch.findings.claim?.isRevoked != true {
                 store.remove(found?.place ?? fetch.key)
             }
             write.end(isOnDisk: false)
             return mayKeep
         }
-        // If each use must be confirmed, one more confirmation tells the disk nothing new. But an entry that must be
-        // durable now may not have been durable before.
+        // One more confirmation tells the disk nothing new, unless the entry must be durable now.
         let isNews = !isConfirmed || run.attempt.stored.map { !value.info.saysTheSame(as: $0.info) } ?? true
         let keepsOnDisk =
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
@@ -236,7 +233,6 @@ struct Verdicts: Sendable {
 }
 
 extension Engine {
-    /// Asks the validations of calls about a stored answer, and goes on: at once if none is a call's own.
     func judge(
         _ value: StoredData?, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
@@ -245,7 +241,6 @@ extension Engine {
         ask(calls.filter(\.hasOwnValidation), { $0.refusal(of: value) }, then: goOn)
     }
 
-    /// Asks calls about an answer of the network, and goes on: at once if none judges it itself.
     func judge(
         _ answer: TransferResponse, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
@@ -268,7 +263,7 @@ extension Engine {
     }
 }
 
-/// How the program speaks TLS with an origin: asked once in the life of the engine.
+/// The question how to speak TLS with an origin, asked once in the life of the engine.
 enum TLSQuestion {
     case asked([(fetch: Fetch, goOn: @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void)])
     case answered(Result<TLSAnswer?, DipperError>)
@@ -296,7 +291,6 @@ extension Engine {
         }
     }
 
-    /// Goes on with the program's answer on an origin: at once if it is known.
     func answerTLSChallenge(
         of origin: ServerOrigin, at url: URL, for fetch: Fetch,
         then goOn: @escaping @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void

@@ -51,7 +51,7 @@ extension Engine {
         // Without a way to the host no attempt is made, and none is counted.
         guard canReach(fetch) else { return failed(fetch, .unreachable) }
         let findings = fetch.findings
-        // The look-up has read what is on disk.
+        // The look-up has read the disk.
         let isUnread =
             store.disk == nil && findings.attempts == 0 && findings.found == nil && !fetch.demand.insistsOnNetwork
         guard findings.partial == nil, findings.isPartialLeft || isUnread else { return confirm(fetch) }

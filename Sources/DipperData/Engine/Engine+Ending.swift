@@ -125,7 +125,6 @@ extension Engine {
 
     // MARK: Time limits
 
-    /// Starts the time limit of a call, unless it has been started.
     /// - Parameter spent: the time that the fetch has taken so far.
     func armTimeout(of waiter: DataTask, spent: Duration) {
         guard let timeout = waiter.call.timeout, waiter.wait.knownLimits?.limit == nil else { return }
@@ -133,7 +132,6 @@ extension Engine {
         watch(waiter)
     }
 
-    /// Lets the time of a fetch go on: it may use the link again.
     func run(_ fetch: Fetch) {
         fetch.findings.budget.run(at: time.now())
         guard fetch.demand.hasTimeLimits else { return }
@@ -176,7 +174,7 @@ extension Engine {
     }
 
     private func allows(_ answer: Pacing.Answer, _ report: Fetch.Reports, of fetch: Fetch) -> Bool {
-        // What comes just before the flow stops must be reported as well.
+        // The last bytes before the flow stops must be reported as well.
         if case .later(let wait) = answer { timers.add(at: time.now() + wait, .report(fetch, report)) }
         return answer == .now
     }
@@ -197,7 +195,7 @@ extension Engine {
     }
 }
 
-/// The pacing of reports: at most one per interval, the latest one last. A value that is asked before each report.
+/// The pacing of reports: at most one per interval, the latest one last.
 struct Pacing: Sendable {
     enum Answer: Equatable {
         case now

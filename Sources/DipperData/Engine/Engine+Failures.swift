@@ -30,8 +30,7 @@ extension Engine {
             && fetch.findings.ways.add(bytes: bytes)
     }
 
-    /// Decides what follows from a failure. A rule of the program's own is asked elsewhere; meanwhile the fetch takes
-    /// no slot, and calls that end whatever it says have ended.
+    /// While a rule of the program's own is asked, the fetch takes no slot; calls that end whatever it says have ended.
     private func conclude(_ fetch: Fetch, _ attempt: FailedAttempt) {
         var attempt = attempt
         var asked: [(DataTask, @Sendable () async -> Duration?)] = []
@@ -174,7 +173,6 @@ extension Engine {
         for case let fetch as Fetch in queues.onNetwork where !canReach(fetch) { watchUnreachable(fetch) }
     }
 
-    /// Returns whether there is a way to the host, or to the proxy on the way to it.
     func canReach(_ fetch: Fetch, after run: Run? = nil) -> Bool {
         if let run, fetch.sources.provider == nil { return canReach(run.attempt.sentURL) }
         return fetch.destination.map { canReach($0) } ?? true
@@ -196,10 +194,8 @@ extension Engine {
         }
     }
 
-    /// Watches a transfer whose host cannot be reached. If no bytes arrive for a while, cancels it: its fetch then
-    /// waits for the network, instead of standing still until its time is up. Bytes that still arrive show that the
-    /// routes do not tell the whole truth.
-    /// - Parameter seen: the transfer at the last look, and the bytes that had arrived; `nil` at first.
+    /// Cancels a transfer if its host cannot be reached and no bytes arrive for a while: its fetch then waits for the
+    /// network. Bytes that still arrive show that the routes do not tell the whole truth.
     func watchUnreachable(_ fetch: Fetch, since seen: (number: UInt64, received: Int)? = nil) {
         guard let run = fetch.run, !fetch.isOver, !canReach(fetch) else { return }
         let received = run.reception.received
@@ -227,7 +223,6 @@ struct FailedAttempt: Sendable {
     let time: Duration
     let spent: Duration
     var verdicts = Verdicts()
-    /// The counts of the calls that have heard of the failure.
     var counts: [DataTask: Count] = [:]
     var mayWait = true
 
@@ -258,7 +253,7 @@ extension DipperError {
 
 enum FailureVerdict {
     case end
-    /// The call ends with what the cache has, although it is out of date.
+    /// The call ends with the stored answer, although it is out of date.
     case takeKept(StoredData)
     case retry(after: Duration)
     case waitForNetwork(Duration?)

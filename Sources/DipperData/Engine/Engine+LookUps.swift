@@ -7,7 +7,7 @@ extension Engine {
         events.looking(fetch)
         let number = nextNumber()
         fetch.lookUpNumber = number
-        // The claim comes first: what is removed from now on is not kept.
+        // The claim comes first: an entry that is removed from now on is not kept.
         let claim = store.history.claim(fetch.key)
         fetch.findings.claim(claim)
         fetch.lookUp = store.lookUp(
@@ -93,8 +93,7 @@ extension Engine {
 
     // MARK: Renewals
 
-    /// Returns the task that fetches newer bytes in `slowQueue` (`stale-while-revalidate`, RFC 5861). The caller has the
-    /// engine take a new one.
+    /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller starts a new one.
     private nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
         let renewal = revalidations.withLock { $0.task(for: call.withoutStandIns) }
         if renewal.isNew { renewal.task.attach(self) }
@@ -104,7 +103,7 @@ extension Engine {
     nonisolated func answer(_ task: DataTask, withOld found: FoundEntry) {
         let (newer, isNew) = renewal(task.call)
         if isNew {
-            // What is removed before the engine takes the call is not brought back.
+            // An entry that is removed before the engine takes the call is not brought back.
             let claim = store.history.claim(task.key)
             if !post({ $0.take(newer, reads: false, found: found, claim) }) { refuse(newer) }
         }
@@ -113,7 +112,7 @@ extension Engine {
     }
 }
 
-/// The fetches of newer bytes under way: at most one for each stale answer. A value.
+/// The fetches of newer bytes: at most one for each stale answer. A value.
 struct RevalidationTasks: Sendable {
     private struct Name: Hashable {
         let key: CacheKey
@@ -132,7 +131,6 @@ struct RevalidationTasks: Sendable {
         return (task, true)
     }
 
-    /// Forgets a task that is about to end. The next call that finds a stale answer has it fetched anew.
     mutating func forget(_ task: DataTask) -> DataTask? {
         let name = Name(task.call)
         return tasks[name] === task ? tasks.removeValue(forKey: name) : nil
@@ -146,7 +144,7 @@ final class Findings {
     private(set) var claim: Claim?
     /// Whether later fetches can continue the partial body: it is on disk, or among those in memory.
     private var isPartialKept = false
-    /// Whether it is only there, because there was no room for it here while the fetch was parked.
+    /// Whether the partial body is only among the kept ones: there was no room for it here while the fetch was parked.
     private(set) var isPartialLeft = false
     /// The bytes of ``partial`` that count towards the budget of parked fetches.
     private(set) var parked = 0
@@ -190,9 +188,8 @@ final class Findings {
 
     // MARK: Attempts
 
-    /// Gives an attempt the right to keep its answer. If the entry has been removed since the last attempt, the entry
-    /// and the partial body are dropped. The first attempt has the right of the look-up before it: what was removed or
-    /// replaced since then is not brought back.
+    /// Gives an attempt the right to keep its answer. Drops the entry and the partial body if the entry has been
+    /// removed since the last attempt. The first attempt has the right of the look-up before it.
     func reclaim(_ fresh: @autoclosure () -> Claim, _ history: RemovalHistory, isFirst: Bool) {
         let isRevoked = claim?.isRevoked == true
         if isRevoked || found.map({ !history.admits($0.value.info) }) == true { found = nil }
@@ -220,8 +217,7 @@ final class Findings {
 
     // MARK: Parking
 
-    /// Parks the partial body in memory, if there is room. Otherwise the next attempt reads what is kept for later
-    /// fetches, or begins anew.
+    /// Without room in memory, the next attempt reads the kept partial body, or starts from the first byte.
     func park(insteadOf held: Int, in bodies: inout BodyBudget) {
         let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
         if bodies.park(count, insteadOf: held) { return parked += count }
@@ -284,7 +280,6 @@ struct FetchSources {
 
     var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 
-    /// Stands for a provider.
     private static let noURL = URL(string: "provider:")
 
     var remaining: ArraySlice<DataRequest.Source> {

@@ -41,8 +41,7 @@ actor Engine: LoopClient {
 
     var queues: Queues
     var fetches: [CacheKey: Fetch] = [:]
-    /// Fetches that calls for a key cancel and demote, but do not join: those whose entry has been removed meanwhile,
-    /// and, by the keys of their URLs, those with another key.
+    /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
     var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
     var transfers: [UInt64: Fetch] = [:]
     var offline: [UInt64: Fetch] = [:]
@@ -343,7 +342,6 @@ actor Engine: LoopClient {
         if let error = defect(of: task.call.request) ?? error { finish(task, .failure(error)) } else { enter(task) }
     }
 
-    /// Returns the error with which every call for a request ends; `nil` if it can be fetched.
     @inline(__always)
     nonisolated func defect(of request: DataRequest) -> DipperError? {
         if !options.readsFileURLs, let provider = request.provider, !reads(provider) {
@@ -396,8 +394,8 @@ actor Engine: LoopClient {
 
     /// - Parameters:
     ///   - reads: whether the disk may answer; `nil` if the call decides.
-    ///   - found: what the tiers have, if they have been asked before.
-    ///   - claim: the right to keep what follows, claimed before that.
+    ///   - found: the entry in the tiers, if they have been asked before.
+    ///   - claim: the right to keep the answer, claimed before the tiers were asked.
     func take(_ task: DataTask, reads: Bool? = nil, found: FoundEntry? = nil, _ claim: Claim? = nil) {
         if isClosed { return refuse(task) }
         if task.isGivenUp {

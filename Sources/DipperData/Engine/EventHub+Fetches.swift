@@ -21,7 +21,6 @@ extension EventHub {
         tell(.fetches, fetch.key, fetch.identity.id, kind())
     }
 
-    /// Ends the attempt that is under way, if there is one, before it tells the event.
     func leftNetwork(_ fetch: Fetch, _ kind: @autoclosure () -> CacheEvent.Kind) {
         endAttempt(fetch, .stopped)
         tell(fetch, kind())

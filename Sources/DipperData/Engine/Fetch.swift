@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The part of a task that says how it waits for a fetch. Only the engine uses it.
+/// Only the engine uses it.
 struct FetchWait {
     fileprivate(set) var queue: FetchQueue
     fileprivate(set) var level: UInt8 = 0
@@ -144,7 +144,7 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 
     var calls: some Sequence<Call> { waiters.lazy.map(\.call) }
 
-    /// Whether a call may join: nothing has been removed, or the fetch waits and will ask anew.
+    /// Whether a call may join: nothing has been removed, or the fetch waits and will look again.
     var isCurrent: Bool {
         if knownFindings?.claim?.isOutdated != true { return true }
         // mutant Removal: `lookUpState != .underWay && (place` => `(place`

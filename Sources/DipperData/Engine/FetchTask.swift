@@ -3,40 +3,21 @@ import Foundation
 /// The handle of one call: await its result, add hooks, cancel it, change its queue or priority.
 ///
 /// A call for bytes has a ``DataTask``, a call for a typed value a ``ValueTask``, a call for a picture an `ImageTask`.
-/// The protocol holds the members that all have, for code that serves all of them:
-///
-/// ```swift
-/// func show(_ task: some FetchTask, in bar: ProgressBar) {
-///     task.onProgress { progress in bar.set(progress.fraction) }
-///         .onFail { error, isFatal in if isFatal { print(error) } }
-/// }
-/// ```
-///
-/// Two tasks are equal if they are the same object. The description of a task contains no secrets.
+/// The protocol has the members that all share. Two tasks are equal if they are one instance. The description of a task
+/// contains no secrets.
 ///
 /// The call continues if the handle is released. A task ends exactly once, with a result or an error. Hooks that are
 /// added late, even after the end, first receive the events that they missed, in order; of many failures and retries
 /// only the latest 64.
 ///
 /// Hooks are called in the order of the events, the end last. A closure runs on the task's callback queue
-/// (``CallbackQueue``); one that is written in a class of the main actor runs on the main actor, and may use what belongs
-/// to it:
+/// (``CallbackQueue``), but one that is written in a class of the main actor runs on the main actor, and may use its
+/// members. A closure in a method of another actor runs on that actor, where events may overtake each other. The top
+/// level of a `main.swift` belongs to the main actor: a program that blocks the main thread there, instead of awaiting
+/// a task, does not get its closures called.
 ///
-/// ```swift
-/// @MainActor final class PhotoController {
-///     func load(_ url: URL) {
-///         cache.getImage(url) { image in self.view.image = image }
-///             .onFail { error, isFatal in if isFatal { self.view.caption = "\(error)" } }
-///     }
-/// }
-/// ```
-///
-/// A closure in a method of another actor runs on that actor, where events may overtake each other. The top level of a
-/// `main.swift` belongs to the main actor: a program that blocks the main thread there, instead of awaiting a task, does
-/// not get its closures called.
-///
-/// Code that awaits ``value`` may continue before or after
-/// the hooks are called, because a hook may wait for its queue. To continue after all hooks, use ``onEnd(_:)``.
+/// Code that awaits ``value`` may continue before or after the hooks are called. To continue after all hooks, use
+/// ``onEnd(_:)``.
 public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringConvertible {
     /// The type of the result: `Data`, `Image`, or the type of a typed value.
     associatedtype Value
@@ -64,7 +45,7 @@ public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringCon
 
     /// The bytes or the picture. Cancelling the Swift task that awaits the property cancels this call.
     var value: Value { get async throws(DipperError) }
-    /// The result and where it came from. Cancelling the Swift task that awaits the property cancels this call.
+    /// The result and its origin. Cancelling the Swift task that awaits the property cancels this call.
     var response: Response { get async throws(DipperError) }
 
     /// Ends this call with ``DipperError/cancelled``. The work continues if other calls wait for it.
@@ -72,21 +53,12 @@ public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringCon
     /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
     func moveToSlowQueue()
 
-    /// Adds a hook. The methods of this protocol, such as ``onEnd(_:)``, add hooks of each kind.
+    /// Adds a hook; see ``onEnd(_:)`` and its neighbours.
     func add(_ hook: TaskHook<Response>)
 }
 
 extension FetchTask {
-    /// The result of the task, once it has ended: the bytes or the picture, or the error.
-    ///
-    /// Cancelling the Swift task that awaits the property cancels this call.
-    ///
-    /// ```swift
-    /// switch await task.result {
-    /// case .success(let value): print(value)
-    /// case .failure(let error): print(error)
-    /// }
-    /// ```
+    /// The result of the task, once it has ended. Cancelling the Swift task that awaits the property cancels this call.
     public var result: Result<Value, DipperError> {
         get async {
             do throws(DipperError) {
@@ -100,11 +72,6 @@ extension FetchTask {
     // MARK: Hooks
 
     /// Calls a closure with the bytes or the picture when the task ends with success.
-    ///
-    /// ```swift
-    /// task.onProgress { progress in print(progress.fraction) }
-    ///     .then { value in print(value) }
-    /// ```
     @discardableResult
     public func then(@_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Value) -> Void) -> Self {
         let body = onItsActor(body)
@@ -114,15 +81,6 @@ extension FetchTask {
     }
 
     /// Calls a closure once when the task ends, with its response or its error.
-    ///
-    /// ```swift
-    /// task.onEnd { result in
-    ///     switch result {
-    ///     case .success(let response): print(response.source)
-    ///     case .failure(let error): print(error)
-    ///     }
-    /// }
-    /// ```
     @discardableResult
     public func onEnd(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Response, DipperError>) -> Void
@@ -132,23 +90,13 @@ extension FetchTask {
     }
 
     /// Calls a closure just before each new attempt after a failure. See ``onFail(_:)``.
-    ///
-    /// ```swift
-    /// task.onRetry { print("trying again") }
-    /// ```
     @discardableResult
     public func onRetry(@_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void) -> Self {
         add(.retry(onItsActor(body)))
         return self
     }
 
-    /// Calls a closure at each failure.
-    ///
-    /// ```swift
-    /// task.onFail { error, isFatal in print(isFatal ? "failed:" : "waiting:", error) }
-    /// ```
-    /// - Parameter body: the closure; `isFatal` is `false` if the task waits to try again, and `true` if the failure
-    ///   ends the task.
+    /// Calls a closure at each failure: the task waits to try again or, if `isFatal` is `true`, ends.
     @discardableResult
     public func onFail(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ error: DipperError, _ isFatal: Bool) -> Void
@@ -157,14 +105,7 @@ extension FetchTask {
         return self
     }
 
-    /// Calls a closure as bytes arrive, at most once in each ``DataRequest/progressInterval``, and when
-    /// the last of the expected bytes arrives.
-    ///
-    /// ```swift
-    /// task.onProgress { progress in
-    ///     if progress.expected != nil { print(progress.fraction) } else { print(progress.received, "bytes") }
-    /// }
-    /// ```
+    /// Calls a closure as bytes arrive, at most once per ``DataRequest/progressInterval``, and with the last bytes.
     @discardableResult
     public func onProgress(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (TaskProgress) -> Void
@@ -174,14 +115,7 @@ extension FetchTask {
     }
 
     /// Calls a closure when a newer result has been fetched, or could not be fetched, after the task was answered with
-    /// a result that is out of date (`stale-while-revalidate`).
-    ///
-    /// The newer bytes are fetched in `slowQueue`; see ``FetchResponse/revalidation``.
-    ///
-    /// ```swift
-    /// task.then { value in print(value) }
-    ///     .onRevalidate { newer in if case .success(let response) = newer { print(response.value) } }
-    /// ```
+    /// a result that is out of date (`stale-while-revalidate`). See ``FetchResponse/revalidation``.
     @discardableResult
     public func onRevalidate(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Response, DipperError>) -> Void
@@ -223,11 +157,6 @@ public enum TaskHook<Response: Sendable>: Sendable {
 }
 
 /// The answer to a call: the bytes, and where they came from.
-///
-/// ```swift
-/// let response = try await cache.getData(url).response
-/// print(response.status, response.source, response.headers["Content-Type"] ?? "no type")
-/// ```
 public struct DataResponse: FetchResponse {
     /// The task of the call.
     public typealias Handle = DataTask
@@ -236,7 +165,7 @@ public struct DataResponse: FetchResponse {
 
     /// The body, byte for byte.
     public let data: Data
-    /// The body, byte for byte, by the name that code for bytes and pictures uses.
+    /// The body, by the name that all responses have.
     public var value: Data { data }
     /// The tier that answered.
     public let source: ResponseSource
@@ -260,28 +189,15 @@ public struct DataResponse: FetchResponse {
     /// The number of network attempts made for this result; 0 if the cache answered.
     public var attempts: Int { extras?.value.attempts ?? 0 }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
-    ///
-    /// ```swift
-    /// if let metrics = try await task.response.metrics {
-    ///     print(metrics.httpVersion, metrics.firstByte, metrics.total)
-    /// }
-    /// ```
     public var metrics: TransferMetrics? { extras?.value.metrics }
-    /// The prefetch that brings newer bytes, if these are out of date but may be used meanwhile
-    /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
-    ///
-    /// ```swift
-    /// let response = try await cache.getData(url).response
-    /// if let newer = try await response.revalidation?.value { print(newer.count) }
-    /// ```
+    /// The prefetch of newer bytes, if these are out of date but may be used meanwhile; otherwise `nil`.
     public var revalidation: DataTask? { extras?.value.revalidation }
 
     /// The time at which the server made the answer or last confirmed it, as far as that is known.
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
     /// Returns the age of the answer at a date (RFC 9111, section 4.2.3); zero for dates before ``generated``.
     public func age(at date: Date) -> Duration { .seconds(info.freshness.age(at: date.timeIntervalSince1970)) }
-    /// The time at which the answer stops being fresh: `nil` if it is fresh for ever, `Date.distantPast` if the server
-    /// must confirm each use (`no-cache`).
+    /// The end of the answer's freshness: `nil` for none, `Date.distantPast` if each use is confirmed (`no-cache`).
     public var freshUntil: Date? {
         let until = info.freshness.until
         return until == .infinity ? nil : max(.distantPast, Date(timeIntervalSince1970: until))
@@ -313,14 +229,7 @@ extension DataResponse: RedactedStringConvertible {
     public var description: String { "\(status) \(data.count) bytes from \(source.rawValue)" }
 }
 
-/// The answer to a call: bytes in a ``DataResponse``, a typed value in a ``ValueResponse``, a picture in an
-/// `ImageResponse`.
-///
-/// ```swift
-/// func log(_ response: some FetchResponse) {
-///     print(response.status, response.source, response.headers["Content-Type"] ?? "no type")
-/// }
-/// ```
+/// The answer to a call: a ``DataResponse``, a ``ValueResponse`` or an `ImageResponse`.
 public protocol FetchResponse: Sendable {
     /// The type of the result: `Data`, `Image`, or the type of a typed value.
     associatedtype Value: Sendable
@@ -341,7 +250,6 @@ public protocol FetchResponse: Sendable {
     var attempts: Int { get }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
     var metrics: TransferMetrics? { get }
-    /// The prefetch of a newer result, if this one is out of date but may be used meanwhile
-    /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
+    /// The prefetch of a newer result (`stale-while-revalidate`, RFC 5861), if this one is out of date; or `nil`.
     var revalidation: Handle? { get }
 }

@@ -79,7 +79,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         deliver(on: queue, flush)
     }
 
-    /// Has news delivered on the callback queue, unless a delivery is under way.
     @inline(__always)
     private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
         guard log.withLock({ $0.claimDelivery() }) else { return }
@@ -97,7 +96,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     }
 }
 
-/// News of the fetch that a call waits for.
 package enum FetchNews: Sendable {
     /// An attempt has failed. The fetch waits and tries again.
     case failure(DipperError)
@@ -269,8 +267,7 @@ struct TaskLog<Event: TaskEvent> {
         }
     }
 
-    /// The number of failures and retries remembered for hooks that are added late or cannot keep up: a call that
-    /// retries for days must not remember each failure.
+    /// The number of failures and retries kept for late hooks: a call that retries for days must not remember each.
     static var mostItems: Int { 64 }
 
     // MARK: Events
@@ -334,7 +331,7 @@ struct TaskLog<Event: TaskEvent> {
         return true
     }
 
-    /// Returns the next call, in the order of the events. After `nil` the delivery must be claimed anew.
+    /// Returns the next call, in the order of the events; after `nil` the delivery must be claimed again.
     mutating func nextCall() -> (() -> Void)? {
         let contents = contents
         while let (listener, number, item) = contents.nextItem() {

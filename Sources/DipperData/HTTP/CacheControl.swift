@@ -1,18 +1,15 @@
 import Foundation
 import Synchronization
 
-/// The directives that `Cache-Control` of a request or a response gives a private cache (RFC 9111, section 5.2; RFC
-/// 5861; RFC 8246).
+/// The directives of `Cache-Control` for a private cache (RFC 9111, section 5.2; RFC 5861; RFC 8246).
 ///
-/// Names are compared without regard to case, and unknown directives are ignored. A response's lifetime that is not a
-/// number of seconds makes the answer stale (section 4.2.1). Of directives that contradict each other the most
-/// restrictive counts. `s-maxage` and `proxy-revalidate`, which concern shared caches, are ignored, and so are the
-/// field names of `private`.
+/// Unknown directives are ignored, also `s-maxage`, `proxy-revalidate` and the field names of `private`, which concern
+/// shared caches. A response's lifetime that is not a number of seconds makes the answer stale (section 4.2.1). Of
+/// contradictory directives the most restrictive counts.
 struct CacheControl: Sendable, Hashable {
     var maxAge: TimeInterval?
-    /// Whether `no-cache` is there without field names.
     var noCache = false
-    /// The lower-cased names of the fields that must not be reused without validation.
+    /// The lower-cased names of fields that must not be reused without validation.
     var noCacheFields: [String] = []
     var noStore = false
     var mustRevalidate = false
@@ -23,11 +20,11 @@ struct CacheControl: Sendable, Hashable {
     var staleWhileRevalidate: TimeInterval?
     var staleIfError: TimeInterval?
     var minFresh: TimeInterval?
-    /// The limit of `max-stale` in seconds; infinite if the request sets no limit.
+    /// Infinite if the request sets no limit.
     var maxStale: TimeInterval?
     var onlyIfCached = false
 
-    /// The line that was read last and its directives: most answers of a server say the same.
+    /// The last line and its directives: most answers of a server say the same.
     private static let latest = Mutex<(line: String, control: CacheControl)>(("", CacheControl(lines: [])))
 
     init(response: HTTPHeaders) {
@@ -46,7 +43,7 @@ struct CacheControl: Sendable, Hashable {
 
     private init(lines: [String]) {
         let list = FieldList(lines)
-        // A directive that was not read may forbid storing.
+        // The unread rest may forbid storing.
         if list.isCut { noStore = true }
         var named: Set<String> = []
         for directive in list.members.map(Directive.init) {
@@ -54,7 +51,7 @@ struct CacheControl: Sendable, Hashable {
             case "max-age": Self.lower(&maxAge, to: directive.seconds ?? 0)
             case "no-cache":
                 let fields = directive.fieldNames
-                // More names than the limit count as all fields.
+                // Too many names count as all fields.
                 if fields.isEmpty || named.count + fields.count > FieldList.most { noCache = true }
                 guard named.count + fields.count <= FieldList.most else { break }
                 noCacheFields += fields.filter { named.insert($0).inserted }
@@ -99,8 +96,7 @@ struct CacheControl: Sendable, Hashable {
 extension CacheControl {
     private struct Directive {
         let name: String
-        /// The text after the name, without the equals sign. It is not trimmed, so that a malformed argument is not
-        /// taken for a number.
+        /// Not trimmed, so that a malformed argument is not taken for a number.
         let argument: String?
 
         init(_ text: String) {

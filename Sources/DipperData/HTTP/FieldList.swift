@@ -1,7 +1,7 @@
-/// The members of a list field (RFC 9110, section 5.6.1), read once from left to right.
+/// The members of a list field (RFC 9110, section 5.6.1).
 ///
-/// The time to read a field is proportional to its length, and at most ``most`` members are read, because a server may
-/// send any amount. Code that decides by a list must check ``isCut`` and choose the cautious way.
+/// Reading takes time by the length of the field, and ends at ``most`` members, because a server may send any amount.
+/// Code that decides by a list must check ``isCut`` and choose the cautious way.
 struct FieldList: Sendable {
     static let most = 1_000
 
@@ -12,13 +12,11 @@ struct FieldList: Sendable {
         for line in lines where !isCut { read(Array(line.utf8), most: most) }
     }
 
-    /// Commas within quotes do not separate members. A quote that is never closed is an ordinary character, so that the
-    /// members after it are not lost.
+    /// Commas within quotes do not separate members. A quote that is never closed is an ordinary character.
     private mutating func read(_ bytes: [UInt8], most: Int) {
         var start = 0
         var position = 0
-        // If the search for the closing quote fails, every later quote is escaped. A search from one of them would fail
-        // as well, so it is left out.
+        // After a search that found no closing quote, every later search would find none either.
         var mayClose = true
         func endMember(at end: Int) {
             let member = String(decoding: bytes[start..<end], as: UTF8.self).trimmingOptionalSpace
@@ -41,15 +39,14 @@ struct FieldList: Sendable {
 }
 
 extension HTTPHeaders {
-    /// At most ``FieldList/most`` members, from all lines of the field.
     func list(_ name: String) -> [String] { fieldList(name).members }
 
     func fieldList(_ name: String) -> FieldList { FieldList(values(name)) }
 
-    /// The lower-cased names of the fields that, as `Connection` says, concern the connection alone.
+    /// The lower-cased names of the fields that concern the connection alone.
     var namedByConnection: [String] { list("Connection").map(\.asciiLowercased) }
 
-    /// The lower-cased names in `Vary`. Contains `*`, which no request matches, if there are too many names to read.
+    /// The lower-cased names in `Vary`; with `*`, which no request matches, if there are too many to read.
     var varying: Set<String> {
         let list = fieldList("Vary")
         let names = Set(list.members.map(\.asciiLowercased))
@@ -58,7 +55,6 @@ extension HTTPHeaders {
 }
 
 extension [UInt8] {
-    /// Returns the index of the quote that closes the one at `start`; `nil` if there is none.
     fileprivate func endOfQuotedString(from start: Int) -> Int? {
         var position = start + 1
         while position < count {
@@ -73,7 +69,6 @@ extension [UInt8] {
 }
 
 extension HTTPHeaders {
-    /// All values of a field in order, without surrounding white space.
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }
@@ -99,7 +94,7 @@ extension HTTPHeaders {
 }
 
 extension String {
-    /// The string with A to Z in lower case. The Unicode mapping would turn some other letters into ASCII.
+    /// The string with A to Z in lower case. The Unicode mapping turns some other letters into ASCII.
     var asciiLowercased: String {
         guard utf8.contains(where: { $0 >= 0x41 && $0 <= 0x5A }) else { return self }
         return String(unsafeUninitializedCapacity: utf8.count) { bytes in
@@ -117,7 +112,7 @@ extension String {
         return String(decoding: utf8[start...end], as: UTF8.self)
     }
 
-    /// The content of a quoted string; `nil` if the string is not quoted from end to end (RFC 9110, section 5.6.4).
+    /// The content of a quoted string (RFC 9110, section 5.6.4); `nil` if it is not quoted from end to end.
     var unquoted: String? {
         let bytes = Array(utf8)
         guard bytes.first == UInt8(ascii: "\""), let end = bytes.endOfQuotedString(from: 0),

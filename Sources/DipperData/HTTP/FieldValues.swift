@@ -1,12 +1,12 @@
 import Foundation
 
-/// The dates of HTTP fields, in the three forms a recipient must accept (RFC 9110, section 5.6.7):
+/// The dates of HTTP fields, in the three forms that a recipient must accept (RFC 9110, section 5.6.7):
 /// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
 ///
-/// Case does not matter (RFC 9111, section 4.2). Text in any other form, or with a zone other than GMT, is no date: a
-/// cache must treat such an answer as stale (section 5.3), and a guess would keep the answer too long.
+/// Case does not matter (RFC 9111, section 4.2). Other text, or a zone other than GMT, is no date: a cache must treat
+/// such an answer as stale (section 5.3).
 enum HTTPDate {
-    /// The start of 2020: the current time for two-digit years if the caller gives none.
+    /// The start of 2020, by which two-digit years are read if the caller gives no time.
     static let usualNow: TimeInterval = 1_577_836_800
 
     private static let dayNames = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -14,8 +14,7 @@ enum HTTPDate {
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    /// Parses a date, as seconds since 1970; `nil` if the text is not an HTTP date.
-    /// - Parameter now: the current time. A two-digit year is the latest one that is at most fifty years after it.
+    /// - Parameter now: the current time. A two-digit year is the latest one that is at most fifty years later.
     static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
         let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
         let end = bytes.firstIndex { $0 < UInt8(ascii: "a") || $0 > UInt8(ascii: "z") } ?? bytes.endIndex
@@ -33,8 +32,8 @@ enum HTTPDate {
         private var numbers = [Int](repeating: 0, count: 128)
         private var month = ""
 
-        /// Reads text by a pattern, in which `b` stands for a letter of the month, a capital letter for a digit of the
-        /// number that it names, `_` for a space or a digit of the day, and any other character for itself.
+        /// In the pattern `b` stands for a letter of the month, a capital letter for a digit of the number it names,
+        /// `_` for a space or a digit of the day, and any other character for itself.
         init?(_ bytes: ArraySlice<UInt8>, _ pattern: StaticString) {
             let marks = UnsafeBufferPointer(start: pattern.utf8Start, count: pattern.utf8CodeUnitCount)
             guard bytes.count == marks.count else { return nil }
@@ -57,15 +56,14 @@ enum HTTPDate {
             let year = 365.2425 * 86_400
             let horizon = now + 50 * year
             guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
-            // Two candidates: the latest year with these digits up to the year of the horizon, and the one a century
-            // before, because a date in the former may still lie beyond the horizon.
+            // The latest year with these digits up to the year of the horizon, in which the date may lie beyond the
+            // horizon, and the one a century before.
             let candidate = latest - (latest - number("Y")) % 100
             return [candidate, candidate - 100].lazy.compactMap { seconds(in: $0) }.first { $0 <= horizon }
         }
 
         func seconds(in year: Int) -> TimeInterval? {
             let day = number("D")
-            // Second 60 is a leap second.
             guard let month = HTTPDate.monthNames.firstIndex(of: self.month).map({ $0 + 1 }), day >= 1,
                 day <= HTTPDate.length(ofMonth: month, year: year), number("H") < 24, number("M") < 60,
                 number("S") <= 60
@@ -83,8 +81,7 @@ enum HTTPDate {
         }
     }
 
-    /// The days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so that the leap day comes
-    /// last.
+    /// The days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so the leap day is last.
     private static func days(year: Int, month: Int, day: Int) -> Int {
         let marchYear = month <= 2 ? year - 1 : year
         let era = (marchYear >= 0 ? marchYear : marchYear - 399) / 400
@@ -96,7 +93,7 @@ enum HTTPDate {
 
 /// A number of seconds in a field (RFC 9111, section 1.2.2).
 enum DeltaSeconds {
-    /// The value that stands for every number too large to represent.
+    /// For every number too large to represent.
     static let most: TimeInterval = 2_147_483_648
 
     static func parse(_ text: String) -> TimeInterval? {
@@ -107,38 +104,37 @@ enum DeltaSeconds {
 
 /// The `Retry-After` field (RFC 9110, section 10.2.3): a number of seconds or a date.
 enum RetryAfter {
-    /// Returns the wait that a server asks for, never negative; `nil` if the value is neither seconds nor a date.
+    /// Returns the wait that a server asks for, never negative; `nil` for a malformed value.
     static func delay(from value: String, now: Date) -> Duration? {
         let now = now.timeIntervalSince1970
         let wait =
             DeltaSeconds.parse(value.trimmingCharacters(in: .whitespaces))
             ?? HTTPDate.seconds(value, now: now).map { max(0, $0 - now) }
-        // A number too large to represent means "very long".
         return wait.map { Duration.seconds(min($0, 1_000_000_000)) }
     }
 }
 
 /// The value of `ETag` (RFC 9110, section 8.8.3).
 struct EntityTag: Sendable, Equatable {
-    /// The tag without the `W/` mark of weakness.
+    /// Without the `W/` mark of weakness.
     let opaque: String
     private let isWeak: Bool
 
-    /// Creates a tag. Text without quotes is accepted as well, because servers recognise the tags that they sent.
+    /// Text without quotes is accepted as well: servers recognise the tags that they sent.
     init(_ text: String) {
         let text = text.trimmingOptionalSpace
         isWeak = text.utf8.starts(with: "W/".utf8) || text.utf8.starts(with: "w/".utf8)
         opaque = isWeak ? String(decoding: text.utf8.dropFirst(2), as: UTF8.self) : text
     }
 
-    /// Whether the tag is well-formed and has no mark of weakness: only such a tag identifies every byte.
+    /// Whether the tag is well-formed and not weak: only such a tag identifies every byte.
     var isStrong: Bool {
         let bytes = opaque.utf8
         return !isWeak && bytes.count >= 2 && bytes.first == UInt8(ascii: "\"") && bytes.last == UInt8(ascii: "\"")
             && bytes.dropFirst().dropLast().allSatisfy { $0 != UInt8(ascii: "\"") && $0 > 0x20 && $0 != 0x7F }
     }
 
-    /// Returns whether the tags match in weak comparison (section 8.8.3.2).
+    /// The weak comparison (section 8.8.3.2).
     func matches(_ other: EntityTag) -> Bool { opaque == other.opaque }
 }
 
@@ -146,10 +142,10 @@ struct EntityTag: Sendable, Equatable {
 struct ContentRange: Sendable, Equatable {
     var first: Int
     var last: Int
-    /// The length of the whole body; `nil` for `*`.
+    /// `nil` for `*`.
     var total: Int?
 
-    /// Parses a value; `nil` for another unit, a malformed value, or a range that contradicts itself.
+    /// `nil` for another unit, a malformed value, or a range that contradicts itself.
     init?(_ value: String) {
         let bytes = Array(value.trimmingOptionalSpace.utf8)
         guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),
@@ -173,10 +169,9 @@ struct ContentRange: Sendable, Equatable {
     }
 }
 
-/// The `Priority` field (RFC 9218), whose urgency runs from 0, the most urgent, to 7. A request without the field has
-/// urgency 3.
+/// The `Priority` field (RFC 9218): the urgency from 0, the most urgent, to 7; 3 without the field.
 enum PriorityField {
-    /// - Parameter level: the priority within the queue from 0 to 100; 50 is normal.
+    /// - Parameter level: from 0 to 100; 50 is normal.
     static func text(isUrgent: Bool, level: Int) -> String {
         let normal = isUrgent ? 2 : 6
         return "u=\(level > 50 ? normal - 1 : level < 50 ? normal + 1 : normal)"

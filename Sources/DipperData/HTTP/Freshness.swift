@@ -4,7 +4,7 @@ import Foundation
 ///
 /// ```swift
 /// let icon = DataRequest(url).with(\.freshness, .immutable())
-/// let news = DataRequest(feedURL).with(\.freshness, .http(defaultFreshness: .seconds(60)))
+/// let news = DataRequest(feedURL).with(\.freshness, .http(defaultFreshness: .after(.seconds(60))))
 /// ```
 public struct FreshnessPolicy: Sendable, Hashable {
     enum Rule: Hashable {
@@ -14,17 +14,15 @@ public struct FreshnessPolicy: Sendable, Hashable {
 
     let rule: Rule
 
-    /// Returns a policy by which the server decides, by the rules of RFC 9111 for a private cache. The cache follows
-    /// the server's freshness, validators, variants and rules for storing.
+    /// Returns a policy by which the server decides, by the rules of RFC 9111 for a private cache.
     /// - Parameter defaultFreshness: how long a success is fresh if the server does not say so. `nil` for a tenth of
-    ///   the time since its last modification, at most a day (RFC 9111, section 4.2.2).
+    ///   the time since its last modification, at most a day (section 4.2.2).
     public static func http(defaultFreshness: Expiration? = .days(7)) -> FreshnessPolicy {
         FreshnessPolicy(rule: .http(defaultFreshness: defaultFreshness))
     }
 
-    /// Returns a policy that ignores the server's rules: the cache keeps every success and uses it without asking the
-    /// server.
-    /// - Parameter expiration: how long entries are kept, unless the request or the cache has an expiration of its own.
+    /// Returns a policy that ignores the server's rules: the cache keeps every success and uses it without asking.
+    /// - Parameter expiration: how long entries are kept, unless the request or the cache has another expiration.
     public static func immutable(for expiration: Expiration = .never) -> FreshnessPolicy {
         FreshnessPolicy(rule: .immutable(expiration))
     }
@@ -38,12 +36,11 @@ public struct FreshnessPolicy: Sendable, Hashable {
     }
 }
 
-/// The time an answer was made and the time it stays fresh (RFC 9111, section 4.2). Times are seconds since 1970.
+/// When an answer was made and how long it stays fresh (RFC 9111, section 4.2), in seconds since 1970.
 struct Freshness: Sendable, Hashable {
-    /// The time at which the answer's age was zero: the time of its arrival less the corrected initial age (section
-    /// 4.2.3).
+    /// When the answer's age was zero: its arrival less the corrected initial age (section 4.2.3).
     var generated: TimeInterval
-    /// The time from which the answer is stale; infinite for never.
+    /// When the answer becomes stale; infinite for never.
     var until: TimeInterval
 
     init(generated: TimeInterval, until: TimeInterval) {
@@ -51,12 +48,8 @@ struct Freshness: Sendable, Hashable {
         self.until = until
     }
 
-    /// Creates the freshness of an answer from its fields.
-    /// - Parameters:
-    ///   - requested: the time the request was sent.
-    ///   - received: the time the answer's header arrived.
-    ///   - defaultLifetime: the seconds from `received` for a success that does not say how long it is fresh. `nil` for
-    ///     the heuristic of section 4.2.2: a tenth of the time since its last modification, at most a day.
+    /// - Parameter defaultLifetime: the seconds from `received` for a success that does not say how long it is fresh;
+    ///   `nil` for the heuristic of section 4.2.2.
     init(
         status: Int, headers: HTTPHeaders, requested: TimeInterval, received: TimeInterval,
         defaultLifetime: TimeInterval?
@@ -75,7 +68,7 @@ struct Freshness: Sendable, Hashable {
         } else if let expires = Self.expires(of: headers, now: received) {
             until = generated + max(0, expires - date)
         } else if let defaultLifetime {
-            // The caller's default counts from arrival, however old the answer is by then.
+            // However old the answer is on arrival.
             let isSilent = Self.successes.contains(status) && !headers.pragmaSaysNoCache
             until = isSilent ? received + max(0, defaultLifetime) : generated
         } else {
@@ -90,8 +83,8 @@ struct Freshness: Sendable, Hashable {
 
     func age(at now: TimeInterval) -> TimeInterval { max(0, now - generated) }
 
-    /// Returns whether the answer is fresh. An answer made in the future, before the clock was set back, has an unknown
-    /// age and counts as stale until the clock has caught up, unless it never becomes stale.
+    /// An answer from the future, made before the clock was set back, counts as stale until the clock has caught up,
+    /// unless it never becomes stale.
     @inline(__always)
     // mutant HTTPCaching|Freshness: `{ now < until` => `{ now <= until`
     func isFresh(at now: TimeInterval) -> Bool { now < until && (now >= generated || until == .infinity) }
@@ -102,24 +95,21 @@ struct Freshness: Sendable, Hashable {
 
     static let successes: Set = [200, 203, 204]
 
-    /// The statuses that may be kept without explicit freshness (RFC 9110, section 15.1; 451 by RFC 7725), except 206.
+    /// The statuses that need no explicit freshness (RFC 9110, section 15.1; 451 by RFC 7725), except 206.
     static let heuristicStatuses: Set = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 451, 501]
 
-    /// Returns the value of `Age` in seconds. Of several values the first counts; a value that is not a number counts
-    /// as zero (RFC 9111, section 5.1).
+    /// In seconds. The first value counts; one that is not a number counts as zero (RFC 9111, section 5.1).
     private static func ageField(of headers: HTTPHeaders) -> TimeInterval {
         headers.list("Age").first.flatMap(DeltaSeconds.parse) ?? 0
     }
 
-    /// Returns the earliest date in `Expires`; `nil` without the field. A value that is not a date lies in the past
-    /// (section 5.3).
+    /// The earliest date. A value that is not a date lies in the past (section 5.3).
     private static func expires(of headers: HTTPHeaders, now: TimeInterval) -> TimeInterval? {
         headers.values("Expires").map { HTTPDate.seconds($0, now: now) ?? -.infinity }.min()
     }
 }
 
 extension Freshness {
-    /// The freshness of bytes that no server limits.
     static func always(from moment: TimeInterval) -> Freshness {
         Freshness(generated: moment, until: .infinity)
     }

@@ -2,13 +2,11 @@ import Foundation
 
 /// The rules for redirects of a GET (RFC 9110, section 15.4).
 enum Redirect {
-    /// Returns the URL that the answer redirects to; an error if it cannot be followed; `nil` if the answer is no
-    /// redirect or has no `Location`.
+    /// Returns the URL of a redirect; an error if it cannot be followed; `nil` for no redirect, or without `Location`.
     static func target(of status: Int, headers: HTTPHeaders, from url: URL) -> Result<URL, DipperError>? {
         guard [301, 302, 303, 307, 308].contains(status) else { return nil }
         let locations = Set(headers.values("Location"))
         guard let location = locations.first else { return nil }
-        // Several different locations, or one that is no URL, cannot be followed.
         guard locations.count == 1, !location.isEmpty,
             var target = URL(string: location, relativeTo: url)?.absoluteURL
         else { return .failure(.malformedResponse.with(detail: "Location")) }
@@ -26,8 +24,8 @@ enum Redirect {
         return .success(target)
     }
 
-    /// Returns the fields that may be sent to the target. Within one origin these are all fields; to another origin
-    /// only fields that describe the wanted answer, because any other may hold a secret.
+    /// The fields for the target: to another origin only fields that describe the wanted answer, because others may be
+    /// secret.
     /// - Parameter sensitive: lower-cased names of further fields that are not sent to another origin.
     static func headers(_ headers: HTTPHeaders, from: URL, to: URL, sensitive: Set<String>) -> HTTPHeaders {
         if headers.isEmpty || isSameOrigin(from, to) { return headers }
@@ -35,7 +33,7 @@ enum Redirect {
         return headers.removing { !harmless.contains($0) || sensitive.contains($0) }
     }
 
-    /// Returns whether a redirect leads from https to http, where anybody can read and change the answer.
+    /// Whether a redirect leads from https to http, where anybody can read and change the answer.
     static func isDowngrade(from: URL, to: URL) -> Bool {
         from.scheme?.asciiLowercased == "https" && to.scheme?.asciiLowercased == "http"
     }
@@ -68,7 +66,6 @@ struct ServerOrigin: Hashable {
 }
 
 extension URL {
-    /// The URL without user, password, path, query and fragment.
     var ofOrigin: URL? {
         guard var parts = URLComponents(url: self, resolvingAgainstBaseURL: true) else { return nil }
         (parts.user, parts.password, parts.query, parts.fragment) = (nil, nil, nil, nil)
@@ -77,8 +74,7 @@ extension URL {
     }
 }
 
-/// The redirects that led to an answer. The cache keeps the answer under the first URL, so each redirect limits how
-/// long the answer may be kept.
+/// The redirects that led to an answer. The cache keeps it under the first URL, so each redirect limits how long.
 struct RedirectChain: Sendable {
     struct Hop: Sendable {
         let status: Int
@@ -96,8 +92,7 @@ struct RedirectChain: Sendable {
         if Redirect.isDowngrade(from: from, to: to) { isDowngraded = true }
     }
 
-    /// Whether a private cache may keep the answer. After a redirect from https to http it never may; `ignoresServer`
-    /// says whether directives of the redirects are ignored.
+    /// Whether a private cache may keep the answer: never after a redirect from https to http.
     func mayStore(ignoresServer: Bool) -> Bool {
         if isDowngraded { return false }
         if ignoresServer { return true }
@@ -106,7 +101,7 @@ struct RedirectChain: Sendable {
         }
     }
 
-    /// A `Vary` field with the request fields that chose the redirects and the answer; no field if there are none.
+    /// A `Vary` field with the request fields that chose the redirects and the answer.
     func vary(with response: HTTPHeaders) -> HTTPHeaders {
         if hops.isEmpty { return HTTPHeaders(response.fields.filter { $0.name.isSameHeaderName(as: "Vary") }) }
         let lists = (hops.map(\.headers) + [response]).map { $0.fieldList("Vary") }
@@ -115,10 +110,10 @@ struct RedirectChain: Sendable {
         return members.isEmpty ? [:] : ["Vary": members.joined(separator: ", ")]
     }
 
-    /// Returns the freshness of the answer and its redirects together: that of the least fresh.
+    /// Returns the freshness of the least fresh of the answer and its redirects.
     /// - Parameter defaultLifetime: the seconds that a redirect holds if it does not say so. `nil` for the rules of RFC
-    ///   9111: a permanent redirect holds as long as its answer, and another one is stale at once unless the heuristic
-    ///   of section 4.2.2 applies.
+    ///   9111: a permanent redirect holds as long as its answer, and another is stale at once unless the heuristic of
+    ///   section 4.2.2 applies.
     func freshness(_ own: Freshness, defaultLifetime: TimeInterval?) -> Freshness {
         hops.reduce(own) { least, hop in
             let control = CacheControl(response: hop.headers)
@@ -126,7 +121,7 @@ struct RedirectChain: Sendable {
             if !isExplicit, !control.noCache, defaultLifetime == nil, hop.status == 301 || hop.status == 308 {
                 return least
             }
-            // A silent redirect gets the default lifetime, which only successes get.
+            // Only successes get the default lifetime.
             var freshness = Freshness(
                 status: isExplicit || defaultLifetime == nil ? hop.status : 200, headers: hop.headers,
                 requested: hop.requested, received: hop.received, defaultLifetime: defaultLifetime)

@@ -19,8 +19,7 @@ struct StoredAnswer: Sendable, Hashable {
         if wish.noCache || control.noCache { return .revalidate }
         let isFresh = freshness.isFresh(at: now)
 
-        // The age beyond the request's `max-age`, in seconds. With `max-age=0` there is always an excess, so that the
-        // server is asked even at age zero.
+        // In seconds. With `max-age=0` there is always an excess, so that the server is asked even at age zero.
         let age = freshness.age(at: now)
         let excess = wish.maxAge.map { $0 > 0 ? age - $0 : max(age, .leastNonzeroMagnitude) } ?? 0
         let remainsFresh = now + (wish.minFresh ?? 0) <= freshness.until
@@ -32,7 +31,7 @@ struct StoredAnswer: Sendable, Hashable {
         // mutant HTTPCaching|Revalidation|StoredAnswer: `if !isFresh` => `if isFresh`
         if !isFresh, control.mustRevalidate { return .revalidate }
 
-        // The response's `stale-while-revalidate` does not override the limits that the request sets.
+        // The limits of the request count before `stale-while-revalidate`.
         if wish.maxAge == nil, wish.minFresh == nil,
             wish.maxStale == nil || isStale(at: now, within: wish.maxStale),
             // mutant Revalidation|StoredAnswer: `+ window` => `+ window + 10`
@@ -48,15 +47,15 @@ struct StoredAnswer: Sendable, Hashable {
         return .revalidate
     }
 
-    /// Whether the stored answer may replace a failed attempt: a status of 500 or above, or no answer at all. The
-    /// response or the request must have `stale-if-error` (RFC 5861, section 4).
+    /// Whether the answer may replace a failed attempt: a status of 500 or above, or none. The response or the request
+    /// must have `stale-if-error` (RFC 5861, section 4).
     func mayServeOnError(for request: HTTPHeaders, at now: TimeInterval) -> Bool {
         let wish = CacheControl(request: request)
         guard mayBeStale(for: wish) else { return false }
         return isStale(at: now, within: control.staleIfError) || isStale(at: now, within: wish.staleIfError)
     }
 
-    /// Whether the stored answer may be used at any age while the server cannot be reached (RFC 9111, section 4.2.4).
+    /// Whether the answer may be used at any age while the server cannot be reached (RFC 9111, section 4.2.4).
     func mayServeDisconnected(for request: HTTPHeaders) -> Bool {
         mayBeStale(for: CacheControl(request: request))
     }
@@ -70,13 +69,12 @@ struct StoredAnswer: Sendable, Hashable {
     }
 }
 
-/// How a stored answer may be used for a request.
 package enum StoredUse: Sendable, Equatable {
-    /// The stored answer is used.
+    /// The answer is used.
     case fresh
-    /// The stored answer is used, and refreshed in the background.
+    /// The answer is used, and refreshed in the background.
     case staleWhileRevalidating
-    /// The stored answer is used, because the request accepts its age.
+    /// The answer is used, because the request accepts its age.
     case stale
     /// The server is asked, with the stored validators if there are any.
     case revalidate
@@ -90,16 +88,15 @@ enum Storing {
         guard !CacheControl(request: request).noStore else { return false }
         let control = CacheControl(response: response)
         if control.mustUnderstand {
-            // A cache that knows the status may keep the answer in spite of `no-store` (section 5.2.2.3).
+            // A cache that knows the status may keep the answer (section 5.2.2.3).
             guard understood.contains(status) else { return false }
             // mutant HTTPCaching: `} else if control.noStore {` => `} else if control.noStore, status != 200 {`
         } else if control.noStore {
             return false
         }
-        // No later request would match the answer.
         // mutant Variant: `ains("*") else` => `ains("**") else`
         guard !response.varying.contains("*") else { return false }
-        // Fields that concern the connection, but were not read, would be kept.
+        // Otherwise unread fields of the connection would be kept.
         guard !response.fieldList("Connection").isCut else { return false }
 
         if control.isPublic || control.isPrivate || Freshness.isExplicit(in: response, control) { return true }
@@ -107,15 +104,14 @@ enum Storing {
         return Freshness.successes.contains(status) || !Validators(response).isEmpty
     }
 
-    /// Whether an answer that may be kept may also be stored where others read it. A stricter rule than that of RFC
-    /// 9111 for shared caches: an answer that sets cookies is not shared either.
+    /// Whether an answer may be stored where others read it. Stricter than RFC 9111: not if it sets cookies.
     static func mayShare(response: HTTPHeaders) -> Bool {
         !CacheControl(response: response).isPrivate && !response.varying.contains { $0.lowercased() == "cookie" }
             && !response.fields.contains { ["set-cookie", "set-cookie2"].contains($0.name.lowercased()) }
     }
 
-    /// The fields to keep: not those of the connection, of a proxy and those that `no-cache` names (section 3.1), and
-    /// no cookies, which a cache does not need and other requests must not see.
+    /// Without the fields of the connection, of a proxy and those that `no-cache` names (section 3.1), and without
+    /// cookies, which other requests must not see.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
         let listed = response.namedByConnection + CacheControl(response: response).noCacheFields
         let named = Set(listed.lazy.filter { !connectionFields.contains($0) })
@@ -141,11 +137,11 @@ enum Storing {
 
 /// The request fields that choose a stored answer (RFC 9111, section 4.1).
 struct Variant: Sendable, Hashable {
-    /// The field names in `Vary`, lower-cased and sorted, without duplicates.
+    /// The names in `Vary`, lower-cased and sorted.
     let names: [String]
-    /// Digests of the request's normalised values under ``names``; `nil` for an absent field.
+    /// Digests of the request's values; `nil` for an absent field.
     let values: [String?]
-    /// Whether no request is known to match, because of `Vary: *`.
+    /// Because of `Vary: *`.
     let isUnmatchable: Bool
 
     init?(vary response: HTTPHeaders, request: HTTPHeaders) {
@@ -160,7 +156,7 @@ struct Variant: Sendable, Hashable {
         !isUnmatchable && values == names.map { Self.value($0, of: request) }
     }
 
-    /// The names with the digests of the values, each name preceded by its length in bytes: text for a cache key.
+    /// Text for a cache key: the names, each after its length in bytes, with the digests.
     var selection: String { Self.selection(names, values) }
 
     func selection(for request: HTTPHeaders) -> String {
@@ -171,7 +167,7 @@ struct Variant: Sendable, Hashable {
         zip(names, values).map { "\($0.utf8.count):\($0)\($1 ?? "-")" }.joined()
     }
 
-    /// A digest of a field's members, joined with a comma and a space. A digest, because a value may be a secret.
+    /// A digest, because a value may be a secret.
     private static func value(_ name: String, of request: HTTPHeaders) -> String? {
         let lines = request.values(name)
         return lines.isEmpty ? nil : CacheKey.digest(FieldList(lines, most: .max).members.joined(separator: ", "))

@@ -1,7 +1,6 @@
 import Foundation
 
-/// The validators of an answer as the server wrote them, and the request fields made from them (RFC 9110, sections 8.8
-/// and 13.1).
+/// The validators of an answer as the server wrote them (RFC 9110, section 8.8).
 struct Validators: Sendable, Hashable {
     var etag: String?
     var lastModified: String?
@@ -18,9 +17,8 @@ struct Validators: Sendable, Hashable {
             \.self)
     }
 
-    /// The value for `If-Range`: a strong entity tag or, without any tag, a date of modification, which is strong if
-    /// the answer was made at least a minute later (sections 8.8.2.2 and 13.1.5). `nil` if there is no strong
-    /// validator.
+    /// The value for `If-Range`: a strong entity tag or, without any tag, a date of modification at least a minute
+    /// before the answer was made (sections 8.8.2.2 and 13.1.5).
     static func rangeValidator(of headers: HTTPHeaders) -> String? {
         let tags = Set(headers.values("ETag"))
         guard tags.isEmpty else {
@@ -36,10 +34,8 @@ struct Validators: Sendable, Hashable {
 
 /// The update of a stored answer by a 304 (RFC 9111, sections 3.2 and 4.3.4).
 enum Refreshing {
-    /// Returns the stored fields, updated with those of a 304.
-    ///
-    /// Fields that describe the stored bytes stay as they are. Stored fields that the 304 does not name stay too, but
-    /// for `Age` and `Date`, which say when the old answer was made: without them, a 304 counts as made now.
+    /// Keeps fields that describe the stored bytes, and fields that the 304 does not name, except `Age` and `Date`,
+    /// which say when the old answer was made: without them, a 304 counts as made now.
     static func headers(_ stored: HTTPHeaders, refreshedBy notModified: HTTPHeaders) -> HTTPHeaders {
         let excluded = bodyFields.union(Storing.excludedNames(of: notModified))
         let news = Storing.fields(of: notModified).removing(excluded.contains)
@@ -48,7 +44,7 @@ enum Refreshing {
     }
 
     /// A tag decides before a date. Tags are compared weakly, because servers drop the `W/` mark where nothing is
-    /// compressed. A 304 without any validator answers the one condition that was sent.
+    /// compressed.
     static func concerns(_ stored: HTTPHeaders, _ notModified: HTTPHeaders) -> Bool {
         let mine = Validators(stored)
         let theirs = Validators(notModified)
@@ -58,22 +54,18 @@ enum Refreshing {
             let date = HTTPDate.seconds(modified)
             return date != nil && date == HTTPDate.seconds(known)
         }
-        // A 304 with only a validator of a kind that the stored answer lacks does not concern it. But a 304 with only a
-        // date does not contradict a stored answer with only a tag.
+        // A 304 with only a tag does not concern an answer with only a date; one with only a date may concern an answer
+        // with only a tag.
         return theirs.isEmpty || (theirs.etag == nil && mine.etag != nil)
     }
 
-    /// `Content-Length` by the rule; the others because the body is stored decoded, whole and typed, and a 304 with
-    /// other values describes another form of it.
+    /// `Content-Length` by the rule; the others because they may describe another form of the stored body.
     private static let bodyFields: Set = ["content-length", "content-encoding", "content-type", "content-range"]
 }
 
-/// The rules for answers to range requests that continue a partial body (RFC 9110, sections 14.4 and 15.3.7).
+/// The rules for answers that continue a partial body (RFC 9110, sections 14.4 and 15.3.7).
 enum Continuation {
-    /// - Parameters:
-    ///   - offset: the number of bytes received before.
-    ///   - total: the length of the whole body, if known.
-    ///   - validator: the value sent as `If-Range`; the answer must have the same validator.
+    /// - Parameter validator: the value sent as `If-Range`, which the answer must have.
     static func accepts(status: Int, headers: HTTPHeaders, offset: Int, total: Int?, validator: String) -> Bool {
         let ranges = headers.values("Content-Range")
         // mutant Resume|Validators: `.first == offset else {` => `.first >= 0 else {`
@@ -81,7 +73,7 @@ enum Continuation {
             return false
         }
         if let total, let announced = range.total, total != announced { return false }
-        // Bytes with a content coding, and multipart bodies with headers of their own, cannot be appended.
+        // Coded bytes, and multipart bodies with their own headers, cannot be appended.
         guard headers.list("Content-Encoding").allSatisfy({ $0.asciiLowercased == "identity" }) else { return false }
         let isMultipart = headers.values("Content-Type").contains {
             $0.asciiLowercased.utf8.starts(with: "multipart/byteranges".utf8)

@@ -1,24 +1,20 @@
 import Foundation
 
-/// The control groups that limit this process's memory: its own group and those around it, whose limits apply to all
-/// groups within them.
-///
-/// Both versions are supported, also side by side: version 2 (Linux, Documentation/admin-guide/cgroup-v2.rst) and the
-/// memory controller of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst).
+/// The control groups that limit this process's memory: its group and those around it. Supports version 2 (Linux,
+/// Documentation/admin-guide/cgroup-v2.rst) and version 1 (Documentation/admin-guide/cgroup-v1/memory.rst), side by
+/// side.
 struct ControlGroups: Sendable {
-    /// The names by which a version reports the memory of a group.
     struct Version: Sendable {
         let limits: [String]
         let use: String
-        /// The lines of `memory.stat` with the memory that the kernel can reclaim without swap.
+        /// The lines of `memory.stat` with memory that the kernel can reclaim without swap.
         let reclaimable: [String]
 
-        /// `memory.high` counts as a limit, because from there on the kernel reclaims memory, so that a program does
-        /// not stay above it for long.
+        /// `memory.high` counts as a limit, because the kernel reclaims memory from there on.
         static let two = Version(
             limits: ["memory.max", "memory.high"], use: "memory.current",
             reclaimable: ["inactive_file", "active_file", "slab_reclaimable"])
-        /// Does not report the size of the kernel's own caches, such as that of folders, so that they count as in use.
+        /// Does not report the size of the kernel's caches, such as that of folders, so they count as in use.
         static let one = Version(
             limits: ["memory.limit_in_bytes"], use: "memory.usage_in_bytes",
             reclaimable: ["total_inactive_file", "total_active_file"])
@@ -41,13 +37,11 @@ struct ControlGroups: Sendable {
         }
     }
 
-    /// The groups of version 2, from the innermost to the outermost.
     private(set) var two: [Group] = []
     private var one: [Group] = []
 
     private var all: [Group] { two + one }
 
-    /// - Parameter root: the folder of `/proc` and `/sys`, for tests.
     init(root: String = "") {
         let unified =
             ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map { root + $0 }
@@ -65,7 +59,7 @@ struct ControlGroups: Sendable {
     }
 
     private static func groups(_ version: Version, at top: String, _ path: String) -> [Group] {
-        // In a container the path may be the one outside of it, while the mount shows the container's own group.
+        // In a container, the path may be that outside, while the mount shows the container's group.
         guard !path.split(separator: "/").contains(".."), path.utf8.count < 4096, isThere(top + path) else {
             return isThere(top) ? [Group(version: version, folder: top)] : []
         }
@@ -81,8 +75,8 @@ struct ControlGroups: Sendable {
 
     var limit: Int? { all.compactMap(\.limit).min() }
 
-    /// The largest share of a group's limit that is in use, from 0 to 1 and beyond; `nil` if there is no limit.
-    /// - Parameter machine: the machine's memory in bytes; limits that are not below it are ignored.
+    /// The largest used share of a group's limit, from 0 to 1 and beyond; `nil` for no limit.
+    /// - Parameter machine: the machine's memory in bytes; higher limits are ignored.
     func use(limitsBelow machine: Int) -> Double? {
         all.compactMap { group in
             guard let limit = group.limit, limit > 0, limit < machine, let use = group.use else { return nil }
@@ -90,8 +84,8 @@ struct ControlGroups: Sendable {
         }.max()
     }
 
-    /// The file in which the kernel reports how long tasks of the process's own group waited for memory; `nil` if the
-    /// process is in no group of version 2 but the root, for which the machine's file reports this.
+    /// The file of the time that the process's group waited for memory; `nil` for the root, for which the machine's
+    /// does.
     var pressureFile: String? {
         // All groups but the kernel's root have `cgroup.events` (cgroup-v2.rst, "Core Interface Files").
         guard let own = two.first, Self.isThere(own.folder + "/cgroup.events") else { return nil }
@@ -100,7 +94,7 @@ struct ControlGroups: Sendable {
 }
 
 enum MemoryLimit {
-    /// The machine's memory in bytes, or the lowest limit of a control group if that is less.
+    /// In bytes: the machine's memory, or the lowest limit of a control group.
     static var available: Int { available(root: "") }
 
     static func available(root: String, machine: UInt64 = ProcessInfo.processInfo.physicalMemory) -> Int {
@@ -109,14 +103,14 @@ enum MemoryLimit {
     }
 }
 
-/// The small files of `/proc` and `/sys`. Contents that do not have the expected form count as missing.
+/// The small files of `/proc` and `/sys`. Malformed contents count as missing.
 enum KernelText {
     static func read(_ path: String) -> String? {
-        // The path of a control group may have any bytes.
+        // Control groups may have any bytes in their names.
         (try? Data(contentsOf: URL(fileURLWithPath: path))).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// `nil` for `max` and for anything else that is not a number.
+    /// `nil` for `max` and other text that is no number.
     static func number(_ text: String?) -> Int? {
         text.flatMap { Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) }.flatMap { $0 >= 0 ? $0 : nil }
     }

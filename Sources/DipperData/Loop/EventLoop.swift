@@ -2,10 +2,10 @@ import Foundation
 import ProcessShims
 import Synchronization
 
-/// One thread that waits in the kernel for messages, descriptors and times, and does what they cause.
+/// One thread that waits in the kernel for messages, descriptors and times.
 ///
-/// A turn takes the messages that have been posted, tells the clients which of their descriptors are ready, and then
-/// gives each client its turn. A client never blocks and never runs code of the program.
+/// A turn of the loop runs the posted messages, tells clients which descriptors are ready, and gives each client its
+/// turn. A client never blocks and never runs code of the program.
 // The clients are used on the loop's thread only. Everything else that changes is behind a lock.
 final class EventLoop: SerialExecutor, @unchecked Sendable {
     typealias Message = @Sendable () -> Void
@@ -25,7 +25,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     private var lastClient: UInt32 = 0
     private var isEnding = false
 
-    /// Runs until ``end()``, whoever refers to it.
+    /// Runs until ``end()``, even if nothing refers to it.
     convenience init(name: String) {
         guard let descriptors = Self.descriptors() else {
             preconditionFailure("the system gives no descriptor: error \(errno)")
@@ -50,7 +50,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     private static let observers = Mutex<EventLoop?>(nil)
 
-    /// Shared by observers of the program's own; `nil` while the system gives no descriptor.
+    /// Shared by the program's observers; `nil` while the system gives no descriptor.
     static var forObservers: EventLoop? {
         observers.withLock { loop in
             if loop == nil { loop = descriptors().map { EventLoop(name: "dipper-observe", $0) } }
@@ -65,8 +65,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// Runs a message on the loop's thread, after those posted before.
-    /// - Returns: `false`, and the message does not run, if the loop has ended.
+    /// Runs a message on the loop's thread, in the order of posting; returns `false` if the loop has ended.
     @discardableResult
     func post(_ message: @escaping Message) -> Bool {
         let (isEnded, wakes) = inbox.withLock { inbox in
@@ -87,7 +86,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     func checkIsolated() { precondition(isCurrent, "not on the thread of the loop") }
 
-    /// Ends the loop after the messages that have been posted, without waiting for that.
     func end() {
         post { [self] in isEnding = true }
     }
@@ -104,9 +102,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     func remove(client: UInt32) { clients[client] = nil }
 
-    /// - Parameters:
-    ///   - events: the events of epoll(7) to wait for; zero ends the watch.
-    ///   - old: those that are waited for now; zero if the descriptor is not watched.
+    /// - Parameter old: the present events of epoll(7); zero, as for `events`, if the descriptor is not watched.
     func watch(_ descriptor: Int32, for events: UInt32, insteadOf old: UInt32, client: UInt32) {
         guard events != old else { return }
         set(
@@ -128,14 +124,13 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         var round = 0
         while true {
             let (isIdle, isEnded) = inbox.withLock { inbox in
-                // Two buffers in turn keep their memory.
                 swap(&inbox.messages, &messages)
                 inbox.isAsleep = messages.isEmpty
                 inbox.isEnded = isEnding
                 return (inbox.isAsleep, inbox.isEnded)
             }
             if isEnded { break }
-            // Messages that follow from messages are taken first, for a few rounds.
+            // Messages that follow from messages come first, for a few rounds.
             round = isIdle ? 0 : (round + 1) % 4
             var count: Int32 = 0
             if round == 0 {
@@ -171,7 +166,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 /// Used on the loop's thread only.
 protocol LoopClient: AnyObject {
     func ready(_ descriptor: Int32, _ events: UInt32)
-    /// Does what is due, once in each turn of the loop.
-    /// - Returns: the time of the next turn, unless something else causes one earlier.
+    /// Does what is due, once in each turn of the loop; returns the time of the next turn at the latest.
     func turn() -> ContinuousClock.Instant?
 }

@@ -8,7 +8,7 @@ import Synchronization
 public enum MemoryPressure: String, Sendable, Hashable, CaseIterable, Comparable {
     /// There is enough memory.
     case normal
-    /// Memory is getting short: caches keep half of what they may keep otherwise.
+    /// Memory is getting short: caches keep half as much.
     case moderate
     /// There is no memory to spare: caches keep nothing in memory.
     case severe
@@ -18,8 +18,7 @@ public enum MemoryPressure: String, Sendable, Hashable, CaseIterable, Comparable
     public static func < (a: Self, b: Self) -> Bool { a.rank < b.rank }
 }
 
-/// The interface that tells how short memory is. ``KernelMemoryPressure`` asks the kernel; `DipperTesting` has a manual
-/// monitor for tests.
+/// The interface that tells how short memory is; `DipperTesting` has a manual monitor for tests.
 ///
 /// ```swift
 /// struct SmallDevice: MemoryPressureMonitor {
@@ -35,25 +34,18 @@ public protocol MemoryPressureMonitor: Sendable {
     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
 }
 
-/// A memory pressure monitor that asks the Linux kernel how short memory is, for the machine and the control groups of
-/// this process.
+/// A memory pressure monitor that asks the Linux kernel about the machine and the control groups of this process.
 ///
 /// The level is `moderate` when tasks spend a tenth of two seconds waiting for memory, or when 85 % of a group's limit
 /// are in use that the kernel cannot reclaim. It is `severe` when no task makes progress in a fifth of that time, when
 /// 95 % are in use, or when the group has run out of memory. Stalls of the machine's tasks count only while four fifths
-/// of its memory are in use: otherwise the tasks wait because of limits of their own groups. The level falls by one
-/// step ten seconds after the last sign.
+/// of its memory are in use: otherwise limits of their groups cause them. The level falls by one step ten seconds after
+/// the last sign.
 ///
 /// The monitor uses pressure stall information (Linux, Documentation/accounting/psi.rst) and `memory.events` of control
-/// groups of version 2. It reads the use of a group of either version that has a limit every five seconds, and pressure
-/// files that this process may not wait for at the same interval. The thread of a cache waits for the kernel's signs;
-/// for other observers it is a thread that they share. No privilege is needed. Where the kernel reports nothing the
-/// level is `normal`, and the monitor logs this once.
-///
-/// ```swift
-/// let monitor = KernelMemoryPressure.shared
-/// let observation = monitor.observe { print("memory pressure: \(monitor.level)") }
-/// ```
+/// groups of version 2. Every five seconds it reads the use of groups with a limit, and pressure files that this
+/// process may not wait for. The thread of a cache waits for the kernel; other observers share a thread. No privilege
+/// is needed. Where the kernel reports nothing the level is `normal`, and the monitor logs this once.
 public final class KernelMemoryPressure: MemoryPressureMonitor {
     /// The monitor that the whole program shares.
     public static let shared = KernelMemoryPressure()
@@ -69,11 +61,10 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     let timing: PressureTiming
     private let logger: Logger
     private let state = Mutex(State())
-    /// For slow work: observers free memory, and files are opened, read and closed.
     let calls = DispatchQueue(label: "dipper.memory", qos: .utility)
 
     /// Creates a monitor.
-    /// - Parameter logger: receives one message if the kernel reports nothing, and a warning if the watch cannot start.
+    /// - Parameter logger: receives one message if the kernel reports nothing, and a warning if nothing can be watched.
     public convenience init(logger: Logger? = nil) {
         self.init(logger: logger ?? .silent, .standard)
     }
@@ -94,7 +85,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         return observe(on: loop, onChange)
     }
 
-    /// Waits on a loop for the kernel's signs, and calls `onChange` elsewhere, until the observation is released.
     func observe(on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let number = state.withLock { state in
             let number = state.observers.add(onChange)
@@ -129,7 +119,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         if isNew { logger.info("the kernel tells nothing of memory pressure") }
     }
 
-    /// Memory that was just freed would stay in malloc's arenas. Slow.
+    /// Returns freed memory in malloc's arenas to the system. Slow.
     static func giveBackFreeMemory() {
         #if canImport(Glibc)
             malloc_trim(0)
@@ -137,7 +127,6 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     }
 }
 
-/// Passes a monitor's level on to the memory tiers of a cache and to other followers.
 package final class PressureRelay: Sendable {
     private struct Follower {
         let number: Int
@@ -158,11 +147,7 @@ package final class PressureRelay: Sendable {
     private let onChange: @Sendable (MemoryPressure) -> Void
     private let state = Mutex(State())
 
-    /// Observes the monitor until ``end()``.
-    /// - Parameters:
-    ///   - monitor: `nil` for memory that is never short.
-    ///   - loop: waits for the kernel's signs.
-    ///   - onChange: called with each new level, after all followers.
+    /// - Parameter onChange: called with each new level, after all followers, until ``end()``.
     init(
         _ monitor: (any MemoryPressureMonitor)?, on loop: EventLoop,
         onChange: @escaping @Sendable (MemoryPressure) -> Void
@@ -178,9 +163,9 @@ package final class PressureRelay: Sendable {
     /// `normal` after ``end()``.
     package var level: MemoryPressure { state.withLock { $0.isEnded } ? .normal : monitor?.level ?? .normal }
 
-    /// Calls `onChange` with the current level, unless that is `normal`, and with each later one, until the observation
-    /// is released. The calls come from any thread, in the order of following. A level may be reported twice.
-    /// - Parameter last: whether the follower is called after all followers that are not `last`.
+    /// Calls `onChange` with the present level, unless that is `normal`, and with each later one, until the observation
+    /// is released: from any thread, in the order of following, perhaps twice with one level.
+    /// - Parameter last: whether to call it after all followers that are not `last`.
     package func follow(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation {
@@ -200,7 +185,7 @@ package final class PressureRelay: Sendable {
         }
     }
 
-    /// Followers that hold back because of pressure are told `normal`: they may also serve other caches of the process.
+    /// Resets followers to `normal`, because they may also serve other caches of the process.
     func end() {
         let (observation, followers) = state.withLock { state in
             let isPressed = !state.isEnded && state.latest != .normal
@@ -217,7 +202,7 @@ package final class PressureRelay: Sendable {
         if state.withLock({ exchange(&$0.told, with: level) }) != level { onChange(level) }
     }
 
-    /// Two threads may report changes at the same time, the older one last, so the current level is read again.
+    /// Two threads may report changes at once, the older one last, so the level is read again.
     @discardableResult
     private func settle(_ followers: [Follower], startingWith known: MemoryPressure?) -> MemoryPressure {
         var known = known

@@ -1,7 +1,6 @@
 import Foundation
 import ProcessShims
 
-/// Watches the kernel's files on memory pressure on a loop, and tells the monitor each new level.
 // Used on the thread of the loop only, and after the loop has ended by its last owner.
 final class PressureWatch: LoopClient, @unchecked Sendable {
     private let monitor: KernelMemoryPressure
@@ -9,7 +8,6 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     private let loop: EventLoop
     private let start = ContinuousClock.now
     private var state: PressureState
-    /// `nil` before the files are open, and after the end.
     private var sources: PressureSources?
     private var isOver = false
     private var client: UInt32 = 0
@@ -18,7 +16,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     private var restsUntil = Duration.zero
     private var nextLook: Duration? = .zero
 
-    /// Edge-triggered, because a file that has changed stays ready until it is read.
+    /// Edge-triggered: a changed file stays ready until it is read.
     private static let events = EPOLLPRI.rawValue | EPOLLET.rawValue
 
     init(_ monitor: KernelMemoryPressure, _ number: Int, on loop: EventLoop) {
@@ -28,7 +26,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
 
     private var now: Duration { start.duration(to: .now) }
 
-    /// Opens and closes files on the monitor's queue: the kernel takes 15 ms to close one.
+    /// On the monitor's queue: the kernel takes 15 ms to close a file.
     func open() {
         monitor.calls.async { [self] in
             let sources = PressureSources()
@@ -64,7 +62,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
             if !signs.contains(.change) { signs.append(.change) }
             return
         }
-        // An error means that the group has been removed.
+        // Otherwise the group has been removed.
         if events & EPOLLERR.rawValue == 0 { signs.append(sign) }
     }
 
@@ -76,7 +74,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         return nil
     }
 
-    /// Reading how much memory is in use may be slow when memory is short.
+    /// Elsewhere, because reading may be slow when memory is short.
     private func look(_ sources: PressureSources, at now: Duration) {
         isLooking = true
         let found = exchange(&signs, with: [])
@@ -93,7 +91,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         if state.level != before { monitor.learned(state.level, by: number) }
         isLooking = false
         restsUntil = now + monitor.timing.spacing
-        // The kernel reports only that a limit is reached, which is late.
+        // The kernel reports a limit only once it is reached.
         let isRegular = reading.isLimited || !sources.polled.isEmpty
         nextLook = [state.due, isRegular ? now + monitor.timing.period : nil].compactMap { $0 }.min()
     }
@@ -102,7 +100,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
 package struct PressureTiming: Sendable {
     /// How long a level lasts after its last sign.
     package var calm: Duration
-    /// The interval at which files are read that do not wake the thread.
+    /// The interval at which files are read that wake no thread.
     package var period: Duration
     package var spacing: Duration
 
@@ -116,20 +114,17 @@ package struct PressureTiming: Sendable {
         calm: .seconds(10), period: .seconds(5), spacing: .milliseconds(500))
 }
 
-/// The kernel's files on memory pressure: descriptors to wait for, and files to read regularly where there is no
-/// descriptor.
+/// The kernel's files on memory pressure: descriptors to wait for, and files to read regularly.
 ///
-/// - Pressure files of the process's group and of the machine (Documentation/accounting/psi.rst). They wake a thread
-///   that has written a trigger into them. Where a trigger is not allowed, their times are read every few seconds.
-/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst), of the process's group and the groups
-///   around it. It changes when a limit is reached.
+/// - Pressure files of the process's group and of the machine (Documentation/accounting/psi.rst) wake a thread that has
+///   written a trigger into them. Where a trigger is not allowed, they are read regularly.
+/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst) changes when a limit is reached.
 struct PressureSources: Sendable {
     private static let machineFile = "/proc/pressure/memory"
 
     private let groups = ControlGroups()
     private(set) var triggers: [Int32: PressureSign] = [:]
     private let events: [Int32]
-    /// The pressure files that wake nobody.
     private(set) var polled: [String] = []
 
     init() {
@@ -148,7 +143,7 @@ struct PressureSources: Sendable {
     private static func set(_ trigger: StallTrigger, in path: String) -> Int32? {
         let descriptor = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
-        // The text is written with its terminating zero.
+        // With its terminating zero.
         let text = Array(trigger.text.utf8CString)
         if write(descriptor, text, text.count) == text.count { return descriptor }
         close(descriptor)
@@ -172,12 +167,12 @@ struct PressureSources: Sendable {
         let memory = KernelText.read("/proc/meminfo") ?? ""
         // In kilobytes.
         let total = KernelText.number("MemTotal", in: memory).flatMap { (1..<(1 << 50)).contains($0) ? $0 : nil }
-        reading.isLimited = groups.limit != nil
+        reading.isLimited = groups.limit.map { $0 < total.map { $0 << 10 } ?? .max } ?? false
         reading.groupUse = groups.use(limitsBelow: total.map { $0 << 10 } ?? .max)
         if let total, let available = KernelText.number("MemAvailable", in: memory) {
             reading.machineUse = 1 - Double(min(available, total)) / Double(total)
         }
-        // The events of an outer group include those of all groups within it, so only those of the own group count.
+        // The events of an outer group include those of the groups within it.
         if let own = groups.two.first, let text = KernelText.read(own.folder + "/memory.events") {
             reading.kills = ["oom", "oom_kill"].reduce(0) { $0 &+ (KernelText.number($1, in: text) ?? 0) }
         }
@@ -199,23 +194,21 @@ struct StallTrigger: Sendable {
     let share: Double
     let level: MemoryPressure
 
-    /// In microseconds. Without privileges only multiples of two seconds are allowed.
+    /// In microseconds. Only multiples of two seconds need no privilege.
     private static let window = 2_000_000
 
     static let all = [
-        // Some task waits a tenth of the time. systemd uses this share for its services as well.
+        // systemd uses this share for its services as well.
         StallTrigger(kind: "some", share: 0.1, level: .moderate),
-        // No task makes progress in a fifth of the time.
         StallTrigger(kind: "full", share: 0.2, level: .severe),
     ]
 
     var text: String { "\(kind) \(Int(share * Double(Self.window))) \(Self.window)" }
 }
 
-/// A level of memory pressure that the kernel reports.
 struct PressureSign: Sendable, Hashable {
     let level: MemoryPressure
-    /// Whether the tasks of the whole machine are concerned, which may stall because their groups have limits.
+    /// Whether it concerns the whole machine, whose tasks may stall because their groups have limits.
     var ofMachine = false
 
     /// The memory in use may have changed.
@@ -224,18 +217,17 @@ struct PressureSign: Sendable, Hashable {
 
 struct PressureReading: Sendable {
     let moment: Duration
-    /// The largest share of a control group's limit that is in use; `nil` if there is no limit.
+    /// The largest used share of a control group's limit; `nil` for no limit.
     var groupUse: Double?
-    /// The share of the machine's memory that is in use; `nil` if unknown.
+    /// The used share of the machine's memory; `nil` if unknown.
     var machineUse: Double?
-    /// Whether a control group has a limit, which may change.
+    /// Whether a control group has a limit below the machine's memory.
     var isLimited = false
     /// How often the process's group has run out of memory; `nil` if unknown.
     var kills: Int?
-    /// The time that tasks have waited for memory, from the files without a trigger, by the sign that it may make.
+    /// The time that tasks have waited for memory, from files without a trigger, by the sign that it may cause.
     var stalls: [PressureSign: Duration] = [:]
 
-    /// - Parameter least: the shortest time for which a share is computed.
     func signs(since earlier: PressureReading, least: Duration) -> [PressureSign] {
         let span = max(moment - earlier.moment, least)
         return stalls.keys.filter { sign in
@@ -245,22 +237,20 @@ struct PressureReading: Sendable {
     }
 }
 
-/// The level of memory pressure, made from signs and from the memory in use: a value without a clock.
+/// The level of memory pressure, from signs and the memory in use.
 ///
-/// A sign raises the level at once. A level lasts for some seconds after its last sign, then falls by one step, so that
-/// it takes two steps from `severe` to `normal`. While much of a limit is in use the level stays: the shares at which
-/// it falls are a little below those that raise it, so that it does not change with every picture.
+/// A sign raises the level at once. Some seconds after its last sign a level falls by one step. The level falls at
+/// lower shares than it rises, so that it does not change with every picture.
 struct PressureState: Sendable {
-    /// Shares of a group's limit that raise the level to `moderate`, and below which it falls again.
+    /// Shares of a group's limit at which the level rises to `moderate` and falls again.
     private static let moderateUse = (rise: 0.85, fall: 0.75)
     private static let severeUse = (rise: 0.95, fall: 0.90)
-    /// With a smaller share of the machine's memory in use, its tasks stall because of the limits of their groups.
+    /// At a smaller share of the machine's memory, tasks stall because of their groups' limits.
     private static let shortMachine = 0.8
 
     private let timing: PressureTiming
     private(set) var level = MemoryPressure.normal
     private(set) var due: Duration?
-    /// The reading with which later ones are compared.
     private var base: PressureReading?
     private var kills: Int?
 
@@ -268,7 +258,6 @@ struct PressureState: Sendable {
         self.timing = timing
     }
 
-    /// - Parameter found: the signs that have come since the last reading.
     mutating func apply(_ found: [PressureSign], _ reading: PressureReading) {
         let (base, least) = (base ?? reading, timing.period / 2)
         if self.base == nil || reading.moment - base.moment >= least { self.base = reading }
@@ -282,7 +271,7 @@ struct PressureState: Sendable {
         if seen >= level {
             level = seen
         } else if let due, reading.moment >= due {
-            // By one step only: the memory that was just freed may be needed again at once.
+            // By one step: the freed memory may be needed again at once.
             level = max(seen, level == .severe ? .moderate : .normal)
         } else {
             return

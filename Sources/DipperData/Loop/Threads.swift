@@ -2,16 +2,17 @@ import Dispatch
 import Foundation
 import Synchronization
 
-// Each lock is taken alone, except that a thread that holds DiskTier.staged may take the condition of Workers.
-// TaskFeed.log and AnimatedImage.player are held while an `AsyncStream` takes an element, AnimatedImage.player also
-// while frames are freed, and the writer of an EntryIndex during a transaction.
+// Each lock is taken alone, but for these: DiskTier.staged is held while DiskTier.accesses and the condition of Workers
+// are taken; NetlinkMonitor.questions, while answers is; TaskFeed.log and AnimatedImage.player, while an `AsyncStream`
+// takes an element, AnimatedImage.player also while frames are freed; the writer of an EntryIndex, during a
+// transaction.
 
-/// A thread for work that blocks. It ends when its body returns, and callers can wait for that.
+/// A thread for work that blocks.
 package final class JoinableThread: Sendable {
     private let handle: pthread_t
     private let isJoined = Atomic(false)
 
-    /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
+    /// - Parameter name: for `top -H` and debuggers; at most 15 bytes count.
     package init(name: String, _ run: @escaping @Sendable () -> Void) {
         var handle = pthread_t()
         let code = Self.start(&handle, name, run)
@@ -19,8 +20,7 @@ package final class JoinableThread: Sendable {
         self.handle = handle
     }
 
-    /// Starts a thread that nobody waits for, for work that may never end.
-    /// - Returns: `false` if the system gives no thread; the body then does not run.
+    /// Starts a thread that nobody waits for; `false` if the system gives none.
     static func startDetached(name: String, _ run: @escaping @Sendable () -> Void) -> Bool {
         var handle = pthread_t()
         guard start(&handle, name, run) == 0 else { return false }
@@ -34,7 +34,6 @@ package final class JoinableThread: Sendable {
         init(_ run: @escaping () -> Void) { self.run = run }
     }
 
-    /// - Returns: the error of `pthread_create`; zero if the thread has started.
     private static func start(_ handle: inout pthread_t, _ name: String, _ run: @escaping () -> Void) -> CInt {
         let body = Unmanaged.passRetained(
             Body {
@@ -52,7 +51,7 @@ package final class JoinableThread: Sendable {
         return code
     }
 
-    /// Returns a name that shows the thread's owner and its role, in the 15 bytes that the system keeps.
+    /// Returns a name of at most 15 bytes, all that the system keeps.
     package static func name(_ owner: String, _ role: String) -> String {
         "\(owner.prefix(14 - role.utf8.count))-\(role)"
     }
@@ -61,12 +60,12 @@ package final class JoinableThread: Sendable {
         if !isJoined.load(ordering: .acquiring) { pthread_detach(handle) }
     }
 
-    /// Returns when the thread has ended. Call this method once.
+    /// Returns when the thread has ended. To be called once.
     package func join() async {
         guard !isJoined.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            // Waiting blocks, and Swift's cooperative threads must not.
+            // Swift's cooperative threads must not block.
             DispatchQueue(label: "dipper.join").async {
                 pthread_join(handle, nil)
                 continuation.resume()
@@ -75,22 +74,21 @@ package final class JoinableThread: Sendable {
     }
 }
 
-/// A thread of Dispatch that is not one of Swift's tasks. It runs closures one after the other.
+/// A thread of Dispatch that runs closures one after the other and is none of Swift's.
 ///
-/// Work that blocks would hold up the program's tasks, and a program that keeps all of Swift's threads busy would hold
-/// up the cache. Dispatch's global queues share their threads with Swift's tasks; a serial queue does not.
-///
-/// An owner with recurring work keeps one instance, because Dispatch starts a thread for each queue that is busy.
+/// Blocking work would hold up the program's tasks, and busy tasks the cache. Dispatch's global queues share their
+/// threads with Swift's tasks; a serial queue does not. An owner with recurring work keeps one instance, because
+/// Dispatch starts a thread for each busy queue.
 package struct SeparateThread: Sendable {
     package let queue = DispatchQueue(label: "dipper")
-    /// The program's own code that follows from the work holds up neither the next work nor timers here.
+    /// For code of the program, which holds up neither the next work nor timers.
     private let hooks = DispatchQueue(label: "dipper.hooks")
 
     package init() {}
 
     package func run(_ work: @escaping @Sendable () -> Void) { queue.async { carryOut(work) } }
 
-    /// Returns when the closures so far, and the program's own code that follows from them, have run.
+    /// Returns when the closures so far, and code of the program that follows from them, have run.
     func finish() async {
         await withCheckedContinuation { continuation in
             queue.async { [hooks] in hooks.async { continuation.resume() } }
@@ -103,7 +101,6 @@ package struct SeparateThread: Sendable {
     }
 }
 
-/// Work that is done once, however many callers wait for its end.
 package final class OnceTask: Sendable {
     private let task = Mutex<Task<Void, Never>?>(nil)
 
@@ -119,10 +116,8 @@ package final class OnceTask: Sendable {
     }
 }
 
-/// Code of the program's own, such as hooks, that a thread runs once it has stopped carrying out actions. Such code may
-/// be slow, and may wait for the thread's next actions.
-///
-/// A thread may carry out actions of several engines, one inside the other. It runs the code after all of them.
+/// Code of the program, such as hooks, that a thread runs once it has stopped carrying out actions. It may be slow, and
+/// may wait for the thread's next actions.
 // Only the thread that carries out the actions uses it.
 package final class Afterwards: @unchecked Sendable {
     package typealias Step = @Sendable () -> Void
@@ -150,7 +145,6 @@ package final class Afterwards: @unchecked Sendable {
         }
     }
 
-    /// The list of each thread; `nil` on a thread that carries out no actions.
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
         pthread_key_create(&key, nil)
@@ -170,8 +164,7 @@ package final class Afterwards: @unchecked Sendable {
         if let present { present.steps.append(step) } else { step() }
     }
 
-    /// Wakes others when this thread has stopped carrying out actions; at once if it carries out none.
-    /// - Parameter queue: `nil` for a step that returns at once.
+    /// Wakes others at the time of ``run(_:)``. Without a queue, the step must return at once.
     static func wake(on queue: DispatchQueue? = nil, _ step: @escaping Step) {
         if let present {
             present.wakes.append((queue, step))
@@ -182,8 +175,7 @@ package final class Afterwards: @unchecked Sendable {
         }
     }
 
-    /// - Returns: the steps that the caller runs next; none if this thread carries out other actions around these,
-    ///   whose end they wait for.
+    /// - Returns: the steps for the caller to run; none if this thread carries out other actions around these.
     static func steps(after body: () -> Void) -> [Step] {
         if present != nil {
             body()

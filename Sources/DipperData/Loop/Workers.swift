@@ -2,8 +2,8 @@ import Dispatch
 import Foundation
 import HeapModule
 
-/// A few threads for work that blocks or computes, the most urgent first. If there are several, one is always left to
-/// urgent work. The work under way takes no more memory than a budget, but one piece may always run.
+/// A few threads, the most urgent work first; one of several is left to urgent work. The work under way takes no more
+/// memory than a budget, but one piece may always run.
 package final class Workers: Sendable {
     package typealias Work = @Sendable () -> Void
 
@@ -31,14 +31,14 @@ package final class Workers: Sendable {
         }
     }
 
-    /// Accessed only while holding `condition`.
+    /// Used under `condition`.
     private final class Desk: @unchecked Sendable {
         let condition = NSCondition()
         let mostLeisurely: Int
         let budget: Int
         var order = WorkOrder()
         var leisurely = 0
-        /// Work under way that takes memory, and the bytes that it takes.
+        /// Work under way that takes memory, and its bytes.
         var costly = 0
         var used = 0
         var allowed: Rank? = .background
@@ -74,7 +74,6 @@ package final class Workers: Sendable {
             }
         }
 
-        /// Another thread may measure the same work meanwhile, with the same result.
         private func setCost(of id: Int, _ measure: () -> Int) {
             let cost = min(max(0, measure()), budget)
             locked { order.setCost(cost, of: id) }
@@ -90,7 +89,6 @@ package final class Workers: Sendable {
             }
         }
 
-        /// - Parameter change: 1 for work that begins, -1 for work that has ended.
         private func count(_ change: Int, _ isLeisurely: Bool, _ cost: Int) {
             if isLeisurely { leisurely += change }
             if cost > 0 { costly += change }
@@ -102,7 +100,7 @@ package final class Workers: Sendable {
     private let threads: [JoinableThread]
     private let joining = OnceTask()
 
-    /// - Parameter budget: the most memory that the work under way may take, in bytes.
+    /// - Parameter budget: the most memory for the work under way, in bytes.
     package init(name: String, threads count: Int, budget: Int = .max) {
         let desk = Desk(threads: count, budget: budget)
         self.desk = desk
@@ -116,9 +114,8 @@ package final class Workers: Sendable {
     /// The threads do not keep the workers.
     deinit { end() }
 
-    /// Adds work in its place in the order.
     /// - Parameter cost: measures the memory that the work takes, in bytes, on a thread of the workers; `nil` for none.
-    /// - Returns: a ticket that cancels or moves the work; `nil`, and the work is dropped, once the workers are ending.
+    /// - Returns: a ticket to cancel or move the work; `nil`, and the work is dropped, once the workers are ending.
     @discardableResult
     package func add(_ place: Place, cost: (@Sendable () -> Int)? = nil, _ work: @escaping Work) -> Ticket? {
         let id = desk.locked { () -> Int? in desk.isEnding ? nil : desk.order.add(work, measure: cost, place) }
@@ -126,12 +123,11 @@ package final class Workers: Sendable {
         return id.map { Ticket(workers: self, id: $0) }
     }
 
-    /// Adds urgent work.
-    /// - Returns: `false`, and the work is dropped, once the workers are ending.
+    /// Adds urgent work; returns `false`, and drops it, once the workers are ending.
     @discardableResult
     package func run(_ work: @escaping Work) -> Bool { add(.init(.fast, .normal), work) != nil }
 
-    /// Adds work whose result must be taken: its thread begins nothing else until the work calls its closure.
+    /// Adds work whose thread begins nothing else until the work calls its closure.
     @discardableResult
     package func add(
         _ place: Place, cost: (@Sendable () -> Int)? = nil,
@@ -144,7 +140,7 @@ package final class Workers: Sendable {
         }
     }
 
-    /// Lets only work of this rank, or more urgent work, begin; none with `nil`. What has begun continues.
+    /// Lets only work of this rank or a more urgent one begin; none with `nil`.
     package func allow(downTo lowest: Rank?) {
         desk.locked { desk.allowed = lowest }
         desk.condition.broadcast()
@@ -155,7 +151,6 @@ package final class Workers: Sendable {
         desk.condition.broadcast()
     }
 
-    /// Does all work that has been added, and returns when the threads have ended.
     package func shutdown() async {
         end()
         await joining.run { [threads] in for thread in threads { await thread.join() } }
@@ -165,7 +160,7 @@ package final class Workers: Sendable {
         fileprivate let workers: Workers
         fileprivate let id: Int
 
-        /// Cancels the work; without effect if it has begun.
+        /// Has no effect if the work has begun.
         package func cancel() {
             let desk = workers.desk
             let dropped = desk.locked { desk.order.remove(id) }
@@ -174,7 +169,6 @@ package final class Workers: Sendable {
             desk.condition.broadcast()
         }
 
-        /// Moves the work to another place in the order; without effect if it has begun.
         package func move(to place: Place) {
             let desk = workers.desk
             desk.locked { desk.order.move(id, to: place) }
@@ -183,15 +177,14 @@ package final class Workers: Sendable {
     }
 }
 
-/// The order in which work is done. A value: no lock, no thread.
 private struct WorkOrder {
     struct Waiting {
         let run: Workers.Work
         let measure: (@Sendable () -> Int)?
-        /// In bytes; `nil` if it has not been measured.
+        /// In bytes; `nil` if not measured.
         var cost: Int?
         var place: Workers.Place
-        /// The entry of the heap; all others of this work are skipped.
+        /// The valid entry of the heap; others of this work are skipped.
         var number = 0
     }
 
@@ -246,7 +239,6 @@ private struct WorkOrder {
     @discardableResult
     mutating func remove(_ id: Int) -> Waiting? { waiting.removeValue(forKey: id) }
 
-    /// Returns the work to do next, which continues to wait, unless it is below the given rank.
     mutating func first(upTo lowest: Workers.Rank) -> (id: Int, work: Waiting)? {
         while let first = heap.min {
             if let work = waiting[first.id], work.number == first.number {

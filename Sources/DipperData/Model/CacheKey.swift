@@ -5,16 +5,9 @@ import Foundation
 /// The identity of an entry, for deduplication and storage.
 ///
 /// The default key of a request consists of its URL without the fragment, its header fields, the user in its URL, and
-/// the identities of its ``Credentials`` and its ``RequestModifier``. Requests with different fields or identities
-/// never share an entry. Field names are readable in the key; their values, the user and the identities are SHA-256
-/// digests. The URL's query is plain text in the key; descriptions of keys leave its secrets out.
-///
-/// A key may also be any string of the caller's own, to which identities are added. Every call refuses an empty key.
-///
-/// ```swift
-/// let data = try await cache.getData(DataRequest(url).with(\.key, "front page")).value
-/// let again = cache.data(for: "front page")
-/// ```
+/// the identities of its ``Credentials``, ``RequestModifier`` and ``BodyTransform``. Field names and the URL's query
+/// are plain text in the key; field values, the user and the identities are digests. A key may also be any string of
+/// the caller's own, to which the identities are added.
 public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
     /// The key as text.
     public let string: String
@@ -26,10 +19,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         hashCode = hash
     }
 
-    /// Creates a key from any text of the caller's.
-    ///
-    /// The part of a key after a line break and a number sign names a derived entry. If the text contains a line break
-    /// and a number sign, the initializer puts a backslash between them.
+    /// Creates a key from text of the caller's own. If the text contains a line break and a number sign, which begin
+    /// the part of a key that names a derived entry, a backslash is put between them.
     public init(_ string: String) {
         self.init(verbatim: Self.escaping(string))
     }
@@ -62,11 +53,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         }
     }
 
-    /// Creates the default key of a URL requested with headers.
-    ///
-    /// The key contains the names of the fields, lower-cased and sorted, and a digest of names and values, each
-    /// preceded by its length in bytes, so that different headers always give different keys. `Cache-Control` and
-    /// `Pragma` are left out, because they control the cache and do not select a resource.
+    /// Creates the default key of a URL requested with headers, in any order and case of names. `Cache-Control` and
+    /// `Pragma` are left out: they control the cache and do not select a resource.
     public init(_ url: URL, headers: HTTPHeaders) {
         let counted = headers.isEmpty ? [] : headers.fields.filter { !Self.isDirective($0.name) }
         guard !counted.isEmpty else {
@@ -107,10 +95,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
     }
 
-    /// Returns the key of another variant of the answer that is kept under this key (RFC 9111, section 4.1).
-    /// - Parameters:
-    ///   - selection: the request fields that chose the variant.
-    ///   - family: distinguishes the variants of one stored answer from those of an answer that it replaced.
+    /// Returns the key of a variant of the answer that is kept under this key (RFC 9111, section 4.1), chosen by the
+    /// request fields in `selection`. An answer that replaces another has a new `family`.
     func variant(_ selection: String, family: UInt64) -> CacheKey {
         CacheKey(verbatim: "\(string)\n\(family)\n\(selection)")
     }
@@ -121,7 +107,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
 
     package var isDerived: Bool { string.utf8.contains("\n#".utf8) }
 
-    /// Returns whether this is the key of an entry derived from another, or of a variant of such an entry.
+    /// Returns whether this is the key of an entry derived from that of `origin`, or of a variant of such an entry.
     package func isDerived(of origin: CacheKey) -> Bool {
         let (own, other) = (string.utf8, origin.string.utf8)
         return own.count >= other.count + 2 && own.dropFirst(other.count).starts(with: "\n#".utf8)
@@ -131,8 +117,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// The key's first line without secrets; see ``Redaction``. ``string`` has the whole key.
     // mutant Redaction|SecretsInText: `ring { Redaction.standard.text(self) }` => `ring { string }`
     public var description: String { Redaction.standard.text(self) }
-    /// The SHA-256 of the key in hexadecimal digits. It identifies an entry in lists and logs without revealing its
-    /// URL.
+    /// The SHA-256 of the key in hexadecimal digits, for lists and logs that must not reveal its URL.
     public var digest: String { KeyDigest.sha256(self) }
     /// Whether the key is empty. Every call refuses an empty key.
     public var isEmpty: Bool { string.isEmpty }
@@ -202,8 +187,7 @@ enum KeyDigest {
     @Sendable static func sha1(_ key: CacheKey) -> String { MessageDigest.sha1.hex(key.string) }
     @Sendable static func md5(_ key: CacheKey) -> String { MessageDigest.md5.hex(key.string) }
 
-    /// Returns whether a name consists of at most 200 letters, digits, `-`, `_`, and dots, but no dot at the start.
-    /// Such a name cannot leave its folder, is not hidden, and has no meaning to a shell.
+    /// Returns whether a name is safe for a file: at most 200 letters, digits, `-`, `_` and dots, no dot first.
     static func isPlainFileName(_ name: String) -> Bool {
         !name.isEmpty && name.utf8.count <= 200 && name.utf8.first != UInt8(ascii: ".")
             && name.utf8.allSatisfy { byte in
@@ -220,8 +204,7 @@ struct MessageDigest: @unchecked Sendable {
     static let sha1 = MessageDigest("SHA1")
     static let md5 = MessageDigest("MD5")
 
-    // Unchecked: libcrypto never changes a fetched method. The method is fetched once, because finding it by its name
-    // costs more than the digest of a short text.
+    // Unchecked: libcrypto never changes a fetched method. Fetched once: that costs more than a short digest.
     private let method: OpaquePointer?
 
     private init(_ name: String) {

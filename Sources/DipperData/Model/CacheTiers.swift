@@ -6,7 +6,7 @@ public struct CacheTiers: OptionSet, Sendable, Hashable {
         self.rawValue = rawValue
     }
 
-    /// The memory tier, in a cache without a folder including the partial bodies of interrupted transfers.
+    /// The memory tier; in a cache without a folder it also has the partial bodies of interrupted transfers.
     public static let memory = CacheTiers(rawValue: 1)
     /// The disk tier, including the partial bodies of interrupted transfers.
     public static let disk = CacheTiers(rawValue: 2)
@@ -17,18 +17,12 @@ public struct CacheTiers: OptionSet, Sendable, Hashable {
 }
 
 /// The point at which an entry counts as written.
-///
-/// ```swift
-/// let request = DataRequest(url).with(\.durability, .durable)
-/// try await cache.addDataAndWait(Data("receipt 7".utf8), for: request)
-/// ```
 public enum Durability: Sendable, Hashable {
     /// The system has the bytes, and brings them to the device in its own time. A program that is killed loses nothing;
-    /// a power cut may cost the latest entries, but never leads to wrong ones. Nothing waits for the device.
+    /// a power cut may cost the latest entries, but never leads to wrong ones.
     case relaxed
     /// The bytes are on the device: file, folder and index have been flushed (`fdatasync`, `fsync`, SQLite's
-    /// `synchronous = FULL`), so that the entry is there after a power cut. Each such write waits for the device, and
-    /// the writes behind it wait with it.
+    /// `synchronous = FULL`). Each such write, and the writes behind it, wait for the device.
     case durable
 }
 

@@ -1,10 +1,9 @@
 import Dispatch
 import Synchronization
 
-/// The queue on which the closures given to a task run. The closures of one task run one at a time, in the order of the
-/// events that they report. A closure of the main actor is passed on to the main queue, unless the queue runs it on the
-/// main thread: in a program whose main thread serves another loop, such as that of GTK, the queue is a ``custom(_:)``
-/// one of that loop.
+/// The queue on which the closures given to a task run: one at a time, in the order of the events that they report. A
+/// closure of the main actor is passed on to the main queue unless it runs on the main thread already. If another loop
+/// serves the main thread, such as GTK's, use a ``custom(_:)`` queue of that loop.
 public struct CallbackQueue: Sendable {
     package enum Kind: Sendable {
         case inPlace
@@ -34,8 +33,7 @@ public struct CallbackQueue: Sendable {
     /// For closures that return at once and wait for nothing: no prefetch starts before they have returned.
     public static let inPlace = CallbackQueue(kind: .inPlace)
 
-    /// The main queue, which the main actor uses. The program must serve it: by `dispatchMain()`, `RunLoop.main.run()`,
-    /// or an asynchronous `main` function.
+    /// The main queue, which the program must serve: by `dispatchMain()`, `RunLoop.main.run()` or an async `main`.
     public static let main = CallbackQueue.dispatch(.main)
 
     /// Returns a queue that runs closures on a Dispatch queue, which may be concurrent.
@@ -43,12 +41,7 @@ public struct CallbackQueue: Sendable {
         CallbackQueue(kind: .dispatch(queue))
     }
 
-    /// Returns a queue that passes each closure to the caller's own function, such as an idle call of a user
-    /// interface's loop.
-    ///
-    /// ```swift
-    /// configuration.callbackQueue = .custom { work in RunLoop.main.perform(work) }
-    /// ```
+    /// Returns a queue that passes each closure to a function, such as one that calls it from a user interface's loop.
     public static func custom(_ run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) -> CallbackQueue {
         CallbackQueue(kind: .custom(run))
     }

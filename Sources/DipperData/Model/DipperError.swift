@@ -4,16 +4,6 @@ import Foundation
 ///
 /// New cases can be added without breaking callers: compare with the static members, or ask ``mayPass``,
 /// ``isCancelled`` and ``status``. Two errors are equal if they are of one kind, whatever their ``detail``.
-///
-/// ```swift
-/// do {
-///     print(try await task.value.count)
-/// } catch .cancelled {
-///     print("Nobody waits any more.")
-/// } catch {
-///     print(error.status == 404 ? "There is no such file." : "\(error)")
-/// }
-/// ```
 public struct DipperError: Error, Sendable, Hashable {
     private struct Notes: Sendable {
         var detail: String?
@@ -23,7 +13,7 @@ public struct DipperError: Error, Sendable, Hashable {
         var earlier: [DipperError] = []
     }
 
-    /// A few words for ``shortDescription``. Errors of one kind are equal.
+    /// A few words for ``shortDescription``.
     private let kind: String
     private let statusCode: Int32?
     private var boxed: Boxed<Notes>?
@@ -54,8 +44,7 @@ public struct DipperError: Error, Sendable, Hashable {
         set { notes.retryAfter = newValue }
     }
 
-    /// The failures of the sources tried before this one, in order; empty for requests without
-    /// ``DataRequest/alternatives``.
+    /// The failures of the sources tried before this one, in order; see ``DataRequest/alternatives``.
     public internal(set) var earlier: [DipperError] {
         get { boxed?.value.earlier ?? [] }
         set { notes.earlier = newValue }
@@ -130,8 +119,7 @@ public struct DipperError: Error, Sendable, Hashable {
         DipperError("status", status: Int32(clamping: status))
     }
 
-    /// Returns the error with a text that describes this occurrence. Secrets in URLs are removed by
-    /// ``Redaction/standard``.
+    /// Returns the error with a text that describes this occurrence, without secrets in URLs (``Redaction/standard``).
     public func with(detail: String) -> DipperError {
         var copy = self
         copy.notes.detail = Redaction.standard.sentence(detail)
@@ -150,8 +138,7 @@ public struct DipperError: Error, Sendable, Hashable {
         return copy
     }
 
-    /// Creates the error that stands for an error of the program's own code: the error itself if it has this type,
-    /// otherwise one of the given kind with the other's text.
+    /// Creates an error from any error: the same if it has this type, otherwise one of the given kind with its text.
     package init(_ error: any Error, as kind: DipperError) {
         switch error {
         case let error as DipperError: self = error
@@ -171,8 +158,7 @@ public struct DipperError: Error, Sendable, Hashable {
 }
 
 extension DipperError {
-    /// Whether another attempt may succeed, because the network failed or the server was busy. The cache retries only
-    /// such failures.
+    /// Whether another attempt may succeed, because the network failed or the server was busy.
     public var mayPass: Bool {
         if let status { return [408, 425, 429].contains(status) || (500...599).contains(status) }
         let passing: [DipperError] = [

@@ -5,12 +5,10 @@ public struct EvictionOrder: Sendable, Hashable {
     /// The order in which the entry whose last use is the longest ago leaves first (LRU).
     public static let leastRecentlyUsed = EvictionOrder(countsUses: false)
 
-    /// The order in which entries that are used often stay longer (LFU), so that entries which are used once do not
-    /// displace them.
+    /// The order in which entries that are used often stay longer (LFU).
     ///
-    /// The entry whose last use is the longest ago is the next to leave. If it has been used, it is spared: it goes to
-    /// the end of the line, and its number of uses is halved. An entry that is no longer used leaves after a few turns,
-    /// however often it was used before.
+    /// The entry whose last use is the longest ago is the next to leave. If it has been used, it goes to the end of the
+    /// line instead, and its number of uses is halved: without new uses it leaves after a few turns.
     public static let leastFrequentlyUsed = EvictionOrder(countsUses: true)
 
     /// The number of uses of an entry after one more; at most 255, which is eight turns.

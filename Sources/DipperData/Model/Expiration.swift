@@ -1,10 +1,6 @@
 import Foundation
 
 /// The time for which an entry counts as present.
-///
-/// ```swift
-/// let request = DataRequest(url).with(\.diskExpiration, .days(30)).with(\.memoryExpiration, .after(.seconds(600)))
-/// ```
 public enum Expiration: Sendable, Hashable {
     case never
     /// The end of a span that begins when the entry is stored; see also ``days(_:)``.
@@ -28,16 +24,11 @@ public enum Expiration: Sendable, Hashable {
 }
 
 /// The effect of a read on an entry's expiration.
-///
-/// ```swift
-/// configuration.diskExpiration = .days(7)
-/// configuration.diskAccessExtension = .cacheTime      // a week after the last use
-/// ```
 public enum AccessExtension: Sendable, Hashable {
     /// The expiration stays.
     case unchanged
-    /// The entry's lifetime begins anew.
+    /// The entry's lifetime starts again.
     case cacheTime
-    /// The entry expires as given, counted from the access; a date is not exceeded, however often the entry is read.
+    /// The entry expires as given, counted from the access; a date stays the same for every access.
     case expiration(Expiration)
 }

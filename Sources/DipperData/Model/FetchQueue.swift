@@ -2,8 +2,7 @@
 public enum FetchQueue: String, Sendable, Hashable, CaseIterable {
     /// `fastQueue`, for calls whose result someone waits for: fetches run at once, many at a time.
     case fast
-    /// `slowQueue`, for calls whose result may be needed later: by default fetches run one at a time, and only while no
-    /// fetch waits or runs in ``fast``.
+    /// `slowQueue`, for prefetches: by default one at a time, and only while no fetch waits or runs in ``fast``.
     case slow
 }
 
@@ -13,12 +12,12 @@ public struct QueueConfiguration: Sendable, Hashable {
     public enum Order: Sendable, Hashable {
         /// The fetch that has waited longest starts first (first in, first out).
         case fifo
-        /// The fetch that was asked for last starts first (last in, first out). This fits a list that is being scrolled.
+        /// The fetch that was asked for last starts first (last in, first out), as fits a list that is being scrolled.
         case lifo
     }
 
-    /// The largest number of fetches that run at a time; at least 1. Lowering it stops no running fetch. Local sources have
-    /// places of their own; see ``DataProvider/isLocal``.
+    /// The largest number of fetches that run at a time; at least 1. Lowering it stops no running fetch. Local sources
+    /// do not count; see ``DataProvider/isLocal``.
     public var maxConcurrent: Int
     /// The largest number of running fetches for one host; `nil` for no limit per host.
     public var maxPerHost: Int?
@@ -26,13 +25,11 @@ public struct QueueConfiguration: Sendable, Hashable {
     public var order: Order
     /// Whether the queue is suspended: no fetch starts, and running fetches go on.
     public var isSuspended: Bool
-    /// The longest time that work in `fastQueue` may hold `slowQueue` up; without effect on `fastQueue`. `nil`, the
-    /// default, sets no limit.
-    ///
-    /// After that time one slow fetch runs beside the urgent ones, then the wait begins anew.
+    /// The longest time that work in `fastQueue` may hold `slowQueue` up before one slow fetch runs beside the urgent
+    /// ones; `nil`, the default, for no limit. Without effect on `fastQueue`.
     public var maxPause: Duration?
 
-    /// Creates a configuration. Everything but the number of fetches has a default.
+    /// Creates a configuration.
     public init(
         maxConcurrent: Int, maxPerHost: Int? = nil, order: Order = .fifo, isSuspended: Bool = false,
         maxPause: Duration? = nil
@@ -63,7 +60,7 @@ public struct QueueCounts: Sendable, Hashable {
     /// The number of fetches that wait for the network or a back-off.
     public var parked = 0
 
-    /// Creates counts. Those that are not given are zero.
+    /// Creates counts.
     public init(
         fastWaiting: Int = 0, fastRunning: Int = 0, slowWaiting: Int = 0, slowRunning: Int = 0, parked: Int = 0
     ) {
@@ -82,7 +79,7 @@ public struct TaskProgress: Sendable, Hashable {
     /// The length of the body in bytes; `nil` if the server has not announced it.
     public let expected: Int?
 
-    /// Creates the progress of a transfer from the bytes received and the bytes expected.
+    /// Creates the progress of a transfer.
     public init(received: Int, expected: Int?) {
         self.received = received
         self.expected = expected

@@ -1,12 +1,6 @@
 /// The header fields of a request or a response: an ordered list of names and values.
 ///
 /// Names compare without regard to case (RFC 9110, section 5.1); values are kept as they are.
-///
-/// ```swift
-/// var headers: HTTPHeaders = ["Accept": "application/json", "Accept-Language": "en"]
-/// headers["User-Agent"] = "Kiosk/2.0"
-/// print(headers["accept"] ?? "")      // application/json
-/// ```
 public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
     /// The fields in order. A name may occur more than once.
     public private(set) var fields: [Field]
@@ -35,18 +29,12 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
         fields = elements.map { Field($0.0, $0.1) }
     }
 
-    /// Creates headers with the fields of a dictionary, in the order of their names. Names that differ in case alone stay
-    /// two fields.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.headers, HTTPHeaders(session.fields))
-    /// ```
+    /// Creates headers from a dictionary, in the order of the names. Names that differ in case alone stay two fields.
     public init(_ dictionary: [String: String]) {
         fields = dictionary.sorted { $0.key < $1.key }.map { Field($0.key, $0.value) }
     }
 
-    /// The first value of the field with this name. Setting a value replaces all values of the name; setting `nil`
-    /// removes the field.
+    /// The first value of the field with this name. Setting replaces all values of the name; `nil` removes the field.
     public subscript(name: String) -> String? {
         get { fields.first { $0.name.isSameHeaderName(as: name) }?.value }
         set {
@@ -58,7 +46,7 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// Adds a field behind the present ones, even if one with that name is there.
+    /// Adds a field at the end, even if one with that name is there.
     public mutating func append(_ name: String, _ value: String) {
         if fields.isEmpty { fields.reserveCapacity(12) }
         fields.append(Field(name, value))

@@ -1,10 +1,4 @@
-/// The order of a fetch inside its queue, from 0 (last) to 1 (first). The scheduler compares priorities in steps of one
-/// hundredth.
-///
-/// ```swift
-/// cache.slowGetData(DataRequest(url).with(\.priority, .high))
-/// task.priority = 0.6
-/// ```
+/// The order of a fetch inside its queue, from 0 (last) to 1 (first), compared in steps of one hundredth.
 public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLiteral {
     /// The priority as a number from 0 to 1.
     public let value: Double

@@ -2,15 +2,14 @@ import Foundation
 import ProcessShims
 import Synchronization
 
-/// A byte buffer that grows at its end and becomes a `Data` without a copy. A snapshot shares the buffer's bytes:
-/// appending never changes them, and moves them only while there is no snapshot.
+/// A byte buffer that grows at its end and becomes a `Data` without a copy. Appending never changes the bytes of a
+/// snapshot, and moves them only while there is none.
 struct ByteBuffer: ~Copyable {
     private var block: MemoryBlock?
     private(set) var count = 0
 
     init() {}
 
-    /// Makes room for `wanted` bytes in all; `false` if there is no memory.
     mutating func reserve(_ wanted: Int) -> Bool {
         let isAlone = isKnownUniquelyReferenced(&block)
         guard let current = block else {
@@ -19,13 +18,11 @@ struct ByteBuffer: ~Copyable {
         }
         guard wanted > current.capacity else { return true }
         if isAlone { return current.resize(wanted, keeping: count) }
-        // A snapshot shares the bytes, so they stay where they are.
         guard let copy = current.copy(count: count, capacity: wanted) else { return false }
         block = copy
         return true
     }
 
-    /// `false`, and nothing has changed, if there is no memory.
     mutating func append(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let source = bytes.baseAddress, bytes.count > 0 else { return true }
         let needed = count + bytes.count
@@ -36,10 +33,10 @@ struct ByteBuffer: ~Copyable {
         return true
     }
 
-    /// Without a copy: the bytes must not be changed in place.
+    /// Shares the bytes, which must not be changed in place.
     func snapshot() -> Data { block?.data(count: count) ?? Data() }
 
-    /// Empties the buffer. Copies the bytes only if a snapshot shares them; `nil` if there is no memory for that.
+    /// Empties the buffer. Copies only bytes that a snapshot shares; `nil` if there is no memory for that.
     mutating func takeData() -> Data? {
         defer {
             block = nil
@@ -47,17 +44,14 @@ struct ByteBuffer: ~Copyable {
         }
         let isAlone = isKnownUniquelyReferenced(&block)
         guard let current = block, count > 0 else { return Data() }
-        // The caller may change its bytes, and a snapshot must not see that.
         guard isAlone else { return current.copy(count: count, capacity: count)?.data(count: count) }
-        // Returns reserved memory that is not used.
         if current.capacity > count + count / 8 + 64 { _ = current.resize(count, keeping: count) }
         return current.data(count: count)
     }
 }
 
-/// Small blocks come from `malloc`, most bodies from ``PageChunks``. A large block is a mapping of its own, so that
-/// freeing it returns its memory to the system: after the first large block is freed, glibc serves blocks of that size
-/// from its heap (`M_MMAP_THRESHOLD` of mallopt(3)), where any small block behind them keeps them in the process.
+/// Small blocks come from `malloc`, most bodies from ``PageChunks``. A large block is a mapping, so that freeing it
+/// returns its memory: once one is freed, glibc would serve that size from its heap (`M_MMAP_THRESHOLD` of mallopt(3)).
 // Bytes below the count of a snapshot never change, and the memory is freed with its last owner.
 private final class MemoryBlock: @unchecked Sendable {
     private enum Home {
@@ -67,7 +61,7 @@ private final class MemoryBlock: @unchecked Sendable {
             self = count < PageChunks.page ? .heap : count <= PageChunks.largest ? .pages : .mapping
         }
 
-        /// Returns the size of a block in bytes; in whole pages unless from `malloc`.
+        /// In bytes; whole pages unless from `malloc`.
         func capacity(for count: Int) -> Int {
             self == .heap ? max(1, count) : (count + PageChunks.page - 1) / PageChunks.page * PageChunks.page
         }
@@ -108,8 +102,8 @@ private final class MemoryBlock: @unchecked Sendable {
         return copy
     }
 
-    /// May move the block. The first `count` bytes are kept, as far as they fit.
-    /// - Returns: `false`, and nothing has changed, if there is no memory.
+    /// May move the block. Keeps the first `count` bytes, as far as they fit; `false`, and nothing has changed, if
+    /// there is no memory.
     func resize(_ wanted: Int, keeping count: Int) -> Bool {
         let next = Home(wanted)
         let size = next.capacity(for: wanted)
@@ -137,26 +131,24 @@ private final class MemoryBlock: @unchecked Sendable {
     }
 }
 
-/// Memory for bodies of usual sizes: runs of pages, cut from chunks of 2 MB that are used again.
+/// Memory for bodies of usual sizes: runs of pages, cut from chunks of 2 MB.
 ///
-/// The first touch of fresh pages is the largest cost of a small body that is kept, so pages that are given back serve
-/// the next bodies. A body that outlives its neighbours does not hold their memory: the holes are filled again, and a
-/// chunk of which little is in use gives its other pages back to the system, if there are more than a few.
+/// The first touch of fresh pages is the largest cost of a small body, so freed pages serve the next bodies. A chunk of
+/// which little is in use gives its other pages back to the system, if there are more than a few chunks.
 final class PageChunks: Sendable {
     static let shared = PageChunks()
     static let page = max(4_096, sysconf(Int32(_SC_PAGESIZE)))
     static let largest = 256 << 10
     private static let chunk = 2 << 20
     private static let pages = chunk / page
-    /// The number of chunks that may be empty, or in part, without giving memory back.
+    /// The number of chunks that give no memory back.
     private static let mostSpare = 4
 
     private final class Chunk {
         var used: [Bool] = Array(repeating: false, count: PageChunks.pages)
         var count = 0
-        /// The page at which the search for room begins.
         var next = 0
-        /// Whether pages that are not in use may hold memory of the system.
+        /// Whether unused pages may hold memory of the system.
         var isWarm = false
         var isListed = false
 
@@ -178,7 +170,6 @@ final class PageChunks: Sendable {
             return nil
         }
 
-        /// Gives the memory of all unused pages back to the system.
         func cool(at address: UInt) {
             isWarm = false
             var first = 0
@@ -203,20 +194,19 @@ final class PageChunks: Sendable {
     private struct State {
         var chunks: [UInt: Chunk] = [:]
         var current: UInt?
-        /// Chunks that are half empty, or were so; the last one is filled next.
+        /// Chunks that are at least half empty, or were; the last one is filled next.
         var roomy: [UInt] = []
         var spare = 0
 
         mutating func next() -> UInt? {
             while let address = roomy.popLast() {
-                // It may have been released since.
                 guard let chunk = chunks[address], chunk.isListed else { continue }
                 chunk.isListed = false
                 if chunk.count == 0 { spare -= 1 }
                 return address
             }
             guard let start = PageChunks.mapChunk() else { return nil }
-            // Pages of 2 MB cost less, but a program of a few bodies does not need a whole one.
+            // Pages of 2 MB cost less, but are too much for a few bodies.
             if !chunks.isEmpty { madvise(start, PageChunks.chunk, Int32(MADV_HUGEPAGE)) }
             chunks[UInt(bitPattern: start)] = Chunk()
             return UInt(bitPattern: start)
@@ -234,7 +224,6 @@ final class PageChunks: Sendable {
             if chunk.count == 0 { spare += 1 }
             if !chunk.isListed { roomy.append(address) }
             chunk.isListed = true
-            // A few chunks stay warm: the next bodies come soon.
             if chunks.count > PageChunks.mostSpare, chunk.count > 0, chunk.count * 8 <= PageChunks.pages {
                 if chunk.isWarm { chunk.cool(at: address) } else { Chunk.cool(address, first, length) }
             }

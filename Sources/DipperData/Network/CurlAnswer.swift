@@ -5,20 +5,18 @@ import Foundation
 struct CurlAnswer {
     private(set) var status = 0
     private(set) var fields = HTTPHeaders()
-    /// The announced length in bytes; `nil` if there is none, or the answer has a content coding.
+    /// The announced length in bytes; `nil` for none, or with a content coding.
     private(set) var length: Int?
     private(set) var size = 0
     private(set) var isComplete = false
-    /// With a content coding, `Content-Length` is not the length of the decoded body.
     private(set) var isCoded = false
-    /// Whether the `Content-Length` values contradict each other, are not numbers, or are too many to read.
+    /// Whether the values of `Content-Length` contradict each other, are not numbers, or are too many to read.
     private(set) var isMalformed = false
     private var isInformational = false
-    /// Whether the last line was a valid field, which a folded line may continue.
+    /// Whether a folded line may continue the last line.
     private var canContinue = false
 
-    /// Takes a line, line break included. libcurl may deliver several lines at once: each is read as a line of its own,
-    /// because a value must not contain a line break.
+    /// Takes a line, line break included. libcurl may deliver several at once; a value must not contain a line break.
     mutating func take(_ lines: UnsafeRawBufferPointer) {
         var rest = lines
         while let end = rest.firstIndex(of: 0x0A), end + 1 < rest.count {
@@ -32,7 +30,7 @@ struct CurlAnswer {
         size += line.count
         let isNext = isComplete ? isInformational : fields.isEmpty
         if isNext, line.starts(with: "HTTP/".utf8) {
-            // A status line after an informational answer begins a new answer. Only the last answer counts.
+            // After an informational answer. Only the last answer counts.
             let size = size
             self = CurlAnswer()
             self.size = size
@@ -40,7 +38,7 @@ struct CurlAnswer {
             isInformational = status.first == UInt8(ascii: "1") && !status.starts(with: "101".utf8)
             return
         }
-        // Lines after the body are trailers, which are not fields of the answer.
+        // Lines after the body are trailers.
         guard !isComplete, let first = line.first else { return }
         if Self.isLineBreak(first) {
             complete()
@@ -51,7 +49,7 @@ struct CurlAnswer {
         }
     }
 
-    /// Returns `false` for a line that is not a well-formed field: parsers disagree about such lines, so it is ignored.
+    /// Returns `false` for a malformed field, which is ignored because parsers disagree about it.
     private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return false }
         let name = String(decoding: line.part(0..<colon), as: UTF8.self)
@@ -64,7 +62,7 @@ struct CurlAnswer {
     private mutating func complete() {
         isComplete = true
         isCoded = fields["Content-Encoding"] != nil
-        // Different or malformed lengths are an error that cannot be recovered from (RFC 9112, section 6.3).
+        // An error that cannot be recovered from (RFC 9112, section 6.3).
         let list = fields.fieldList("Content-Length")
         isMalformed =
             list.isCut || !list.members.allSatisfy { $0 == list.members.first && $0.utf8.allSatisfy(\.isDigit) }
@@ -72,7 +70,7 @@ struct CurlAnswer {
 
     mutating func readStatus(_ handle: UnsafeMutableRawPointer) {
         status = dipper_curl_long(handle, CURLINFO_RESPONSE_CODE)
-        // Negative if there is none. With a content coding, it counts the coded bytes.
+        // Negative for none. With a content coding, it counts the coded bytes.
         let announced = Int(dipper_curl_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T))
         length = announced >= 0 && !isCoded ? announced : nil
     }
@@ -110,8 +108,8 @@ enum CurlErrors {
         return classify(code, osError: osError, isClear: isClear).with(detail: detail)
     }
 
-    /// Whether the connection ended during the TLS handshake without an alert: the peer hung up or the network failed,
-    /// but TLS was not refused. libcurl has one code for both, and its text depends on the TLS library.
+    /// Whether the connection ended during the TLS handshake without an alert, so that TLS was not refused. libcurl has
+    /// one code for both, and its text depends on the TLS library.
     static func isBrokenHandshake(_ text: String) -> Bool {
         ["unexpected eof", "SSL_ERROR_SYSCALL", "SSL_ERROR_ZERO_RETURN", "reset by peer", "non-properly terminated"]
             .contains { text.contains($0) }
@@ -139,12 +137,12 @@ enum CurlErrors {
             CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_INVALIDCERTSTATUS,
             CURLE_SSL_CRL_BADFILE, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND:
             .tlsRejected
-        // libcurl reports a line that is too long for its buffer as CURLE_OUT_OF_MEMORY or as 100 (CURLE_TOO_LARGE).
+        // libcurl's codes for a line that is too long for its buffer; 100 is CURLE_TOO_LARGE.
         case CURLE_FILESIZE_EXCEEDED, CURLE_OUT_OF_MEMORY, CURLcode(rawValue: 100):
             .tooLarge
         case CURLE_URL_MALFORMAT:
             .invalidURL
-        // Only http and https URLs get here: libcurl reports HTTP/0.9 as an unsupported protocol.
+        // Only http and https URLs get here: the unsupported protocol is HTTP/0.9.
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING, CURLE_WRITE_ERROR,
             // libcurl's code for a malformed trailer.
             CURLE_BAD_FUNCTION_ARGUMENT:
@@ -162,7 +160,7 @@ enum CurlMetrics {
             + dipper_curl_long(handle, CURLINFO_HEADER_SIZE)
     }
 
-    /// - Parameter earlier: the time from the first beginning of the transfer to the last.
+    /// - Parameter earlier: the time that earlier attempts of the transfer have taken.
     static func read(_ handle: UnsafeMutableRawPointer, earlier: Duration) -> TransferMetrics {
         func time(_ info: CURLINFO) -> Duration { .microseconds(dipper_curl_off(handle, info)) }
         func moment(_ info: CURLINFO) -> Duration {

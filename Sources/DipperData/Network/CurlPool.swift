@@ -12,7 +12,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     var paths: [String: ReceiveWindow.Path] = [:]
     private let resolver: HostResolver
     private let multi: UnsafeMutableRawPointer
-    /// The transfers that have not ended: they are held back, wait for addresses, or have a handle.
     private var transfers: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
     private let loop: EventLoop
@@ -20,7 +19,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     private var curlDue: ContinuousClock.Instant?
     /// When to look for connections on which nothing can arrive.
     private var nextLook: ContinuousClock.Instant?
-    /// When to look for transfers that are too slow or take too long.
     private var nextCheck = ContinuousClock.now
     private let start = ContinuousClock.now
     private var isClosed = false
@@ -37,7 +35,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         guard let multi = curl_multi_init() else { preconditionFailure("no memory for libcurl") }
         self.multi = multi
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.keptConnections)
-        // A slow transfer has a connection of its own, so that pausing it delays no other transfer.
+        // A slow transfer does not share its connection, so that pausing it delays no other.
         let multiplexing = Int(queue == .fast ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING)
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_PIPELINING, multiplexing)
         let context = Unmanaged.passUnretained(self).toOpaque()
@@ -48,7 +46,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// - Returns: `false`, and nothing runs, if the loop has ended.
     @discardableResult
     func post(_ body: @escaping @Sendable (CurlPool) -> Void) -> Bool { loop.post { body(self) } }
 
@@ -96,7 +93,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         }
         checkTimes()
         if let nextLook, nextLook <= .now { self.nextLook = sockets.dropOrphans() }
-        // Nothing is due for a transfer that is held back.
         let isTimed = transfers.values.contains { $0.handle != nil || $0.lookup != nil }
         var next = isTimed ? nextCheck : nil
         if let curlDue { next = min(next ?? curlDue, curlDue) }
@@ -130,7 +126,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     func begin(_ transfer: CurlTransfer) {
         if isClosed { return transfer.end(.failure(.shutDown)) }
         transfers[ObjectIdentifier(transfer)] = transfer
-        // A throttled transfer sends nothing before it may use the link.
+        // A throttled transfer sends nothing yet.
         if !transfer.isThrottled { send(transfer) }
     }
 
@@ -139,8 +135,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         transfer.throttle(isThrottled)
         if let handle = transfer.handle {
             if isThrottled, queue == .fast, transfer.isMultiplexed, transfer.canBeContinued {
-                // On a shared connection, its bytes would keep arriving beside the urgent ones. A later request asks
-                // for the rest.
+                // Its bytes would keep arriving on the shared connection. A later request asks for the rest.
                 stop(transfer, .connectionLost.with(detail: "gave way to urgent work"))
             } else {
                 pause(transfer, handle, isThrottled)
@@ -167,7 +162,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 extension CurlPool {
     private func send(_ transfer: CurlTransfer) {
         let request = transfer.request
-        // These names and values would break out of their line in the request.
+        // Such names and values would break out of their line.
         guard request.method.isHeaderName, request.headers.isWellFormed,
             request.proxyAuthorization?.isHeaderValue != false
         else { return stop(transfer, .invalidHeader) }
@@ -200,13 +195,13 @@ extension CurlPool {
         let request = transfer.request
         let fields = Self.list(
             request.headers.fields.lazy.map { field in
-                // libcurl drops a field without a value unless it is written with a semicolon.
+                // libcurl drops a field without a value unless it ends with a semicolon.
                 field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
             })
         let proxyFields = Self.list(request.proxyAuthorization.map { ["Proxy-Authorization: \($0)"] } ?? [])
         let addresses = Self.list(addresses(for: transfer))
         transfer.lists = [fields, proxyFields, addresses]
-        // libcurl waits for the first connection, which all transfers share if it speaks HTTP/2, as only TLS does.
+        // libcurl waits for the first connection, which transfers over TLS can share if it speaks HTTP/2.
         let shares = queue == .fast && request.url.scheme?.lowercased() == "https"
         var options = CurlOptions(handle)
         options.setContext(transfer)
@@ -231,8 +226,8 @@ extension CurlPool {
         return list
     }
 
-    /// The addresses that are known, in libcurl's form. libcurl forgets the others, which may be those of an earlier
-    /// network, and asks for them: see ``CurlTransfer/mayResolve()``.
+    /// The known addresses, in libcurl's form. libcurl forgets the others, which may be those of an earlier network,
+    /// and asks for them: see ``CurlTransfer/mayResolve()``.
     private func addresses(for transfer: CurlTransfer) -> [String] {
         transfer.route.names.map { name in
             guard let addresses = transfer.addresses[name.host] ?? resolver.addresses(of: name.host) else {
@@ -244,7 +239,7 @@ extension CurlPool {
         }
     }
 
-    /// Looks up the names of a route one after the other. The transfer begins again when all addresses are known.
+    /// Looks up the names of a route one after the other, then begins the transfer again.
     private func lookUp(_ transfer: CurlTransfer) {
         while let host = transfer.missingNames.first?.host {
             guard let known = resolver.addresses(of: host) else {
@@ -268,8 +263,8 @@ extension CurlPool {
 
     func pause(_ transfer: CurlTransfer, _ handle: UnsafeMutableRawPointer, _ isThrottled: Bool) {
         let code = curl_easy_pause(handle, isThrottled ? CURLPAUSE_RECV : CURLPAUSE_CONT)
-        // When a transfer resumes, libcurl delivers the bytes it has kept. If the transfer refuses them it is over, and
-        // only this return code says so. Before there is a connection libcurl has nothing to pause
+        // When a transfer resumes, libcurl delivers the bytes it has kept. Only this code says that the transfer
+        // refused them and is over. Before there is a connection libcurl has nothing to pause
         // (CURLE_BAD_FUNCTION_ARGUMENT): `CurlOptions` pauses the transfer at its first byte.
         if code != CURLE_OK, code != CURLE_BAD_FUNCTION_ARGUMENT { ended(transfer, handle, code) }
     }
@@ -334,7 +329,7 @@ extension CurlPool {
         options.setContext(nil)
         for list in transfer.lists { curl_slist_free_all(list) }
         transfer.lists = []
-        // A handle keeps the body it has sent, and the keys of an origin, so it is freed.
+        // A handle keeps the body that it has sent, and the keys of an origin.
         let isKept = idleHandles.count < 64 && transfer.request.body == nil && transfer.request.tls == nil
         if isKept { idleHandles.append(handle) } else { curl_easy_cleanup(handle) }
     }

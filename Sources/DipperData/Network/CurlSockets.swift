@@ -7,16 +7,15 @@ final class CurlSockets: @unchecked Sendable {
     private final class Socket {
         var wanted: UInt32 = 0
         var watched: UInt32 = 0
-        /// `nil` until a transfer has asked for its socket.
         var ports: Ports?
         var speaksHTTP1 = false
         var isLimited = false
-        /// When a check first found its link down; `nil` while the link is up.
+        /// When its link was first found down; `nil` while the link is up.
         var standsStillSince: ContinuousClock.Instant?
     }
 
     private var open: [Int32: Socket] = [:]
-    /// The events that the loop waits for on descriptors that libcurl has opened by itself.
+    /// The events that the loop waits for on descriptors opened by libcurl itself.
     private var foreign: [Int32: UInt32] = [:]
     private var byPorts: [Ports: Int32] = [:]
     private static let patience = Duration.milliseconds(1_500)
@@ -33,9 +32,8 @@ final class CurlSockets: @unchecked Sendable {
 
     // MARK: Waiting
 
-    /// An idle connection continues to be watched, because the next transfer waits for the same events: that saves two
-    /// calls of the kernel for each transfer.
-    /// - Returns: the events that the loop waits for now; `nil` for no change.
+    /// An idle connection stays watched, which saves two system calls for each transfer.
+    /// - Returns: the events that the loop has waited for; `nil` for no change.
     func wait(for events: UInt32, on socket: Int32) -> UInt32? {
         guard let state = open[socket] else {
             let old = foreign[socket] ?? 0
@@ -46,8 +44,8 @@ final class CurlSockets: @unchecked Sendable {
         return events == 0 || events == state.watched ? nil : exchange(&state.watched, with: events)
     }
 
-    /// Returns the events that the loop waits for on a connection that libcurl does not use, and forgets them: the
-    /// server has closed it, or sends bytes that nobody reads now. `nil` if libcurl uses it.
+    /// Returns and forgets the events of a connection that libcurl does not use now: the server has closed it, or sends
+    /// bytes that nobody reads. `nil` if libcurl uses it.
     func idleEvents(of socket: Int32) -> UInt32? {
         guard let state = open[socket], state.wanted == 0 else { return nil }
         return exchange(&state.watched, with: 0)
@@ -55,7 +53,6 @@ final class CurlSockets: @unchecked Sendable {
 
     // MARK: Connections
 
-    /// The ports and the peer's address, which identify a connection of this machine.
     struct Ports: Hashable {
         let local: Int32
         let peer: Int32
@@ -76,8 +73,7 @@ final class CurlSockets: @unchecked Sendable {
         return socket
     }
 
-    /// Whether bytes have arrived that no request has asked for: over HTTP/1, a server sends nothing before the next
-    /// request.
+    /// Whether bytes have arrived without a request: over HTTP/1 a server sends nothing before the next request.
     func hasStrayInput(_ socket: Int32) -> Bool {
         open[socket]?.speaksHTTP1 == true && dipper_curl_has_input(socket) != 0
     }
@@ -91,14 +87,14 @@ final class CurlSockets: @unchecked Sendable {
         guard let state = open[socket] else { return }
         state.isLimited = true
         Self.set(socket, SOL_SOCKET, SO_RCVBUF, size)
-        // A larger buffer alone does not raise the window limit that the connection began with.
+        // A larger buffer alone does not raise the window that the connection began with.
         if size > ReceiveWindow.smallest { Self.set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, size + size / 4) }
     }
 
     func unlimit(_ socket: Int32) {
         guard let state = open[socket], exchange(&state.isLimited, with: false) else { return }
         if Self.set(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, 0) { return }
-        // Kernels before Linux 5.14 do not know SO_BUF_LOCK: the buffer gets the largest size that the kernel allows.
+        // Before Linux 5.14 there is no SO_BUF_LOCK: the buffer gets the largest size that the kernel allows.
         Self.set(socket, SOL_SOCKET, SO_RCVBUF, ReceiveWindow.largest)
     }
 
@@ -113,7 +109,7 @@ final class CurlSockets: @unchecked Sendable {
         info(socket).flatMap { $0.tcpi_rtt > 0 ? Double($0.tcpi_rtt) * 1e-6 : nil }
     }
 
-    /// About how many bytes the kernel lets the sender have in flight.
+    /// About how many bytes the sender may have in flight.
     static func window(_ socket: Int32) -> Int? { info(socket).map { Int($0.tcpi_rcv_ssthresh) } }
 
     private static func info(_ socket: Int32) -> tcp_info? {
@@ -125,7 +121,7 @@ final class CurlSockets: @unchecked Sendable {
     static func isLoopback(_ socket: Int32) -> Bool { endpoint(of: socket, getsockname)?.address.isLoopback ?? false }
 
     /// Shuts down connections whose local address the machine has lost, or whose link has been down for ``patience``.
-    /// - Returns: when to check again; `nil` if no other connection's link is down.
+    /// - Returns: when to check again; `nil` if no other link is down.
     func dropOrphans() -> ContinuousClock.Instant? {
         guard let (addresses, working) = Self.ownAddresses() else { return nil }
         var first: ContinuousClock.Instant?
@@ -153,14 +149,14 @@ final class CurlSockets: @unchecked Sendable {
         return withUnsafeMutablePointer(to: &storage) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { found -> (address: IPAddress, port: Int32)? in
                 guard name(socket, found, &length) == 0, let address = IPAddress(found) else { return nil }
-                // The port is at the same place in the addresses of both families.
+                // The port is at the same place in both families.
                 let port = found.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { $0.pointee.sin_port }
                 return (address, Int32(in_port_t(bigEndian: port)))
             }
         }
     }
 
-    /// IFF_UP and IFF_RUNNING of <net/if.h>, which are an enumeration in some headers and macros in others.
+    /// IFF_UP and IFF_RUNNING of <net/if.h>, enumerators in some headers and macros in others.
     private static let running: UInt32 = 0x1 | 0x40
 
     private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
@@ -182,26 +178,24 @@ final class CurlSockets: @unchecked Sendable {
 
 /// The receive buffer of a transfer in `slowQueue`.
 ///
-/// After a transfer is paused, bytes keep arriving until the buffer is full. So the buffer's size decides how soon the
-/// link is free for urgent work. The size begins near what a usual path holds, and grows only while growth makes the
-/// transfer faster: where the window, not the link, is the limit.
+/// After a transfer is paused, bytes arrive until the buffer is full, so its size decides how soon the link is free. It
+/// begins near what a usual path holds, and grows only while that makes the transfer faster.
 struct ReceiveWindow {
     struct Path {
-        /// The size that proved useful, in bytes.
         var size: Int
-        /// Without a queue, in seconds; `nil` if it has not been measured.
+        /// In seconds, of the path without a queue; `nil` if not measured.
         var roundTrip: Double?
     }
 
-    /// In bytes, as requested from the kernel, which adds about as many for its own bookkeeping.
+    /// In bytes, as requested; the kernel adds about as many for itself.
     static let smallest = 128 << 10
     static let largest = 16 << 20
     private static let mostPaths = 1_000
-    /// The share of the window in use from which the window counts as the limit.
+    /// The used share of the window from which the window counts as the limit.
     private static let full = 0.9
     /// The factor in speed from which a larger window is kept.
     private static let worthwhile = 1.25
-    /// The seconds without a new try after a growth that did not help.
+    /// The seconds without a try after a growth that did not help.
     private static let rest = 5.0
 
     private let socket: Int32
@@ -210,7 +204,6 @@ struct ReceiveWindow {
     private unowned let pool: CurlPool
     private let roundTrip: Double?
     private var size: Int
-    /// Whether the size is a growth that is only being tried.
     private var isProbing = false
     private var rateBefore = 0.0
     private var mark: (time: Double, bytes: Int)?
@@ -222,13 +215,12 @@ struct ReceiveWindow {
         self.pool = pool
         let path = pool.paths[host]
         size = path?.size ?? Self.smallest
-        // The shortest round trip seen is that of a path without a queue.
+        // The shortest one seen has no queue.
         roundTrip = [path?.roundTrip, CurlSockets.roundTrip(socket)].compactMap { $0 }.min()
         pool.sockets.limit(socket, to: size)
         remember()
     }
 
-    /// Discards the running measurement, because the transfer was paused.
     mutating func interrupt() { mark = nil }
 
     mutating func measure(_ handle: UnsafeMutableRawPointer) {
@@ -240,7 +232,7 @@ struct ReceiveWindow {
             return
         }
         let span = time - start.time
-        // A growth takes effect only after the sender has filled the larger window.
+        // A growth takes effect after the sender has filled the larger window.
         guard span >= max(roundTrip * (isProbing ? 4 : 2), 0.002) else { return }
         let rate = Double(bytes - start.bytes) / span
         mark = (time, bytes)

@@ -14,14 +14,13 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     let route: NetworkRoute
     var addresses: [String: [HostAddress]] = [:]
     private(set) var needsAddresses = false
-    /// The number of look-ups begun because libcurl asked for addresses.
+    /// The number of look-ups that libcurl has asked for.
     private var lookups = 0
     var lookup: HostResolver.Lookup?
-    /// By this time the connection must be established.
     var connectDeadline: ContinuousClock.Instant?
     var firstBegun: ContinuousClock.Instant?
     var begun: ContinuousClock.Instant?
-    /// `nil` until a connection is there and the request is about to be sent.
+    /// `nil` until there is a connection.
     private var speed: SpeedLimit?
     var isThrottled: Bool
     private(set) var queue: FetchQueue
@@ -34,7 +33,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var mayConnectSomewhere = false
     private var socket: Int32?
     private(set) var needsNewConnection: Bool
-    /// `nil` unless the transfer is in `slowQueue` and has a connection of its own.
+    /// `nil` unless the transfer is in `slowQueue` and shares its connection with none.
     private var window: ReceiveWindow?
 
     init(
@@ -71,15 +70,14 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var missingNames: [NetworkRoute.Name] { route.names.filter { addresses[$0.host] == nil } }
 
-    /// Whether libcurl may resolve a host by itself: only if the route has no names, so that resolving is instant.
-    /// Otherwise notes that libcurl needs addresses.
+    /// Whether libcurl may resolve a host by itself: only without a look-up. Otherwise notes that it needs addresses.
     func mayResolve() -> Bool {
         if route.names.isEmpty { return true }
         needsAddresses = true
         return false
     }
 
-    /// The addresses were not accepted, or have been dropped. Returns `false` after too many look-ups.
+    /// Returns `false` after too many look-ups.
     func beginLookup() -> Bool {
         needsAddresses = false
         addresses = [:]
@@ -91,7 +89,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var errorText: String { String(cString: errorBuffer) }
 
-    /// Returns `CURL_SOCKET_BAD` if the address may not be connected to.
     func openSocket(to address: UnsafeMutablePointer<curl_sockaddr>) -> Int32 {
         let policy = pool.configuration.addressPolicy
         let ip = IPAddress(dipper_curl_address(address))
@@ -100,7 +97,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             return CURL_SOCKET_BAD
         }
         mayConnectSomewhere = true
-        // libcurl's list of addresses cannot hold the link of a link-local address.
+        // libcurl's list of addresses cannot hold the scope of a link-local address.
         if let ip, ip.isLinkLocal,
             let known = addresses.values.joined().first(where: { $0.scope != 0 && IPAddress($0.text) == ip })
         {
@@ -114,14 +111,14 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// Whether the address policy has refused every address that libcurl tried.
     var isRefused: Bool { isAddressRefused && !mayConnectSomewhere }
 
-    /// Takes note of the connection, new or reused. Returns `false` if the request must not be sent on it.
+    /// Notes the connection, new or reused. Returns `false` if the request must not be sent on it.
     func connected(from ports: CurlSockets.Ports) -> Bool {
-        // For a reused connection libcurl reports the ports only, not the socket.
+        // For a reused connection libcurl reports no socket.
         socket = pool.sockets.socket(with: ports)
         defer { startClock() }
         guard let socket else { return true }
         let isReused = dipper_curl_long(handle, CURLINFO_NUM_CONNECTS) == 0
-        // Bytes that arrive before the request must not be taken for its answer.
+        // Early bytes must not be taken for the answer.
         if isReused, pool.sockets.hasStrayInput(socket) {
             needsNewConnection = true
             return false
@@ -157,7 +154,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         }
     }
 
-    /// The receive window follows once no other transfer can share the connection.
     private func move(to queue: FetchQueue) {
         guard queue != self.queue else { return }
         self.queue = queue
@@ -166,10 +162,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         followQueue()
     }
 
-    /// In the fast pool, this is known once the answer begins.
+    /// Known in the fast pool once the answer begins.
     private var ownsConnection: Bool { pool.queue == .slow || httpVersion.map { $0 < CURL_HTTP_VERSION_2_0 } ?? false }
 
-    /// A connection that several transfers share is not slowed down for one of them.
     var isMultiplexed: Bool { httpVersion.map { $0 >= CURL_HTTP_VERSION_2_0 } ?? false }
 
     /// In libcurl's numbers; `nil` before the answer begins.
@@ -204,8 +199,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if answer.status == 0 { readStatus() }
-        // The body of an error is read so that the connection can be reused; a long one costs more than a new
-        // connection.
+        // Reading an error's body lets the connection be reused; a long one costs more than a new connection.
         if !(200...299).contains(answer.status), !request.keepsErrorBody {
             errorBytes += bytes.count
             return errorBytes <= Self.longestErrorBody
@@ -214,7 +208,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             isTooLarge = true
             return false
         }
-        // More is reserved when it arrives: a server may announce a body that it does not send.
+        // A server may announce a body that it does not send.
         if body.count == 0, let length = answer.length { _ = body.reserve(min(length, limit, PageChunks.largest)) }
         guard body.append(bytes) else {
             isTooLarge = true
@@ -273,8 +267,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 }
 
-/// A check that a transfer keeps a least average rate and a longest duration. Only time in which the transfer may use
-/// the link counts. A value; the owner of the transfer asks it from time to time.
+/// A least average rate and a longest duration of a transfer, without the time in which it may not use the link.
 private struct SpeedLimit {
     private static let marksPerWindow = 16
 
@@ -285,7 +278,7 @@ private struct SpeedLimit {
     private var counted = Duration.zero
     /// `nil` while the transfer is held back.
     private var runningSince: Duration?
-    /// Bytes moved at times of ``counted``, the oldest first. All marks but the first lie within the window.
+    /// Bytes moved at times of ``counted``, oldest first. All but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
     init(_ configuration: CurlConfiguration) {

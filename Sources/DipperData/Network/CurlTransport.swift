@@ -3,18 +3,10 @@ import Foundation
 
 /// A transport for HTTP and HTTPS that uses libcurl.
 ///
-/// One thread serves both queues. Each queue has its own connection pool, so that slow transfers never share a
-/// connection with fast ones. Connections of `slowQueue` have a receive window close to the bandwidth-delay product of
-/// the path, so that a paused transfer frees the link. Host names are resolved on separate threads: a name server that
-/// does not answer delays only the transfers that wait for it. This transport does not follow redirects. It decodes
-/// bodies with a `Content-Encoding` that the installed libcurl supports.
-///
-/// ```swift
-/// let transport = CurlTransport()
-/// let transfer = transport.start(TransferRequest(url: url)) { event in
-///     if case .finished(let result) = event { print(result) }
-/// }
-/// ```
+/// One thread serves both queues. Each queue has its own connections, and those of `slowQueue` have a receive window
+/// close to the bandwidth-delay product of the path, so that a paused transfer frees the link. Host names are resolved
+/// on separate threads: a name server that does not answer delays only the transfers that wait for it. The transport
+/// does not follow redirects. It decodes the content codings that the installed libcurl supports.
 public final class CurlTransport: Transport {
     private let loop: EventLoop
     private let ownsLoop: Bool
@@ -25,8 +17,8 @@ public final class CurlTransport: Transport {
 
     /// Creates a transport and starts its thread.
     /// - Parameters:
-    ///   - configuration: the limits and options, for both queues.
-    ///   - name: the prefix of the name of the transport's thread.
+    ///   - configuration: the limits and options of both queues.
+    ///   - name: the prefix of the thread's name.
     public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
         self.init(configuration, on: EventLoop(name: JoinableThread.name(name, "loop")), ownsLoop: true)
     }
@@ -91,52 +83,44 @@ public final class CurlTransport: Transport {
 }
 
 /// The limits and options of ``CurlTransport``.
-///
-/// ```swift
-/// var configuration = DataCache.Configuration()
-/// configuration.network.connectTimeout = .seconds(5)
-/// configuration.network.proxy = "http://proxy:3128"
-/// configuration.network.userAgent = "Kiosk/2.0"
-/// ```
 public struct CurlConfiguration: Sendable {
-    /// The longest time to establish a connection, including name resolution and the TLS handshake.
+    /// The longest time to connect, including name resolution and the TLS handshake.
     public var connectTimeout: Duration = .seconds(15)
-    /// The lowest speed of a transfer, in bytes a second. A transfer that stays below it for ``lowSpeedTime`` without a
-    /// break is aborted, also one whose server never answers.
+    /// The lowest speed of a transfer, in bytes a second. A transfer below it for ``lowSpeedTime`` without a break is
+    /// aborted, also if no answer comes.
     public var lowSpeedLimit = 64
     /// The time after which a transfer below ``lowSpeedLimit`` is aborted, in whole seconds.
     public var lowSpeedTime: Duration = .seconds(30)
     /// The lowest average speed of a transfer over any ``minimumRateWindow``, in bytes a second; zero for no limit.
     ///
-    /// A slower transfer is aborted with a transient failure: the received bytes are kept, and the next attempt asks
-    /// for the rest. So a server that sends a few bytes now and then does not occupy a slot of its queue for ever. With
-    /// the default of 128, eight transfers can share a link of 1 KB/s.
+    /// A slower transfer is aborted with a transient failure; the next attempt asks for the rest. So a server that
+    /// sends a few bytes now and then does not occupy a slot forever; by default eight transfers can share a link of 1
+    /// KB/s.
     public var minimumRate = 128
-    /// The time over which ``minimumRate`` is averaged. Time in which the transfer is paused does not count.
+    /// The time over which ``minimumRate`` is averaged, without pauses of the transfer.
     public var minimumRateWindow: Duration = .seconds(120)
-    /// The longest duration of one transfer; `nil` for no limit. A longer transfer is aborted with a transient failure.
-    /// Time in which the transfer is paused does not count.
+    /// The longest duration of a transfer, without its pauses; `nil` for no limit. A longer one is aborted with a
+    /// transient failure.
     public var transferTimeLimit: Duration? = .seconds(3_600)
-    /// The largest body that is accepted, in bytes after content decoding.
+    /// The largest accepted body, in bytes after content decoding.
     public var maximumBodySize = 1 << 30
-    /// The largest body that is accepted from a compressed answer, in bytes after decoding. A few kilobytes can decode
-    /// to gigabytes.
+    /// The largest accepted body of a compressed answer, in bytes after decoding. A few kilobytes can decode to
+    /// gigabytes.
     public var maximumDecodedSize = 64 << 20
-    /// Whether the transport asks for content codings and decodes them. If not, bodies arrive as the server sends them,
-    /// and the request's `Accept-Encoding` tells the server which codings it may use.
+    /// Whether the transport asks for content codings and decodes them. If not, bodies arrive as sent, and the
+    /// request's `Accept-Encoding` names the codings.
     public var decodesContent = true
-    /// The largest header section that is accepted, in bytes. Informational answers before the final one count.
+    /// The largest accepted header section, in bytes, with those of informational answers.
     public var maximumHeaderSize = 256 << 10
     /// The addresses that may be connected to.
     public var addressPolicy = AddressPolicy.any
     /// The path of a PEM file with certificates to trust in place of the system's.
     public var caBundle: String?
-    /// The only public keys that a server may have: base64 of the key's SHA-256, as in RFC 7469. If empty, the
-    /// transport accepts every key that a certificate authority has signed. A pinned key must be signed as well.
+    /// The only public keys that a server may have: base64 of the key's SHA-256, as in RFC 7469; empty for any. A
+    /// certificate authority must have signed a pinned key as well.
     public var pinnedPublicKeys: [String] = []
-    /// The path of a PEM file with the client certificate. The transport offers the certificate to the origin of the
-    /// request. It does not offer it to other origins, such as those of a redirect or of an alternative, unless
-    /// ``clientCertificateOrigins`` lists them.
+    /// The path of a PEM file with the client certificate, which is offered to the origin of the request. Other
+    /// origins, such as those of a redirect or an alternative, get it only if ``clientCertificateOrigins`` lists them.
     public var clientCertificate: String?
     /// The only origins to which ``clientCertificate`` is offered, such as `https://api.example.com`; `nil` for the
     /// origin of each request.
@@ -145,13 +129,12 @@ public struct CurlConfiguration: Sendable {
     public var clientKey: String?
     /// The password of ``clientKey``, if it has one.
     public var clientKeyPassword: String?
-    /// The URL of a proxy, such as `http://proxy:3128`. `nil` for the proxies of the environment (`http_proxy` and so
-    /// on), which are used only if ``addressPolicy`` is ``AddressPolicy/any``. Hosts in `no_proxy` are reached without
-    /// a proxy in either case.
+    /// The URL of a proxy, such as `http://proxy:3128`. `nil` for those of the environment (`http_proxy` and so on),
+    /// but only if ``addressPolicy`` is ``AddressPolicy/any``. Hosts in `no_proxy` are exempt in either case.
     public var proxy: String?
     /// The value of the `User-Agent` field, unless a request has its own.
     public var userAgent = "Dipper"
-    /// The number of connections that each queue keeps open for reuse.
+    /// The number of connections that each queue keeps for reuse.
     public var keptConnections = 64
 
     /// Creates a configuration with limits for the open web.
@@ -168,11 +151,10 @@ public struct CurlConfiguration: Sendable {
 }
 
 extension CurlConfiguration: RedactedStringConvertible {
-    /// The name of the type; no proxies, keys or passwords are printed.
+    /// The name of the type, without proxies, keys and passwords.
     public var description: String { "CurlConfiguration" }
 }
 
-/// Sets options of an easy handle.
 struct CurlOptions {
     private let handle: UnsafeMutableRawPointer
     /// Whether libcurl has taken all options: a pinned key must not be dropped silently.
@@ -204,13 +186,11 @@ struct CurlOptions {
         check(dipper_curl_set_pointer(handle, option, pointer))
     }
 
-    /// Sets what all transfers of a pool have in common, on a new handle.
     mutating func set(_ configuration: CurlConfiguration, sockets: CurlSockets) {
         set(CURLOPT_NOSIGNAL, 1)
         set(CURLOPT_NOPROGRESS, 1)
         set(CURLOPT_BUFFERSIZE, 64 << 10)
         set(CURLOPT_PROTOCOLS_STR, "http,https")
-        // The cache decides about redirects.
         set(CURLOPT_FOLLOWLOCATION, 0)
         set(CURLOPT_LOW_SPEED_LIMIT, max(0, configuration.lowSpeedLimit))
         set(CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.milliseconds / 1_000))
@@ -219,20 +199,20 @@ struct CurlOptions {
         // The empty list means every coding that this libcurl can decode.
         set(CURLOPT_ACCEPT_ENCODING, configuration.decodesContent ? "" : nil)
         _ = dipper_curl_set_long(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
-        // Older TLS versions are refused, even if the system's configuration allows them.
+        // Even if the system's configuration allows older versions.
         // mutant TLS: `_TLSv1_2)` => `_TLSv1_0)`
         set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_PROXY_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_USERAGENT, configuration.userAgent.isHeaderValue ? configuration.userAgent : nil)
         if let bundle = configuration.caBundle {
             set(CURLOPT_CAINFO, bundle)
-            // The folder of the system's certificates would count as well.
+            // Otherwise the system's certificates would count as well.
             set(CURLOPT_CAPATH, nil)
         }
         if let pins = Self.pins(configuration.pinnedPublicKeys) { set(CURLOPT_PINNEDPUBLICKEY, pins) }
-        // ProxySettings decides which requests use a proxy; libcurl must not apply the environment's exceptions again.
+        // ProxySettings decides; libcurl must not apply the environment's exceptions again.
         set(CURLOPT_NOPROXY, "")
-        // The proxy's answer to CONNECT is not the server's answer.
+        // The answer to CONNECT is not the server's.
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         check(dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize)))
         check(dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, Self.takeBody))
@@ -246,7 +226,7 @@ struct CurlOptions {
 
     mutating func setMethod(of request: TransferRequest) {
         let isPlain = request.method == "GET" && request.body == nil
-        // HTTPGET resets what the previous request has left on the handle.
+        // Resets what the previous request has left.
         set(CURLOPT_HTTPGET, 1)
         set(CURLOPT_CUSTOMREQUEST, isPlain ? nil : request.method)
         if let body = request.body {
@@ -267,7 +247,7 @@ struct CurlOptions {
         set(CURLOPT_KEYPASSWD, isOffered ? configuration.clientKeyPassword ?? "" : nil)
     }
 
-    /// A handle keeps options that are not set again, so it must not be used for another origin.
+    /// Sets options that stay: the handle must not be used for another origin.
     mutating func set(_ tls: TLSAnswer, inPlaceOf configuration: CurlConfiguration) {
         let blobs = [
             (CURLOPT_CAINFO_BLOB, tls.authorities), (CURLOPT_SSLCERT_BLOB, tls.clientCertificate),
@@ -281,8 +261,8 @@ struct CurlOptions {
         }
         if tls.authorities != nil { set(CURLOPT_CAPATH, nil) }
         if let pins = Self.pins(tls.pinnedPublicKeys) { set(CURLOPT_PINNEDPUBLICKEY, pins) }
-        // Without a password, libcurl 7.88 crashes at an encrypted key in memory, and OpenSSL asks at the terminal for
-        // that of a file.
+        // Without a password, libcurl 7.88 crashes at an encrypted key in memory, and OpenSSL asks for a file's at the
+        // terminal.
         let isWithoutPassword =
             tls.clientCertificate != nil || tls.clientKey != nil && configuration.clientKeyPassword == nil
         if let password = tls.clientKeyPassword ?? (isWithoutPassword ? "" : nil) { set(CURLOPT_KEYPASSWD, password) }
@@ -321,7 +301,7 @@ struct CurlOptions {
         return transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
     }
 
-    /// libcurl's resolver thread would be waited for, so the pool looks up the names instead.
+    /// libcurl would wait for its resolver thread, so the pool looks up the names.
     private static let mayResolve: curl_resolver_start_callback = { _, _, context in
         guard let transfer = CurlOptions.transfer(context) else { return 1 }
         return transfer.mayResolve() ? 0 : 1

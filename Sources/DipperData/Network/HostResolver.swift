@@ -2,11 +2,10 @@ import CCurl
 import DequeModule
 import Foundation
 
-/// Looks up the addresses of hosts, each on a thread of its own, so that a name server that does not answer delays only
-/// the transfers that wait for it. Cancelling a look-up is instant: its thread finishes by itself.
+/// Looks up the addresses of hosts, each on its own thread, so that a name server that does not answer delays only the
+/// transfers that wait for it. Transfers that wait for one name share a look-up.
 ///
-/// All transfers that wait for one name share one look-up. A look-up that hangs cannot be stopped and keeps its thread,
-/// so the number of threads is bounded, and further names wait.
+/// A look-up that hangs keeps its thread, so the number of threads is bounded, and further names wait.
 // Used on the loop's thread only; the threads of look-ups post their answers to the loop.
 final class HostResolver: @unchecked Sendable {
     typealias Answer = Result<[HostAddress], DipperError>
@@ -23,12 +22,11 @@ final class HostResolver: @unchecked Sendable {
 
     private static let mostThreads = 32
     private static let mostKnown = 1_000
-    /// How long addresses are used without a new look-up: the system does not report how long they are valid.
+    /// How long addresses are used: the system does not report how long they are valid.
     private static let timeToLive = Duration.seconds(60)
 
     private let loop: EventLoop
     private var known: [String: (addresses: [HostAddress], until: ContinuousClock.Instant)] = [:]
-    /// The look-ups that transfers can join, by name.
     private var current: [String: Lookup] = [:]
     private var queue = Deque<Lookup>()
     private var threads = 0
@@ -41,8 +39,8 @@ final class HostResolver: @unchecked Sendable {
         known[host].flatMap { ContinuousClock.now < $0.until ? $0.addresses : nil }
     }
 
-    /// - Parameter reply: called once, on the loop and after this method has returned, unless the look-up forgets the
-    ///   waiter first.
+    /// - Parameter reply: called once, on the loop, after this method has returned, unless the waiter is forgotten
+    ///   first.
     func lookUp(_ host: String, for waiter: AnyObject, _ reply: @escaping (Answer) -> Void) -> Lookup {
         let lookup = current[host] ?? Lookup(host)
         lookup.replies[ObjectIdentifier(waiter)] = reply
@@ -54,7 +52,7 @@ final class HostResolver: @unchecked Sendable {
         return lookup
     }
 
-    /// New transfers do not join look-ups that are running.
+    /// New transfers do not join running look-ups.
     func networkChanged() {
         known = [:]
         current = current.filter { !$0.value.isRunning }
@@ -85,7 +83,7 @@ final class HostResolver: @unchecked Sendable {
 
     private func finished(_ lookup: Lookup, _ answer: Answer) {
         threads -= 1
-        // Otherwise the network has changed since the look-up began.
+        // Otherwise the network has changed.
         if current[lookup.host] === lookup {
             current[lookup.host] = nil
             if case .success(let addresses) = answer {
@@ -99,7 +97,7 @@ final class HostResolver: @unchecked Sendable {
     }
 
     private static func ask(_ host: String) -> Answer {
-        // A name in DNS has at most 253 bytes, and libcurl has no room for longer ones.
+        // The longest name of DNS has 253 bytes, and libcurl has no room for more.
         guard !host.isEmpty, host.utf8.count < 254 else { return .failure(.hostNotFound) }
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
@@ -124,7 +122,7 @@ final class HostResolver: @unchecked Sendable {
 
 struct HostAddress: Sendable, Hashable {
     let text: String
-    /// The index of the link of a link-local address; zero for other addresses.
+    /// The index of the link of a link-local address; otherwise zero.
     var scope: UInt32 = 0
 
     fileprivate init?(_ address: UnsafeMutablePointer<sockaddr>) {
@@ -136,14 +134,13 @@ struct HostAddress: Sendable, Hashable {
     }
 }
 
-/// The hosts whose addresses are known without asking a name server, such as those of `/etc/hosts`; see `hosts(5)`.
+/// The hosts whose addresses are known without a name server, such as those of `/etc/hosts`; see `hosts(5)`.
 struct KnownHosts {
     private static let path = "/etc/hosts"
     private static let loopback = [IPAddress("127.0.0.1"), IPAddress("::1")].compactMap { $0 }
 
-    /// By name, in lower case, without a dot at the end.
+    /// By name, in lower case, without a final dot.
     private var names: [String: [IPAddress]] = [:]
-    /// Distinguishes the versions of the file; empty if there is none.
     private var stamp: [Int] = []
 
     mutating func update() {
@@ -165,9 +162,8 @@ struct KnownHosts {
         }
     }
 
-    /// Returns `nil` for a name that must be looked up.
     /// - Parameter host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).
-    /// - Returns: the addresses, and the zone that names the link to them, if there is one.
+    /// - Returns: the addresses, and the zone if it has one; `nil` for a name that must be looked up.
     func addresses(of host: String) -> (addresses: [IPAddress], zone: String?)? {
         let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
         let parts = bare.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
@@ -175,7 +171,7 @@ struct KnownHosts {
             return ([address.unmapped], parts.count > 1 ? Self.zone(parts[1]) : nil)
         }
         let name = Self.canonical(bare)
-        // Localhost names are loopback, regardless of the hosts file (RFC 6761, 6.3).
+        // Even if the hosts file says otherwise (RFC 6761, 6.3).
         if name == "localhost" || name.hasSuffix(".localhost") { return (Self.loopback, nil) }
         guard let addresses = names[name] else { return nil }
         return (addresses, nil)
@@ -185,7 +181,7 @@ struct KnownHosts {
         (name.hasSuffix(".") ? String(name.dropLast()) : name).lowercased()
     }
 
-    /// Removes the `25` of a percent-encoded percent sign, which URLs put before the zone.
+    /// Removes the `25` of a percent-encoded percent sign before the zone.
     private static func zone(_ text: String) -> String {
         text.hasPrefix("25") && text.count > 2 ? String(text.dropFirst(2)) : text
     }

@@ -16,17 +16,13 @@ public struct IPAddress: Hashable, Sendable {
         self.number = number
     }
 
-    /// - Parameter bytes: 4 or 16 bytes in network order; `nil` for any other number.
+    /// - Parameter bytes: 4 or 16 bytes in network order.
     init?(_ bytes: some Collection<UInt8>) {
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         self.init(bytes.count == 4 ? .v4 : .v6, bytes.reduce(0) { $0 << 8 | UInt128($1) })
     }
 
     /// Creates an address from text such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`; the zone is ignored.
-    ///
-    /// ```swift
-    /// if let address = IPAddress("2001:db8::1") { print(address, address.isPublic) }
-    /// ```
     public init?(_ text: String) {
         var v4 = in_addr()
         var v6 = in6_addr()
@@ -39,7 +35,7 @@ public struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// `nil` if the host is a name. An IPv4 address may have any form that `inet_aton` reads, as in libcurl.
+    /// `nil` for a name. An IPv4 address may have any form that `inet_aton` reads, as in libcurl.
     init?(host: String) {
         var v4 = in_addr()
         guard
@@ -49,7 +45,7 @@ public struct IPAddress: Hashable, Sendable {
         self = address
     }
 
-    /// The IPv4 address for an address of the form `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2); any other address unchanged.
+    /// The IPv4 address of `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2); any other address unchanged.
     var unmapped: IPAddress {
         family == .v6 && number >> 32 == 0xFFFF ? IPAddress(.v4, number & 0xFFFF_FFFF) : self
     }
@@ -59,7 +55,7 @@ public struct IPAddress: Hashable, Sendable {
     }
 
     var isUnspecified: Bool { number == 0 }
-    /// Whether the address is a loopback address: 127.0.0.0/8 or ::1, also as an IPv4-mapped IPv6 address.
+    /// Whether the address is in 127.0.0.0/8 or ::1, also as an IPv4-mapped IPv6 address.
     public var isLoopback: Bool {
         let plain = unmapped
         return plain.family == .v4 ? plain.number >> 24 == 127 : plain.number == 1
@@ -67,15 +63,14 @@ public struct IPAddress: Hashable, Sendable {
     /// 169.254.0.0/16 (RFC 3927) or fe80::/10 (RFC 4291, 2.5.6).
     var isLinkLocal: Bool { family == .v4 ? number >> 16 == 0xA9FE : number >> 118 == 0xFE80 >> 6 }
 
-    /// Whether both addresses have the same first bits.
-    /// - Parameter length: the number of these bits, at most the width of the family.
+    /// Whether the first `length` bits are the same.
     func hasPrefix(of other: IPAddress, length: Int) -> Bool {
         family == other.family && (number ^ other.number) >> (family.width - length) == 0
     }
 }
 
 extension IPAddress: CustomStringConvertible {
-    /// The address as text, in the form of `inet_ntop`.
+    /// The address in the form of `inet_ntop`.
     public var description: String {
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         _ = inet_ntop(family == .v4 ? AF_INET : AF_INET6, bytes, &text, socklen_t(text.count))
@@ -88,7 +83,7 @@ extension IPAddress {
     init?(_ address: UnsafePointer<sockaddr>) {
         let isV4 = Int32(address.pointee.sa_family) == AF_INET
         guard isV4 || Int32(address.pointee.sa_family) == AF_INET6 else { return nil }
-        // Where sin_addr and sin6_addr are.
+        // The places of sin_addr and sin6_addr.
         let bytes = UnsafeRawBufferPointer(start: UnsafeRawPointer(address) + (isV4 ? 4 : 8), count: isV4 ? 4 : 16)
         guard let found = IPAddress(bytes) else { return nil }
         self = found.unmapped
@@ -124,9 +119,8 @@ extension IPAddress {
 
 /// A rule that says which addresses may be connected to.
 ///
-/// The transport applies the rule to each address before it opens a connection, so also after a redirect and when a
-/// name changes its address between two requests. With a proxy the rule sees the proxy's address only: the proxy itself
-/// must refuse the addresses behind it.
+/// The transport applies it before each connection, so also after a redirect and when a name gets another address. With
+/// a proxy it sees only the proxy's address: the proxy must refuse the addresses behind it.
 public struct AddressPolicy: Sendable {
     let allows: @Sendable (IPAddress) -> Bool
     var isAny = false
@@ -136,24 +130,16 @@ public struct AddressPolicy: Sendable {
 
     /// A policy that allows only addresses that are open to everyone: no loopback, private or link-local ones.
     ///
-    /// Use this policy in programs that fetch URLs from strangers, who might otherwise reach the network behind the
-    /// firewall.
-    ///
-    /// ```swift
-    /// var configuration = DataCache.Configuration()
-    /// configuration.network.addressPolicy = .publicOnly
-    /// configuration.network.maximumBodySize = 20 << 20
-    /// ```
+    /// For programs that fetch URLs from strangers, who might otherwise reach the network behind the firewall.
     public static let publicOnly = AddressPolicy { $0.isPublic }
 
-    /// Returns a policy with a rule of the caller's own.
+    /// Returns a policy with the caller's rule.
     ///
     /// ```swift
-    /// var configuration = DataCache.Configuration()
     /// configuration.network.addressPolicy = .custom { $0.isPublic || $0 == IPAddress("10.0.0.7") }
     /// ```
-    /// - Parameter allows: returns whether an address may be connected to. A thread of the transport calls this
-    ///   closure, so it must not block.
+    /// - Parameter allows: returns whether an address may be connected to. Called on a thread of the transport, so it
+    ///   must not block.
     public static func custom(_ allows: @escaping @Sendable (IPAddress) -> Bool) -> AddressPolicy {
         AddressPolicy(allows: allows)
     }

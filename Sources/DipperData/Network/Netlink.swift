@@ -13,22 +13,20 @@ struct NetlinkError: Error, CustomStringConvertible {
     var description: String { "\(operation): \(String(cString: strerror(code)))" }
 }
 
-/// A socket that asks the kernel about links, addresses and routes (`rtnetlink(7)`). Needs no privilege.
+/// A socket that asks the kernel about links, addresses and routes (`rtnetlink(7)`), without privilege.
 final class Netlink {
-    /// Changes of links, and of addresses, routes and rules of both families.
     static let changes = [
         RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
         RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,
     ].reduce(UInt32(0)) { $0 | 1 << ($1.rawValue - 1) }
 
-    /// In bytes: the kernel answers in pieces of at most this size.
+    /// In bytes; no answer comes in larger pieces.
     private static let pieceSize = 32 << 10
 
     private let handle: OpaquePointer
     private let buffer: UnsafeMutableRawBufferPointer
     private var sequence: UInt32 = 0
 
-    /// - Parameter groups: the multicast groups to receive changes from; 0 for none.
     init(groups: UInt32 = 0) throws(NetlinkError) {
         guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue)) else {
             throw NetlinkError("socket")
@@ -40,7 +38,7 @@ final class Netlink {
         }
         self.handle = handle
         buffer = .allocate(byteCount: Self.pieceSize, alignment: 8)
-        // Some sandboxes take questions and never answer.
+        // Some sandboxes never answer.
         var patience = timeval(tv_sec: 1, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
     }
@@ -65,7 +63,7 @@ final class Netlink {
             }
             switch errno {
             case EAGAIN:
-                // The lost messages came after those that have been taken.
+                // Messages were lost after those taken.
                 if isLossy { loss() }
                 return
             case EINTR: continue
@@ -76,8 +74,8 @@ final class Netlink {
         }
     }
 
-    /// - Parameter take: called with the payload of each message of the answer, which is valid only during the call.
-    /// - Returns: 0, or the `errno` with which the kernel answers.
+    /// - Parameter take: called with the payload of each message, valid only during the call.
+    /// - Returns: 0, or the kernel's `errno`.
     func ask<Header: BitwiseCopyable>(
         _ type: Int, _ header: Header, flags: Int32 = 0, _ attributes: [(type: Int, value: [UInt8])] = [],
         take: (UnsafeRawBufferPointer) -> Void
@@ -100,7 +98,7 @@ final class Netlink {
             }
             for (header, payload) in messages(count) where header.nlmsg_seq == sequence {
                 switch Int32(header.nlmsg_type) {
-                // The end of a dump may tell an error as well.
+                // The end of a dump may be an error as well.
                 case NLMSG_DONE, NLMSG_ERROR: return 0 &- (payload.structure(Int32.self) ?? 0)
                 default: take(payload)
                 }
@@ -109,12 +107,11 @@ final class Netlink {
         }
     }
 
-    /// Returns the messages in the first bytes of the buffer, where their payloads lie.
     private func messages(_ count: Int) -> [(header: nlmsghdr, payload: UnsafeRawBufferPointer)] {
         var messages: [(header: nlmsghdr, payload: UnsafeRawBufferPointer)] = []
         var left = Int32(clamping: count)
         var next = UnsafeRawBufferPointer(buffer).baseAddress?.assumingMemoryBound(to: nlmsghdr.self)
-        // libmnl reads a length of 2 GB or more as a negative number, which is less than what is left.
+        // libmnl reads a length of 2 GB or more as negative.
         while let message = next, mnl_nlmsg_ok(message, left), message.pointee.nlmsg_len <= UInt32(left) {
             let payload = UnsafeRawBufferPointer(
                 start: mnl_nlmsg_get_payload(message), count: mnl_nlmsg_get_payload_len(message))
@@ -135,14 +132,13 @@ struct NetlinkAttributes: Sequence, IteratorProtocol {
         end = bytes.baseAddress.map { $0 + bytes.count }
     }
 
-    /// The attributes after a message's own header.
     init<Header>(_ payload: UnsafeRawBufferPointer, after header: Header.Type) {
         let size = (MemoryLayout<Header>.size + 3) & ~3
         self.init(UnsafeRawBufferPointer(rebasing: payload.dropFirst(size)))
     }
 
     mutating func next() -> (type: Int, payload: UnsafeRawBufferPointer)? {
-        // The padding of the last attribute may be missing.
+        // The last attribute may lack its padding.
         guard let position, let end, position < end else { return nil }
         let attribute = position.assumingMemoryBound(to: nlattr.self)
         guard mnl_attr_ok(attribute, Int32(clamping: end - position)) else { return nil }
@@ -161,7 +157,6 @@ extension UnsafeRawBufferPointer {
     var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
 }
 
-/// Whether a host can be reached, which the kernel decides for an address.
 extension Netlink {
     private enum Way {
         case open
@@ -171,9 +166,8 @@ extension Netlink {
     }
 
     /// Returns whether packets to the host can leave this machine.
-    /// - Parameter host: its addresses, and the link to them if it is named. `nil` for a name that must be looked up,
-    ///   which counts as a host on the internet or, without a way to the internet, as a host in a network of this
-    ///   machine.
+    /// - Parameter host: its addresses and link; `nil` for a name that must be looked up, which counts as on the
+    ///   internet or, without a way there, in a network of this machine.
     func canReach(_ host: (addresses: [IPAddress], zone: String?)?) throws(NetlinkError) -> Bool {
         guard let (addresses, zone) = host else { return try canReachNames() }
         for address in addresses where try canReach(address, zone: zone) { return true }
@@ -209,15 +203,14 @@ extension Netlink {
         switch error {
         case 0: break
         case EHOSTUNREACH, EACCES, EINVAL: return .refused
-        // A kernel without IPv6.
         case EOPNOTSUPP where address.family == .v6: return .none
         case EOPNOTSUPP, EPERM: throw NetlinkError("route", code: error)
         default: return .none
         }
         guard let type else { return .none }
-        // This machine; or an address that no host has, for which the network is not to blame.
+        // This machine; or an address of no host, for which the network is not to blame.
         if type != RTN_UNICAST { return .open }
-        // Other machines cannot answer to an address that is valid on the link alone.
+        // Others cannot answer to an address that is valid on the link alone.
         guard let link, let source, address.family == .v4 || address.isLinkLocal || !source.isLinkLocal else {
             return .none
         }
@@ -235,7 +228,7 @@ extension Netlink {
         return isUp
     }
 
-    /// Switched on, with a carrier, and free to be used, for example after 802.1X.
+    /// Switched on, with a carrier, and not dormant, as before 802.1X.
     private static func isUp(_ flags: UInt32) -> Bool {
         let needed = UInt32(IFF_UP.rawValue | IFF_LOWER_UP.rawValue)
         return flags & needed == needed && flags & UInt32(IFF_DORMANT.rawValue) == 0
@@ -243,8 +236,8 @@ extension Netlink {
 
     // MARK: Names
 
-    /// Addresses in the halves of both families' internet: those of name servers of the root zone. Some VPNs cover the
-    /// default route with two halves. Nothing is sent to them.
+    /// Addresses of public name servers: one in each half of IPv4, because some VPNs cover the default route with two
+    /// halves, and one of IPv6. Nothing is sent to them.
     private static let internet = ["9.9.9.9", "198.41.0.4", "2001:503:ba3e::2:30"].compactMap { IPAddress($0) }
 
     private func canReachNames() throws(NetlinkError) -> Bool {
@@ -270,8 +263,8 @@ extension Netlink {
         return isFound
     }
 
-    /// Links that are up and lead to other machines: not the loopback, and no bridge to which only this machine's
-    /// containers and virtual machines are connected.
+    /// Links that are up and lead to other machines: not the loopback, and no bridge with only containers and virtual
+    /// machines of this one.
     private func linksToOthers() throws(NetlinkError) -> Set<UInt32> {
         var bridges: Set<UInt32> = []
         var links: Set<UInt32> = []

@@ -5,8 +5,7 @@ import Logging
 import ProcessShims
 import Synchronization
 
-/// The interface that tells whether hosts can be reached. ``NetlinkMonitor`` asks the kernel; `DipperTesting` has a
-/// manual monitor for tests.
+/// The interface that tells whether hosts can be reached; `DipperTesting` has a manual monitor for tests.
 ///
 /// ```swift
 /// struct MeteredNetwork: NetworkMonitor {
@@ -19,10 +18,10 @@ import Synchronization
 public protocol NetworkMonitor: Sendable {
     /// Returns whether the host can be reached now. Never blocks.
     func canReach(_ host: String) -> Bool
-    /// Calls `onChange` from any thread after each change that may affect ``canReach(_:)``, until the observation is
-    /// released.
+    /// Calls `onChange` from any thread after each change that may affect ``canReach(_:)`` or ``conditions``, until the
+    /// observation is released.
     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
-    /// The restrictions on the use of the network; none by default. Observers are called when the conditions change.
+    /// The restrictions on the use of the network; none by default.
     var conditions: NetworkConditions { get }
 }
 
@@ -31,13 +30,8 @@ extension NetworkMonitor {
 }
 
 /// A network monitor for which every host is reachable, so that only back-off handles failures.
-///
-/// ```swift
-/// var configuration = DataCache.Configuration()
-/// configuration.networkMonitor = AlwaysReachable()
-/// ```
 public struct AlwaysReachable: NetworkMonitor {
-    /// Creates a monitor that watches nothing.
+    /// Creates a monitor.
     public init() {}
     public func canReach(_ host: String) -> Bool { true }
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
@@ -45,7 +39,7 @@ public struct AlwaysReachable: NetworkMonitor {
     }
 }
 
-/// The restrictions on the use of a network that is there.
+/// The restrictions on the use of a network.
 public struct NetworkConditions: Sendable, Hashable {
     /// Whether the user has asked to use the network sparingly, as in a "low data mode".
     public var isConstrained: Bool
@@ -61,26 +55,20 @@ public struct NetworkConditions: Sendable, Hashable {
 
 /// A network monitor that asks the Linux kernel whether hosts can be reached, and that reports changes at once.
 ///
-/// The monitor asks for the route to an address, and never the network itself: it sends no packets and does not poll.
-/// An address counts as reachable if the kernel would send packets to it, by whatever rule, table or virtual network,
-/// over a link that is up. A name counts as reachable if there is a route to the internet, or at least a network that
-/// does not consist only of containers and virtual machines of this host. A name in `/etc/hosts` counts as its
-/// addresses. This machine is always reachable.
+/// The monitor sends no packets and does not poll. An address counts as reachable if the kernel would send packets to
+/// it over a link that is up. A name counts as reachable if there is a route to the internet, or a network that
+/// consists not only of containers and virtual machines of this host; a name in `/etc/hosts` counts as its addresses.
+/// This machine is always reachable.
 ///
-/// The thread of a cache hears of changes; other observers are called by a thread that they share, which sleeps in the
-/// kernel. No privilege is needed. Where the kernel reports nothing, as in some sandboxes, every host counts as
-/// reachable, and the monitor logs this once.
-///
-/// ```swift
-/// print(NetlinkMonitor.shared.canReach("example.org") ? "online" : "offline")
-/// ```
+/// The thread of a cache hears of changes; other observers share a thread. No privilege is needed. Where the kernel
+/// reports nothing, as in some sandboxes, every host counts as reachable, and the monitor logs this once.
 public final class NetlinkMonitor: NetworkMonitor {
     /// The monitor that the whole program shares.
     public static let shared = NetlinkMonitor()
 
     private struct State {
         var observers = Observers()
-        /// The number of observations that hear of no change, so that nobody may wait for one.
+        /// The number of observations that hear of no change.
         var deafObservations = 0
         var conditions = NetworkConditions()
         var hasWarned = false
@@ -113,14 +101,10 @@ public final class NetlinkMonitor: NetworkMonitor {
             metadata: ["error": "\(error)"])
     }
 
-    /// The conditions set last with ``setConditions(_:)``: the kernel does not know them.
+    /// The conditions that ``setConditions(_:)`` has set; the kernel does not know them.
     public var conditions: NetworkConditions { state.withLock { $0.conditions } }
 
-    /// Sets the conditions that this monitor reports. Calls the observers if the conditions have changed.
-    ///
-    /// ```swift
-    /// NetlinkMonitor.shared.setConditions(NetworkConditions(isConstrained: true))
-    /// ```
+    /// Sets the conditions, and calls the observers if they have changed.
     public func setConditions(_ conditions: NetworkConditions) {
         let observers = state.withLock { state in
             let old = exchange(&state.conditions, with: conditions)
@@ -132,15 +116,13 @@ public final class NetlinkMonitor: NetworkMonitor {
     // MARK: Observation
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        // The program's closure may be slow.
         let queue = DispatchQueue(label: "dipper.observe")
         return observe(on: EventLoop.forObservers, onChange) { queue.async(execute: onChange) }
     }
 
     /// - Parameters:
-    ///   - loop: waits for changes; `nil` if the system gives none.
     ///   - onChange: called after a change of the conditions, on the thread that sets them.
-    ///   - onNews: called after a change that the kernel tells, on the loop; `nil` for `onChange`.
+    ///   - onNews: called after a change in the kernel, on the loop; `nil` for `onChange`.
     func observe(
         on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onNews: (@Sendable () -> Void)? = nil
     ) -> ChangeObservation {
@@ -148,7 +130,7 @@ public final class NetlinkMonitor: NetworkMonitor {
         let end: @Sendable () -> Void
         do throws(NetlinkError) {
             guard let loop else { throw NetlinkError("epoll") }
-            // Opened here, so that no change is missed from now on.
+            // Here, so that no change is missed.
             let watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onNews ?? onChange)
             loop.post { watch.begin() }
             end = { if !loop.post({ watch.end() }) { watch.end() } }
@@ -173,17 +155,15 @@ public final class NetlinkMonitor: NetworkMonitor {
     fileprivate func endDeafObservation() { state.withLock { $0.deafObservations -= 1 } }
 }
 
-/// The kernel's latest answers, each of which holds for a short time.
 private struct NetlinkAnswers {
-    /// How long an answer holds, because the same hosts are asked about again and again. A change may have come that
-    /// has not been heard.
+    /// How long an answer holds. A change may not have been heard yet.
     private static let life = Duration.milliseconds(10)
-    /// A question that the kernel does not answer takes long, and is not asked again soon.
+    /// For a question that the kernel does not answer, which takes long.
     private static let rest = Duration.seconds(60)
     private static let mostAnswers = 1_024
 
     private var answers: [String: (canReach: Bool, until: ContinuousClock.Instant)] = [:]
-    /// The number of changes that have been heard. An answer to an earlier question no longer holds.
+    /// The number of changes heard. An answer to an earlier question no longer holds.
     private(set) var changes = 0
 
     func known(_ host: String) -> Bool? {
@@ -202,7 +182,6 @@ private struct NetlinkAnswers {
     }
 }
 
-/// Asks the kernel, one question at a time.
 private struct NetlinkQuestions {
     private var socket: Netlink?
     private var hosts = KnownHosts()
@@ -212,8 +191,7 @@ private struct NetlinkQuestions {
     ) -> (canReach: Bool, failure: NetlinkError?) {
         hosts.update()
         let target = hosts.addresses(of: host)
-        // Others may have asked meanwhile. A thousand names that fail together need one answer, which is kept under the
-        // empty name.
+        // Others may have asked meanwhile. Names that must be looked up share one answer, under the empty name.
         let (known, changes) = answers.withLock {
             ($0.known(host) ?? (target == nil ? $0.known("") : nil), $0.changes)
         }
@@ -234,10 +212,9 @@ private struct NetlinkQuestions {
     }
 }
 
-/// Hears of changes of the kernel's links, addresses, routes and rules, on a loop.
 // Used on the thread of the loop only, and after the loop has ended by its last owner.
 private final class NetlinkWatch: LoopClient, @unchecked Sendable {
-    /// From the first change to the call that tells of it. Changes come in bursts: plugging in a cable causes a dozen.
+    /// From the first change to the call: plugging in a cable causes a dozen changes.
     private static let settling = Duration.milliseconds(20)
     private static let spacing = Duration.milliseconds(100)
 
@@ -268,7 +245,7 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
         guard due == nil, let socket else { return }
-        // The socket is not polled until the call, so that a burst wakes the thread only once.
+        // Not polled until the call, so that a burst wakes the thread once.
         loop.watch(socket.descriptor, for: 0, insteadOf: EPOLLIN.rawValue, client: client)
         due = max(.now + Self.settling, lastCall + Self.spacing)
     }
@@ -279,7 +256,7 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
         lastCall = .now
         var isNews = false
         do throws(NetlinkError) {
-            // Drains first: a change after that is heard in the next round.
+            // A later change is heard in the next round.
             try socket.drain { type, payload in
                 if news.take(type, payload) { isNews = true }
             }
@@ -297,19 +274,19 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     }
 }
 
-/// Recognises news: the kernel repeats itself, as each advertisement of a router renews addresses and routes.
+/// Recognises news: the kernel repeats itself, for example after each advertisement of a router.
 private struct NetlinkNews {
     private var said: [Int: Int] = [:]
 
     mutating func take(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
         guard let (about, content) = Self.read(type, payload) else {
-            // A link, address or route is gone, or the message is of an unknown type.
+            // Something is gone, or the type is unknown.
             said = [:]
             return true
         }
         if said.count > 4_096 { said = [:] }
         let isNews = said.updateValue(content, forKey: about) != content
-        // With a link the kernel drops routes without a word, so earlier messages about them no longer count.
+        // With a link the kernel drops routes without a word.
         if isNews, type == RTM_NEWLINK { said = [about: content] }
         return isNews
     }
@@ -334,7 +311,7 @@ private struct NetlinkNews {
                 if [Int(IFA_LOCAL), Int(IFA_ADDRESS)].contains(type) { add(type, value, to: &about) }
             }
         case RTM_NEWROUTE:
-            // Only routes of IPv6 are repeated. The kernel does not tell the end of a route that another replaces.
+            // Only routes of IPv6 are repeated. The kernel does not report the end of a replaced route.
             guard let header = payload.structure(rtmsg.self), Int32(header.rtm_family) == AF_INET6 else { return nil }
             for number in [header.rtm_dst_len, header.rtm_src_len, header.rtm_tos] { about.combine(number) }
             content.combine(header.rtm_type)

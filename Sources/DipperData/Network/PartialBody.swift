@@ -7,22 +7,19 @@ struct PartialBody: Sendable {
     /// The fields of the first answer, with the updates of later parts.
     let headers: HTTPHeaders
     let url: String
-    /// The strong validator that the rest must have as well.
     let validator: String
 
-    /// In bytes, of the whole body; `nil` if the server has not announced it.
+    /// In bytes; `nil` if the server has not announced it.
     var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
 
-    /// `nil` if the rest of the body cannot be requested.
     static func validator(in headers: HTTPHeaders) -> String? {
         guard headers["Content-Encoding"] == nil, headers["Accept-Ranges"]?.lowercased() != "none",
             let validator = Validators.rangeValidator(of: headers)
         else { return nil }
-        // Variants may share a date, but a strong tag belongs to one variant alone.
+        // Variants may share a date.
         return headers["Vary"] == nil || EntityTag(validator).isStrong ? validator : nil
     }
 
-    /// The rest is requested without a content coding, because these bytes have none.
     var fields: [HTTPHeaders.Field] {
         [
             .init("Range", "bytes=\(bytes.count)-"), .init("If-Range", validator),
@@ -30,7 +27,7 @@ struct PartialBody: Sendable {
         ]
     }
 
-    /// Returns the bytes so far and those of an answer; `nil` if the answer does not continue them.
+    /// `nil` if the answer does not continue these bytes.
     func continued(by response: TransferResponse) -> PartialBody? {
         guard
             Continuation.accepts(
@@ -42,7 +39,7 @@ struct PartialBody: Sendable {
         var headers = headers
         if self.total == nil, let total = range.total { headers["Content-Length"] = "\(total)" }
         let news = response.headers.fields.filter { Self.isRefreshed($0.name) }
-        // Fields are removed in one pass, because a server may send one field a thousand times.
+        // One pass, because a server may send a field a thousand times.
         let replaced = Set(news.map(\.name.asciiLowercased))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
@@ -50,7 +47,7 @@ struct PartialBody: Sendable {
         return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
     }
 
-    /// A copy of bytes that lie in a chunk of pages, which they would keep from the system for long.
+    /// A copy out of a chunk of pages, which a body that stays long would keep from the system.
     var unpooled: PartialBody {
         guard bytes.count <= PageChunks.largest else { return self }
         return PartialBody(bytes: bytes.withUnsafeBytes { Data($0) }, headers: headers, url: url, validator: validator)
@@ -87,8 +84,7 @@ extension PartialBody: RedactedStringConvertible {
     var description: String { "\(Redaction.standard.text(url)) \(bytes.count) bytes" }
 }
 
-/// The partial body of an earlier attempt and the bytes that the current transfer adds, for previews of a body that is
-/// still incomplete. Each call copies only the new bytes.
+/// The partial body of an earlier attempt with the bytes of the current transfer. Each call copies only new bytes.
 final class JoinedBody: Sendable {
     private let beginning: Data
     private let bytes = Mutex(ByteBuffer())
@@ -97,8 +93,8 @@ final class JoinedBody: Sendable {
         self.beginning = beginning
     }
 
-    /// - Parameter rest: all bytes that the transfer has received so far.
-    /// - Returns: bytes that must not be changed in place; `nil` if there is no memory for them.
+    /// - Parameter rest: all bytes of the transfer so far.
+    /// - Returns: bytes that must not be changed in place; `nil` if there is no memory.
     func joined(_ rest: Data) -> Data? {
         bytes.withLock { bytes in
             if bytes.count == 0, !Self.append(beginning, to: &bytes) { return nil }

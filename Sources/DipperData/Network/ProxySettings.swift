@@ -2,22 +2,20 @@ import CCurl
 import Foundation
 import Synchronization
 
-/// The rules that choose the proxy of a request: those of libcurl for its options and the environment.
+/// The proxy of each request, by libcurl's rules for its options and the environment.
 final class ProxySettings: Sendable {
     private let fixed: String?
     private let environment: [String: String]
-    /// The last route, and the beginning of the URLs that it leads to: up to the path.
+    /// The last route, and the beginning of its URLs: up to the path.
     private let last = Mutex<(beginning: Substring, route: NetworkRoute)?>(nil)
 
-    /// - Parameters:
-    ///   - fixed: the proxy unless `no_proxy` exempts a host; `nil` for those of the environment, empty for none.
-    ///   - environment: variables such as `http_proxy`.
+    /// - Parameter fixed: the proxy; `nil` for those of the environment, empty for none.
     init(fixed: String?, environment: [String: String] = ProcessInfo.processInfo.environment) {
         self.fixed = fixed
         self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
     }
 
-    /// The proxy as the caller or the environment spells it; `nil` for none.
+    /// As the caller or the environment spells it.
     func proxy(for url: URL) -> String? {
         guard let text = fixed ?? variable(for: url), !text.isEmpty, !isExempt(url) else { return nil }
         return text
@@ -49,7 +47,7 @@ final class ProxySettings: Sendable {
 
     private func variable(for url: URL) -> String? {
         guard !environment.isEmpty, let scheme = url.scheme?.lowercased() else { return nil }
-        // `HTTP_PROXY` is ignored: a client of a CGI script can set it with a `Proxy` header.
+        // `HTTP_PROXY` is ignored: the client of a CGI script can set it with a `Proxy` field.
         let own =
             environment["\(scheme)_proxy"] ?? (scheme == "http" ? nil : environment["\(scheme.uppercased())_PROXY"])
         return own ?? environment["all_proxy"] ?? environment["ALL_PROXY"]
@@ -70,7 +68,6 @@ final class ProxySettings: Sendable {
         }
     }
 
-    /// Whether an entry such as `192.0.2.1` or `192.0.2.0/24` covers an address.
     private static func covers(_ entry: Substring, _ address: IPAddress) -> Bool {
         let parts = entry.split(separator: "/", maxSplits: 1)
         let text = parts.first.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : String($0) }
@@ -96,7 +93,6 @@ extension String {
     }
 }
 
-/// The proxy of a request, and the names that must be looked up.
 struct NetworkRoute: Sendable {
     struct Name: Sendable, Hashable {
         let host: String
@@ -105,7 +101,7 @@ struct NetworkRoute: Sendable {
 
     /// In libcurl's form; empty for none.
     let proxy: String
-    /// The names to look up, without literal addresses and names of this machine.
+    /// Without literal addresses and names of this machine.
     let names: [Name]
 
     init(to url: URL, by proxy: String?) {
@@ -118,7 +114,7 @@ struct NetworkRoute: Sendable {
         let text = Self.withScheme(proxy)
         let scheme = text.prefix { $0 != ":" }.lowercased()
         let relay = Self.name(in: text, defaultPort: scheme == "https" ? "443" : "1080")
-        // The client resolves the target's name for SOCKS4 and SOCKS5 proxies, which take addresses only.
+        // SOCKS4 and SOCKS5 proxies take addresses only.
         let resolvesHere = scheme == "socks4" || scheme == "socks5"
         names = Self.toLookUp(resolvesHere ? [relay, target] : [relay])
     }
@@ -133,7 +129,7 @@ struct NetworkRoute: Sendable {
         }
     }
 
-    /// The host and port as libcurl reads them, the host in lower case.
+    /// The host, in lower case, and the port, as libcurl reads them.
     private static func name(in url: String, defaultPort: String? = nil) -> Name? {
         guard let parts = curl_url() else { return nil }
         defer { curl_url_cleanup(parts) }
@@ -154,6 +150,6 @@ struct NetworkRoute: Sendable {
         return String(cString: text)
     }
 
-    /// `CURLU_PUNYCODE`, which is missing from headers before libcurl 7.88.
+    /// `CURLU_PUNYCODE`, which headers before libcurl 7.88 lack.
     private static let punycode: UInt32 = 1 << 12
 }

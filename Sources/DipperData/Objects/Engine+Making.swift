@@ -59,7 +59,6 @@ extension Engine {
         settle(supply, in: make.cache)
     }
 
-    /// Ends the fetches of a key that nothing waits for, unless a look at the tiers may still need them.
     func endIdle(_ key: CacheKey, in cache: ObjectCache) {
         cache.state.change(key) { works in
             for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
@@ -234,14 +233,13 @@ extension Engine {
         attend(make)
     }
 
-    /// Returns whether the stored bytes, of which the object cannot be made, have been fetched again before. The tiers
-    /// may have newer ones by now.
+    /// Whether the stored bytes, of which no object can be made, were fetched again: the tiers may have newer ones.
     private func isRefetched(_ make: ObjectWork, _ digest: UInt64) -> Bool {
         make.cache.state.refetched[make.origin.key] == digest
     }
 
     private func supply(_ origin: Origin, for make: ObjectWork) -> BytesWork {
-        // The claim comes first: what is removed from now on is not kept.
+        // The claim comes first: an entry that is removed from now on is not kept.
         let claim = origin.claim ?? origin.source.claim(origin.dataKey)
         let want = make.wants.highest
         let task =
@@ -445,7 +443,7 @@ extension Engine {
         switch run.source {
         case .form, .bytes(_, _, orForm: .some):
             guard isBroken else { break }
-            // The stored form is bad, and is made anew.
+            // The stored form is bad, and is made again.
             if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
             make.earlier = nil
             return descend(make)
@@ -472,7 +470,6 @@ extension Engine {
             make.object = object
             make.isWritten = isWritten
             enter(make, .ready)
-            // Lets go of the bytes.
             leaveSupply(make)
         }
         keep(object, for: makes, isWritten: isWritten)

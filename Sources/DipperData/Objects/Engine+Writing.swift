@@ -35,7 +35,7 @@ extension Engine {
     }
 
     private func begin(_ write: WriteWork, in cache: ObjectCache) {
-        // A write that calls wait for, or one of many, comes before what is made next.
+        // A write that calls wait for, or one of many, comes before the next object is made.
         let isInHurry = !write.wants.isEmpty || cache.state.writeCount > Self.mostLeisurely
         let want = write.wants.isEmpty ? Urgency(queue: .fast, level: 0) : write.wants.highest
         let place = isInHurry ? place(want, isNext: true) : .init(rank: .background, priority: .normal)
@@ -94,7 +94,7 @@ extension ObjectCache {
             if object.isAdded {
                 // A fetch that has begun since the object was added did not find it on disk.
                 source.remove(key, from: .all)
-                // What is removed or added from now on is not replaced.
+                // An entry that is removed or added from now on is not replaced.
                 let claim = source.claim(key)
                 guard mayWrite() else { return written(true) }
                 source.add(form, for: request.with(\.key, key), claim)

@@ -51,7 +51,6 @@ package final class ObjectCache: Sendable {
 
     // MARK: Calls
 
-    /// Turns the urgent calls for a key into prefetches.
     package func demote(_ key: CacheKey) { engine.post { [state] in $0.demote(key, in: state) } }
     package func cancel(key: CacheKey) { engine.post { [state] in $0.cancel(key, in: state) } }
     package func cancelAll() { engine.post { [state] in $0.cancelAll(in: state) } }
@@ -83,7 +82,6 @@ package final class ObjectCache: Sendable {
 
     // MARK: Reading
 
-    /// Returns the object in memory if it answers a request without the network.
     package func hit(_ origin: Origin, _ step: some ObjectStep) -> MadeObject? {
         guard origin.looks, !origin.waitsForDisk,
             let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
@@ -179,7 +177,8 @@ package final class ObjectCache: Sendable {
         return object(entry)
     }
 
-    /// Returns an object made of what some tiers have, on a thread that makes objects. It enters memory if all are asked.
+    /// Returns an object made of the entry in some tiers, on a thread that makes objects; memory keeps it if all are
+    /// asked.
     package func find(_ origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) async -> Product? {
         await fromThread { answer in
             let ticket = workers.add(
@@ -194,7 +193,7 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Returns the memory that making an object of what some tiers have takes, in bytes.
+    /// Returns the memory that making an object of the entry in some tiers takes, in bytes.
     private func cost(of origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) -> Int {
         if step.isStored, let form = stored(step.key(origin.dataKey), for: origin, in: tiers) {
             return step.cost(of: .form(form.data))
@@ -219,7 +218,7 @@ package final class ObjectCache: Sendable {
     private func keeping(
         _ origin: Origin, _ step: any ObjectStep, _ make: () throws(DipperError) -> MadeObject?
     ) -> Product? {
-        // The claim comes first: what is removed from now on is not kept.
+        // The claim comes first: an entry that is removed from now on is not kept.
         let claim = origin.source.claim(origin.dataKey, step.isStored ? step.key(origin.dataKey) : nil)
         guard let object = try? make() else { return nil }
         insert(object, step.key(origin.key), for: origin, claim)
@@ -290,7 +289,6 @@ package final class ObjectCache: Sendable {
 
     // The caller removes the bytes or the stored form, which revokes the claims of work under way.
 
-    /// Removes all objects of the bytes of a key.
     package func remove(_ key: CacheKey, from tiers: CacheTiers) {
         if tiers.contains(.disk) { unstage { staged, _ in staged == key || staged.isDerived(of: key) } }
         if tiers.contains(.memory) { forget(key) }
@@ -304,7 +302,6 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Removes all objects of the bytes of a key from memory.
     package func forget(_ key: CacheKey) {
         memory.remove(key)
         memory.removeDerived(of: key)

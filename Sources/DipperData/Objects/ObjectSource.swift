@@ -21,7 +21,6 @@ package final class ObjectSource: Sendable {
     var hasDisk: Bool { store.disk != nil }
     var keepsForms: Bool { forms.disk != nil }
 
-    /// Returns whether both sources use the same caches.
     func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }
 
@@ -58,8 +57,7 @@ package final class ObjectSource: Sendable {
 
     func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
 
-    /// The request or the cache decides (``DataRequest/memoryExpiration``), even if the bytes expire earlier on disk.
-    /// If neither does, the object is kept as long as the bytes.
+    /// Returns how long memory keeps an object; see ``DataStore/memoryLifetime(_:stored:)``.
     func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
         forms.memoryLifetime(call(request), stored: info.storedDate)
     }
@@ -108,7 +106,6 @@ package final class ObjectSource: Sendable {
         store(of: key).read(key, for: call(request, key), place, answer)
     }
 
-    /// A request with options of its own decides how long memory keeps the object.
     @inline(__always)
     func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
         forms.object(key, in: memory, for: request)
@@ -176,7 +173,6 @@ package final class Origin: Sendable {
     let following: (@Sendable () -> DataTask)?
     let claim: Claim?
 
-    /// How an object is written to disk.
     enum Storing: Comparable {
         case never
         /// After it has been delivered.
@@ -188,11 +184,8 @@ package final class Origin: Sendable {
     }
 
     /// - Parameters:
-    ///   - prefix: the beginning of the keys of the objects, which distinguishes them from those of other data caches.
-    ///   - askedKey: the key that the caller has asked for, if a smaller source has replaced it.
     ///   - isDecided: whether it is known which source is asked for.
-    ///   - following: begins a fetch of newer bytes, or returns the one that has begun.
-    ///   - claim: the right to keep objects made of them.
+    ///   - claim: the right to keep objects made of the newer bytes that `following` brings.
     package init(
         _ request: DataRequest, _ policy: DataRequest.CachePolicy, _ source: ObjectSource, prefix: String = "",
         askedKey: CacheKey? = nil, isDecided: Bool = true, following: (@Sendable () -> DataTask)? = nil,
@@ -233,7 +226,6 @@ package final class Origin: Sendable {
         Origin(request, policy, source, prefix: prefix, askedKey: alias, following: fetch, claim: claim)
     }
 
-    /// Returns the origin of the same data cache for another request.
     package func with(_ request: DataRequest) -> Origin { Origin(request, policy, source, prefix: prefix) }
 
     /// The origin that asks the network once, whatever the tiers have.

@@ -37,7 +37,6 @@ package protocol ObjectStep: AnyObject, Sendable {
     /// about the bytes; `nil` for a step that needs no program.
     var programs: Workers? { get }
 
-    /// Returns a scan that finds previews in the bytes that arrive; `nil` if there are none.
     func previews() -> (any PreviewScan)?
     /// Makes a coarse or partial object from the first bytes; `nil` if they are too few.
     func preview(of data: Data, _ task: MakingTask) -> Product?
@@ -78,7 +77,6 @@ extension ObjectStep {
 
 /// The making of one object: whether it is still wanted, and the events that it tells.
 package struct MakingTask: Sendable {
-    /// Returns whether no call waits for the object any more.
     package let isCancelled: @Sendable () -> Bool
     private let key: CacheKey
     private let call: CacheEvent.ID?
@@ -95,7 +93,6 @@ package struct MakingTask: Sendable {
         self.isCancelled = isCancelled
     }
 
-    /// Decodes bytes, and tells the begin and the end.
     package func decode<Product>(_ body: () throws(DipperError) -> Product) throws(DipperError) -> Product {
         guard let events else { return try body() }
         return try events.decode(key, of: call, body)
@@ -110,9 +107,7 @@ package struct MakingTask: Sendable {
 
 /// Decides which prefixes of the bytes that arrive are worth a preview. A value.
 package protocol PreviewScan: Sendable {
-    /// Returns the length of a prefix that makes a better preview than the last one; `nil` if there is none.
-    /// - Parameter data: the bytes that have arrived so far.
+    /// Returns the length of a prefix of `data` that makes a better preview than the last one; `nil` if there is none.
     mutating func preview(in data: Data) -> Int?
-    /// Whether there will be no further preview.
     var isPointless: Bool { get }
 }

@@ -2,20 +2,9 @@ import Foundation
 
 /// A decoder of typed values; see ``DataCache/getValue(_:from:decoder:)``.
 ///
-/// ``JSONValueDecoder`` and ``PropertyListValueDecoder`` are built in. Another format takes a type with two members:
-///
-/// ```swift
-/// struct CSVDecoder: ValueDecoder {
-///     let identifier = "csv"
-///     func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
-///         try CSV.decode(type, from: data)
-///     }
-/// }
-/// let table = try await cache.getValue(Table.self, from: url, decoder: CSVDecoder()).value
-/// ```
+/// ``JSONValueDecoder`` and ``PropertyListValueDecoder`` are built in.
 public protocol ValueDecoder: Sendable {
-    /// The identity of the decoder. Decoders with the same identity must make equal values of the same bytes, because
-    /// they share these values.
+    /// The identity of the decoder: decoders with one identity must make equal values of the same bytes.
     var identifier: String { get }
 
     /// Decodes a value. Called on a thread of the cache's own, never on the caller's.
@@ -61,10 +50,6 @@ public struct JSONValueDecoder: ValueDecoder {
 }
 
 /// A decoder of property lists, by Foundation's `PropertyListDecoder`.
-///
-/// ```swift
-/// let menu = try await cache.getValue(Menu.self, from: url, decoder: .propertyList).value
-/// ```
 public struct PropertyListValueDecoder: ValueDecoder {
     public let identifier = "property list"
 

@@ -138,7 +138,6 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
 
     var isMade: Bool { stage == .writing || stage == .ready }
 
-    /// This work, and all work on objects made from its object.
     var family: [ObjectWork] { children.reduce([self]) { $0 + $1.family } }
     var allCalls: [ObjectCall] { family.flatMap(\.calls) }
 
@@ -202,7 +201,6 @@ final class StepWork: SharedWork, @unchecked Sendable {
 
     let key: CacheKey
     let source: Source
-    /// The number of bytes that wait for the step.
     var waiting = 0
     var makes: [ObjectWork] = []
     var ticket: Workers.Ticket?
@@ -250,7 +248,7 @@ final class WriteWork: SharedWork, @unchecked Sendable {
     let keepsBytes: Bool
     /// Work whose calls wait for the end.
     let makes: [ObjectWork]
-    /// Work that looks for the object again when it is on disk.
+    /// Work that looks for the object again after the write.
     var blocked: [ObjectWork] = []
     var ticket: Workers.Ticket?
     private let begun = Atomic(false)

@@ -2,12 +2,6 @@ import Synchronization
 
 /// An event in the work of a cache.
 ///
-/// ```swift
-/// for await event in cache.events {
-///     if case .callFailed(let error) = event.kind { print(event.time, event.key, error) }
-/// }
-/// ```
-///
 /// Calls, look-ups, attempts, decodes, processing steps and writes begin and end. All events of one piece of work have
 /// the same identifier, and ``parent`` is the piece of work that it belongs to: a look-up, an attempt and a
 /// write belong to a fetch, a decode and a step to the call that brought the bytes. Many calls may wait for one fetch:
@@ -72,8 +66,7 @@ extension CacheEvent {
 
         /// A call was made in this queue.
         case callBegan(FetchQueue)
-        /// A call waits for this fetch, together with the other calls that have joined it. A call that turns to a smaller
-        /// source joins a second fetch.
+        /// A call joined this fetch. A call that turns to a smaller source joins a second fetch.
         case callJoined(fetch: ID)
         /// A call ended with an answer.
         case callAnswered(ResponseSource)
@@ -99,8 +92,7 @@ extension CacheEvent {
 
         /// A fetch in this queue asks the disk tier and the tiers below.
         case lookUpBegan(FetchQueue)
-        /// A look-up ended with an entry of this source; with `nil` if there is no entry, or if no call waits for the
-        /// look-up any more.
+        /// A look-up ended with an entry of this source; with `nil` if there is none, or if no call waits any more.
         case lookUpEnded(ResponseSource?)
 
         // MARK: Attempts
@@ -143,8 +135,7 @@ extension CacheEvent {
 
         // MARK: Listening
 
-        /// A listener of ``DataCache/events`` was too slow and missed this number of events. Only that listener
-        /// receives the event.
+        /// A listener of ``DataCache/events`` was too slow and missed this number of events; it alone is told.
         case missed(Int)
     }
 
@@ -160,14 +151,7 @@ extension CacheEvent {
 }
 
 extension CacheEvent {
-    /// A removal of entries by a tier itself, or by a call that named no single entry. If several processes share a
-    /// folder, each reports the entries that it removed.
-    ///
-    /// ```swift
-    /// for await event in cache.events(about: .removals) {
-    ///     if case .cleaned(let cleaning) = event.kind { print(cleaning.tier, cleaning.reason, cleaning.bytes) }
-    /// }
-    /// ```
+    /// A removal of entries by a tier itself, or by a call that named no single entry. Each process reports its own.
     public struct Cleaning: Sendable, Hashable {
         /// The tier that entries are kept in.
         public enum TierName: String, Sendable, Hashable, CaseIterable {

@@ -1,7 +1,6 @@
 import Synchronization
 
-/// The events of a cache, from the moment the sequence was made until the cache has shut down. See
-/// ``DataCache/events``.
+/// The events of a cache since the sequence was made, until the cache has shut down; see ``DataCache/events``.
 ///
 /// Each sequence keeps the newest events until its listener takes them. A listener that is too slow misses the oldest,
 /// and receives ``CacheEvent/Kind/missed(_:)`` with their number in their place. The cache stops building events when
@@ -21,7 +20,6 @@ public struct CacheEvents: AsyncSequence, Sendable {
         func end() { continuation.finish() }
     }
 
-    /// The number of events that the listener has missed, until it is told.
     fileprivate final class Missed: Sendable {
         let count = Atomic<Int>(0)
     }
@@ -52,8 +50,7 @@ public struct CacheEvents: AsyncSequence, Sendable {
             self.missed = missed
         }
 
-        /// Waits for the next event.
-        /// - Returns: the event; `nil` when the cache has shut down or the Swift task is cancelled.
+        /// Waits for the next event; returns `nil` when the cache has shut down or the Swift task is cancelled.
         public mutating func next() async -> CacheEvent? {
             if let event = later {
                 later = nil

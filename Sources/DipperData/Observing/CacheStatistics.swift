@@ -2,10 +2,6 @@ import Metrics
 import Synchronization
 
 /// The numbers of a cache's answers, failures, requests and bytes since the cache was created.
-///
-/// ```swift
-/// print("\(cache.statistics.networkRequests) requests, \(cache.statistics.failures) failures")
-/// ```
 public struct CacheStatistics: Sendable, Hashable {
     /// Calls answered from memory.
     public var memoryHits = 0

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The one way by which the work of a cache is told: it counts for ``CacheStatistics`` and the metrics, and passes
-/// events to the sinks. An event that no sink wants costs the reading of one number, and is not built.
+/// Counts the events of a cache for ``CacheStatistics`` and the metrics, and passes them to the sinks. An event that no
+/// sink wants costs the reading of one number, and is not built.
 package final class EventHub: Sendable {
     private struct Listener {
         let number: Int
@@ -114,7 +114,7 @@ extension EventHub {
     }
 
     /// - Parameters:
-    ///   - key: the key of the bytes that the object is made from.
+    ///   - key: the key of the bytes that the picture or the value is made from.
     ///   - call: the call that has brought the bytes; `nil` if none has.
     /// - Returns: a closure that tells the end; `nil` if no sink wants it.
     package func beginStep(
@@ -156,7 +156,7 @@ extension EventHub {
 
     // MARK: Calls
 
-    /// Tells the begin and the end of a call that no call for bytes stands for.
+    /// Tells the begin and the end of a call that is answered without a call for bytes.
     func call(_ key: CacheKey, _ queue: FetchQueue, _ result: Result<ResponseSource, DipperError>) {
         let id = wants(.calls) ? CacheEvent.ID.next() : nil
         tell(.calls, key, id, .callBegan(queue))

@@ -1,14 +1,5 @@
 /// A receiver of a cache's events: a log, a recorder, a bridge to tracing.
 ///
-/// ```swift
-/// struct FailureLog: EventSink {
-///     var topics: CacheEvent.Topics { .failures }
-///     func receive(_ event: CacheEvent) { print(event) }
-/// }
-/// var configuration = DataCache.Configuration()
-/// configuration.eventSinks = [FailureLog()]
-/// ```
-///
 /// A sink receives every event of its topics, at once and on the thread that does the work, from many threads at a
 /// time. ``DataCache/events`` is for listeners that take their time.
 public protocol EventSink: Sendable {

@@ -1,8 +1,7 @@
 import DequeModule
 import Synchronization
 
-/// A prefetcher fetches many things that someone may look at later, in `slowQueue` and a few at a time. It is a
-/// ``DataPrefetcher``, or an `ImagePrefetcher` of `Dipper`.
+/// A prefetcher of many requests whose answers someone may need later: it makes a few calls at a time, in `slowQueue`.
 ///
 /// ```swift
 /// let prefetcher = DataPrefetcher(cache, urls: urls)
@@ -11,15 +10,11 @@ import Synchronization
 /// prefetcher.start()
 /// ```
 ///
-/// The prefetcher skips requests that the cache can answer already. To find that out it reads the metadata of an entry,
-/// but not its body. Entries that are out of date count as missing, so that the server is asked whether they are still
-/// valid.
+/// The prefetcher skips requests that the cache can answer already, judged by the metadata of the entries alone;
+/// entries that are out of date count as missing. An urgent call for the same key promotes a prefetch, and the bytes
+/// are fetched once. A million URLs cost no more memory than their list.
 ///
-/// Few calls are under way at a time: a million URLs cost no more than their list. An urgent call for the same key
-/// promotes a prefetch, and the bytes are fetched once.
-///
-/// Methods may be called from any thread and return at once. The prefetcher continues if it is released; ``stop()`` ends
-/// it.
+/// Methods may be called from any thread. The prefetcher continues if it is released; ``stop()`` ends it.
 public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// The operations of a cache that a prefetcher uses.
     package struct Cache: Sendable {
@@ -139,10 +134,6 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     }
 
     /// Adds requests behind those that wait.
-    ///
-    /// ```swift
-    /// prefetcher.add([DataRequest(nextURL)])
-    /// ```
     /// - Returns: false, and nothing is added, if the prefetcher has ended.
     @discardableResult
     public func add(_ requests: [Request]) -> Bool {
@@ -153,13 +144,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Takes requests out of the prefetcher. Their calls that are under way are cancelled; a fetch goes on if other calls
-    /// wait for it. The progress no longer counts them, and the result does not contain them. The requests must be equal to
-    /// those that were added.
-    ///
-    /// ```swift
-    /// prefetcher.remove([DataRequest(url)])       // the row is gone
-    /// ```
+    /// Takes requests, equal to those that were added, out of the prefetcher. Their calls under way are cancelled; a
+    /// fetch goes on if other calls wait for it. Progress and result no longer contain them.
     public func remove(_ requests: [Request]) {
         let requests = Set(requests)
         let calls = change { state -> [Call] in
@@ -170,12 +156,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         for call in calls { call.task?.cancel() }
     }
 
-    /// The priority inside `slowQueue` of all calls of the prefetcher, now and from now on. With `nil`, the default, calls
-    /// that are made from now on have the priorities of their requests.
-    ///
-    /// ```swift
-    /// prefetcher.priority = .low          // the page is no longer in front
-    /// ```
+    /// The priority inside `slowQueue` of all calls of the prefetcher, also of those under way. With `nil`, the default,
+    /// new calls have the priorities of their requests.
     public var priority: Priority? {
         get { state.withLock { $0.priority } }
         set {
@@ -187,7 +169,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Pauses the prefetcher: no more calls are made. The few calls under way go on to their ends.
+    /// Pauses the prefetcher: no more calls are made. Calls under way go on to their ends.
     public func pause() { change { $0.isPaused = true } }
 
     /// Resumes a paused prefetcher.
@@ -196,15 +178,9 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// Whether the prefetcher is paused.
     public var isPaused: Bool { state.withLock { $0.isPaused } }
 
-    /// Stops the prefetcher: cancels the calls under way and makes no more.
-    ///
-    /// The prefetcher ends at once; ``PrefetchResult/remaining`` has the requests that were not done. A fetch goes on
-    /// if other calls wait for it. The received part of a body that is broken off is kept, so that a later fetch can
-    /// continue it.
-    ///
-    /// ```swift
-    /// prefetcher.stop()
-    /// ```
+    /// Stops the prefetcher: cancels the calls under way and makes no more. ``PrefetchResult/remaining`` has the
+    /// requests that were not done. A fetch goes on if other calls wait for it; the received part of a body is kept, so
+    /// that a later fetch can continue it.
     public func stop() {
         let calls = change { state -> [Call] in
             guard !state.hasEnded else { return [] }
@@ -218,11 +194,6 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     }
 
     /// The progress of the prefetcher now.
-    ///
-    /// ```swift
-    /// let progress = prefetcher.progress
-    /// print("\(progress.finished) of \(progress.total), \(progress.failed) failed")
-    /// ```
     public var progress: PrefetchProgress { state.withLock { $0.progress } }
 
     /// Calls a closure with the progress at the start, when requests are added and as requests end, on the cache's
@@ -236,8 +207,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         return self
     }
 
-    /// Calls a closure once, when all requests have ended or the prefetcher has been stopped, on the cache's callback
-    /// queue. No closure is called after that.
+    /// Calls a closure last, when all requests have ended or the prefetcher was stopped, on the cache's callback queue.
     @discardableResult
     public func onEnd(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (PrefetchResult<Request>) -> Void
@@ -253,15 +223,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     }
 
     /// The result of the prefetcher. Awaiting it starts the prefetcher and returns when all requests have ended or the
-    /// prefetcher has been stopped.
-    ///
-    /// Code that awaits the result may continue before the closures have been called. Cancelling the Swift task that
-    /// awaits it stops the prefetcher.
-    ///
-    /// ```swift
-    /// let result = await prefetcher.value
-    /// for failure in result.failed { print(failure.request, failure.error) }
-    /// ```
+    /// prefetcher has been stopped, perhaps before the closures have been called. Cancelling the Swift task that awaits
+    /// it stops the prefetcher.
     public var value: PrefetchResult<Request> {
         get async {
             start()

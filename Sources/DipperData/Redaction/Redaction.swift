@@ -2,8 +2,7 @@ import Foundation
 
 /// The rule that removes secrets from text: from keys, URLs and messages in logs, lists, timelines and errors.
 ///
-/// User names and passwords in URLs, and the values of parameters with secret names, are replaced by ``mark``;
-/// everything else stays readable:
+/// User names and passwords in URLs, and the values of parameters with secret names, are replaced by ``mark``:
 ///
 /// ```swift
 /// let address = "https://alice:pw@example.org/a.jpg?size=2&access_token=abc"
@@ -22,28 +21,21 @@ public struct Redaction: Sendable, Hashable {
     private let names: SecretNames
 
     /// Creates a rule with the built-in names and further ones.
-    ///
-    /// ```swift
-    /// let redaction = Redaction(secretNames: ["ticket"])
-    /// print(redaction.text("https://example.org/a.jpg?ticket=7"))      // https://example.org/a.jpg?ticket=***
-    /// ```
     /// - Parameter secretNames: names of parameters whose values are also secret. A name is compared word by word, in
     ///   any case and with any separator: `"session id"` also matches `sessionId` and `my-session-id`.
     public init(secretNames: some Sequence<String> = []) {
         names = SecretNames(standard: Self.secretNames, further: secretNames)
     }
 
-    /// Returns whether the values of a parameter or header field with this name are secret.
-    ///
-    /// The name may be percent-encoded. Whole words are compared: `access_token` and `accessToken` contain `token`, but
-    /// `monkey` does not contain `key`.
+    /// Returns whether the values of a parameter or header field with this name, perhaps percent-encoded, are secret.
+    /// Whole words are compared: `access_token` and `accessToken` contain `token`, but `monkey` does not contain `key`.
     public func isSecret(_ name: String) -> Bool { names.contains(name.utf8) }
 
     /// Returns the text of a URL without its secrets.
     public func text(_ url: URL) -> String { text(url.absoluteString) }
 
-    /// Returns the first line of a URL's text, well-formed or not, or of a custom key, without secrets. In text that is
-    /// not a URL, everything after a secret name followed by a colon or an equals sign is removed.
+    /// Returns the first line of a URL's text, well-formed or not, or of a custom key, without secrets. In other text,
+    /// everything after a secret name and a colon or an equals sign is removed.
     public func text(_ text: String) -> String {
         let line = text.utf8.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         guard line.contains(where: RedactionScanner.isSuspicious) else { return String(Substring(line)) }
@@ -51,11 +43,7 @@ public struct Redaction: Sendable, Hashable {
     }
 
     /// Returns a message, such as an error's, with the secrets in its URLs removed as by ``text(_:)-(String)``. Words
-    /// that contain an `@` are also treated as URLs; all other words are unchanged.
-    ///
-    /// ```swift
-    /// print(Redaction.standard.sentence("cannot open https://example.org/a?token=abc"))
-    /// ```
+    /// with an `@` count as URLs.
     public func sentence(_ text: String) -> String {
         guard Self.mayHoldURL(text[...]) else { return text }
         return text.split(omittingEmptySubsequences: false) { $0.isWhitespace || "'\"<>`".contains($0) }
@@ -79,7 +67,7 @@ public struct Redaction: Sendable, Hashable {
     ]
 }
 
-/// A value whose fields may hold secrets: `print`, `dump` and a debugger show its description alone.
+/// A value that may hold secrets: `print`, `dump` and a debugger show its description alone.
 package protocol RedactedStringConvertible: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension RedactedStringConvertible {

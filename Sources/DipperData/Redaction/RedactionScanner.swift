@@ -1,10 +1,8 @@
-/// A scanner that reads one line once, from left to right, and leaves out user information and the values of secret
-/// names.
+/// A scanner that reads one line once and leaves out user information and the values of secret names.
 ///
-/// The line need not be a well-formed URL, so the scanner does not parse it. User information stands between a scheme's
-/// colon and slashes and the last `@` before the next delimiter. A name stands before an equals sign and reaches back
-/// to the previous delimiter; its value ends with its part of the path or query. Percent-encoded parts are decoded, and
-/// left out as a whole if they contain a secret.
+/// User information stands between a scheme's colon and slashes and the last `@` before the next delimiter. A name
+/// reaches from the previous delimiter to an equals sign; its value ends with its part of the path or query.
+/// Percent-encoded parts are left out as a whole if they contain a secret. The line need not be a well-formed URL.
 struct RedactionScanner {
     static func isSuspicious(_ byte: UInt8) -> Bool { "@=%:".utf8.contains(byte) }
 
@@ -14,7 +12,7 @@ struct RedactionScanner {
         return scanner.output
     }
 
-    /// The most levels of URLs inside of URLs that are decoded. Deeper parts are left out.
+    /// The most levels of URLs inside URLs that are decoded; deeper parts are left out.
     private static let maximumDepth = 4
     private static let mark = Array(Redaction.mark.utf8)
 
@@ -24,10 +22,10 @@ struct RedactionScanner {
     private var output: [UInt8] = []
     private var position = 0
     private var partStart = 0
-    /// Whether the line begins like a URL: then values end at delimiters, and colons do not end names.
+    /// Whether values end at delimiters, and colons do not end names.
     private let isURL: Bool
     private var isInQuery = false
-    /// The position of the last `@` of the line. Found once, because every `://` may need it.
+    /// The last `@` of the line, found once because every `://` may need it.
     private let lastSign: Int?
 
     private init(line: [UInt8], names: SecretNames, depth: Int) {
@@ -46,7 +44,7 @@ struct RedactionScanner {
             while position < line.count, Self.isSlash(line[position]) { position += 1 }
             output += line[..<position]
             if position == scheme, position < line.count, names.contains(line[..<(scheme - 1)]) {
-                // A secret name and its value, in a key of the caller's own.
+                // A secret name and its value, in a custom key.
                 output += Self.mark
                 return
             }
@@ -97,7 +95,7 @@ struct RedactionScanner {
         position += 1
         partStart = position
         guard names.contains(name) else { return }
-        // In a sentence, a space or a quotation mark may stand before the value.
+        // A space or a quotation mark may stand before the value.
         while !isURL, position < line.count, Self.isSpaceOrQuote(line[position]) { position += 1 }
         endPart()
         let end = isURL ? line[position...].firstIndex(where: endsValue) ?? line.count : line.count
@@ -115,7 +113,6 @@ struct RedactionScanner {
 
     private func endsValue(_ byte: UInt8) -> Bool { (isInQuery ? "#&" : "#/?").utf8.contains(byte) }
 
-    /// - Parameter hasSlashes: whether slashes stand before the authority, as in URLs of the web.
     private mutating func authority(hasSlashes: Bool) {
         let end = line[position...].firstIndex(where: Self.endsAuthority) ?? line.count
         var sign = line[position..<end].lastIndex(of: UInt8(ascii: "@"))

@@ -1,7 +1,7 @@
 /// Names of parameters whose values are secret. Names are compared by their words: `accessToken`, `access_token` and
 /// `ACCESS-TOKEN` are the same name, and each contains `token`.
 struct SecretNames: Sendable, Hashable {
-    /// The words of each name, in lower case and joined, so that `PassWord` is found as `password`.
+    /// The words of each name in lower case, joined so that `PassWord` is found as `password`.
     private let joined: Set<String>
     private let reach: Int
 
@@ -12,7 +12,7 @@ struct SecretNames: Sendable, Hashable {
         reach = max(2, names.map(\.count).max() ?? 0)
     }
 
-    /// Returns whether a name contains a secret name. A name with too many levels of encoding counts as secret.
+    /// Whether a name contains a secret name. One with too many levels of encoding counts as secret.
     func contains(_ name: some Collection<UInt8>) -> Bool {
         guard let decoded = PercentCoding.fullyDecoded(Array(name)) else { return true }
         let words = Self.words(of: decoded)
@@ -25,8 +25,8 @@ struct SecretNames: Sendable, Hashable {
         }
     }
 
-    /// Splits a name at everything but letters and digits, between letters and digits, and where a capital letter
-    /// begins a word.
+    /// Splits a name at other characters than letters and digits, between letters and digits, and before capital
+    /// letters.
     private static func words(of name: some Collection<UInt8>) -> [String] {
         var words: [[UInt8]] = []
         var last = Kind.other
@@ -81,11 +81,9 @@ enum PercentCoding {
         return result.count == bytes.count ? nil : result
     }
 
-    /// The most levels of encoding that are undone. No real name has more.
     private static let mostLevels = 4
 
-    /// Returns the bytes with all levels of encoding undone; `nil` if there are more than ``mostLevels``. The limit
-    /// bounds the cost: each level takes a pass over the bytes, and `%252525…` has one level for every two bytes.
+    /// `nil` for more than ``mostLevels`` of encoding: each takes a pass, and `%252525…` has one for every two bytes.
     fileprivate static func fullyDecoded(_ bytes: [UInt8]) -> [UInt8]? {
         var bytes = bytes
         for _ in 0..<mostLevels {

@@ -2,23 +2,15 @@ import Foundation
 
 /// The credentials for a protection space: the origin of a request (``DataRequest/credentials``) or a proxy
 /// (``DataCache/Configuration/proxyCredentials``). They are sent to that space only, never to another origin after a
-/// redirect.
-///
-/// Credentials have an identity, which is part of the entry's key: requests with different identities share no bytes
-/// and no pictures.
-///
-/// ```swift
-/// let credentials = Credentials.bearer(token, identity: "alice")
-/// let data = try await cache.getData(DataRequest(url).with(\.credentials, credentials)).value
-/// ```
+/// redirect. The identity of a request's credentials is part of the entry's key.
 public struct Credentials: Sendable {
     /// The information given to the closure that supplies credentials.
     public struct Challenge: Sendable {
         /// The URL of the request that needs credentials, or of the proxy.
         public let url: URL
-        /// The field `WWW-Authenticate` of a server, or `Proxy-Authenticate` of a proxy, that has refused the
-        /// credentials sent before; empty if the answer has no such field, or if a proxy has refused a tunnel to an
-        /// https server. Otherwise `nil`.
+        /// The field `WWW-Authenticate` of a server, or `Proxy-Authenticate` of a proxy, that refused the credentials
+        /// sent before: empty if the answer had no such field, or if a proxy refused a tunnel to an https server. `nil`
+        /// if there was no refusal.
         public let demand: String?
     }
 
@@ -43,17 +35,8 @@ public struct Credentials: Sendable {
         Credentials(field: { _ in field }, canAnswer: false, identity: HookIdentity(identity ?? field))
     }
 
-    /// Returns credentials that a closure supplies.
-    ///
-    /// The cache calls the closure before each attempt, and once more if the server answers 401, or the proxy 407, so
-    /// that an expired token can be renewed.
-    ///
-    /// ```swift
-    /// let credentials = Credentials.provider(identity: session.account) { challenge in
-    ///     let token = await session.token(renewing: challenge.demand != nil)
-    ///     return "Bearer \(token)"
-    /// }
-    /// ```
+    /// Returns credentials that a closure supplies: before each attempt, and once more if the server answers 401, or
+    /// the proxy 407, so that an expired token can be renewed.
     /// - Parameters:
     ///   - identity: the account for which the closure supplies credentials, as text; not a token. The cache hashes it
     ///     and never writes it in clear. Without an identity the answers are not written to disk, and only requests
@@ -81,10 +64,6 @@ extension Credentials.Challenge: RedactedStringConvertible {
 ///
 /// Names, dates and signatures of certificates are checked in any case. If the PEM text is no certificate or no key,
 /// calls end with ``DipperError/tlsRejected``, as with a server that has none of the pinned keys.
-///
-/// ```swift
-/// let answer = TLSAnswer(authorities: try Data(contentsOf: ownAuthority), pinnedPublicKeys: [pin])
-/// ```
 public struct TLSAnswer: Sendable {
     /// The certificates of authorities to trust in place of the system's, as PEM text, one after the other.
     public var authorities: Data?
@@ -98,7 +77,7 @@ public struct TLSAnswer: Sendable {
     /// The password of the private key, if it has one.
     public var clientKeyPassword: String?
 
-    /// Creates an answer with what differs from the configuration.
+    /// Creates an answer with the properties that differ from the configuration.
     public init(
         authorities: Data? = nil, pinnedPublicKeys: [String] = [], clientCertificate: Data? = nil,
         clientKey: Data? = nil, clientKeyPassword: String? = nil

@@ -2,27 +2,16 @@ import Foundation
 
 /// A source of bytes other than a URL: a file, text, memory, or code of the caller.
 ///
-/// The cache asks a provider as it asks a server: once per key, in the queue of the call, with retries after errors
-/// that may pass (``DipperError/mayPass``).
-///
-/// ```swift
-/// struct Noise: DataProvider {
-///     let seed: UInt8
-///     var cacheKey: CacheKey { CacheKey("noise-\(seed)") }
-///     func data() async throws -> Data { Data((0..<1_024).map { UInt8(truncatingIfNeeded: $0 * Int(seed)) }) }
-/// }
-/// let noise = try await cache.getData(DataRequest(Noise(seed: 7))).value
-/// ```
+/// The cache asks a provider as it asks a server: once per key, in the queue of the call, with retries.
 public protocol DataProvider: Sendable {
     /// The key by which the bytes are cached.
     var cacheKey: CacheKey { get }
-    /// Whether the bytes are at hand anyway. Such a provider waits for no download, and no prefetch waits for it: up to
-    /// four are asked at a time, the fourth only for an urgent call. The cache keeps such bytes on disk only if the
-    /// request says so.
+    /// Whether the bytes are at hand without a download. Such a provider waits for no download, and no prefetch waits
+    /// for it: up to four are asked at a time, the fourth only for an urgent call. The cache keeps its bytes on disk
+    /// only if the request says so.
     var isLocal: Bool { get }
-    /// Returns the bytes. An error other than ``DipperError`` counts as ``DipperError/unreadable``, a
-    /// `CancellationError` as ``DipperError/cancelled``. The function runs on Swift's cooperative threads, and so must
-    /// not block.
+    /// Returns the bytes. Runs on Swift's cooperative threads, so it must not block. An error other than
+    /// ``DipperError`` counts as ``DipperError/unreadable``, a `CancellationError` as ``DipperError/cancelled``.
     func data() async throws -> Data
 }
 
@@ -31,17 +20,11 @@ extension DataProvider {
 }
 
 /// A provider of bytes that a closure of the caller supplies.
-///
-/// ```swift
-/// let settings = CustomProvider(key: "settings") { try JSONEncoder().encode(["theme": "dark"]) }
-/// let data = try await cache.getData(DataRequest(settings)).value
-/// ```
 public struct CustomProvider: DataProvider {
     public let cacheKey: CacheKey
     private let body: @Sendable () async throws -> Data
 
-    /// Creates a provider from a closure. The closure's Swift task is cancelled when no call waits for the bytes any
-    /// more.
+    /// Creates a provider from a closure, whose Swift task is cancelled when no call waits for the bytes any more.
     public init(key: CacheKey, _ body: @escaping @Sendable () async throws -> Data) {
         cacheKey = key
         self.body = body
@@ -51,11 +34,6 @@ public struct CustomProvider: DataProvider {
 }
 
 /// A provider of bytes that are in memory.
-///
-/// ```swift
-/// let empty = MemoryProvider(Data("[]".utf8), key: "empty list")
-/// let request = DataRequest(feedURL).with(\.alternatives, [.provider(empty)])
-/// ```
 public struct MemoryProvider: DataProvider {
     public let cacheKey: CacheKey
     private let bytes: Data

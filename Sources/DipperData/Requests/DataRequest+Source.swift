@@ -25,15 +25,13 @@ extension DataRequest {
         with(option, urls.map { .url($0) })
     }
 
-    /// The request without the alternatives whose bytes are not kept. Each stands in for one call only, so a call that
-    /// only fills the cache has no use for them.
+    /// The request without the alternatives that stand in for one call, for a call that only fills the cache.
     package var withoutStandIns: DataRequest {
         hasStandIns ? with(\.alternatives, alternatives.filter { !$0.isStandIn }) : self
     }
 
     var hasStandIns: Bool { hasHooks && alternatives.contains(where: \.isStandIn) }
 
-    /// The source that is asked first.
     var source: Source? { provider.map { .provider($0) } ?? url.map { .url($0) } }
 }
 
@@ -47,17 +45,7 @@ extension DataRequest.Source: RedactedStringConvertible {
     }
 }
 
-/// A value that a cache of bytes can fetch: a URL, as a value or as text, or a ``DataRequest``.
-///
-/// A type of the program's own conforms by building its request:
-///
-/// ```swift
-/// struct Feed: DataRequestConvertible {
-///     let url: URL
-///     var dataRequest: DataRequest { DataRequest(url).with(\.headers, ["Accept": "application/json"]) }
-/// }
-/// let data = try await cache.getData(Feed(url: url)).value
-/// ```
+/// A value that a cache of bytes can fetch by its request: a URL, as a value or as text, or a ``DataRequest``.
 public protocol DataRequestConvertible {
     /// The request for the value.
     var dataRequest: DataRequest { get }
@@ -74,7 +62,6 @@ extension URL: DataRequestConvertible {
 }
 
 extension String: DataRequestConvertible {
-    /// The request for the URL that the text is. Text that is not a URL is no error here: the call that uses the request
-    /// ends with ``DipperError/invalidURL``.
+    /// The request for a URL as text. If it is not a URL, the call ends with ``DipperError/invalidURL``.
     public var dataRequest: DataRequest { DataRequest(string: self) }
 }

@@ -14,20 +14,17 @@ public struct DataRequest: Sendable {
         case useCache
         /// Reads memory and network; keeps the answer in memory. The disk is neither read nor written.
         case memoryOnly
-        /// Reads memory, disk and network; keeps the answer on disk only, so that a large answer that is used once
-        /// takes no memory from others.
+        /// Reads memory, disk and network; keeps the answer on disk only, for a large answer that is used once.
         case diskOnly
         /// Reads memory and disk, and also answers with an entry that is out of date unless the server has forbidden
         /// that. Otherwise the call ends with ``DipperError/notCached``.
         case cacheOnly
-        /// Reads the network only; keeps the answer in both tiers. The answer of a local provider is kept in memory
-        /// only.
+        /// Reads the network only; keeps the answer in both tiers, that of a local provider in memory only.
         case ignoreCache
         /// Reads memory and network; keeps the answer in both tiers.
         case fromMemoryOrRefresh
-        /// Reads the network only and keeps nothing, not even a partial body: the call uses only the queues, retries
-        /// and hooks of the cache. It shares a fetch with other calls for its key, and the cache keeps the answer if
-        /// one of those calls wants it kept.
+        /// Reads the network only and keeps nothing, not even a partial body. The call shares a fetch with other calls
+        /// for its key, and the cache keeps the answer if one of them wants it kept.
         case bypass
 
         package var readsDisk: Bool { self == .useCache || self == .diskOnly || self == .cacheOnly }
@@ -49,8 +46,7 @@ public struct DataRequest: Sendable {
         var callbackQueue: CallbackQueue?
         var progressInterval: Duration?
 
-        /// Whether two sets of options are the same but for the queues of closures. Two retry policies cannot be
-        /// compared.
+        /// Whether two sets of options are the same but for the queues of closures.
         static func isServed(_ a: Boxed<Rare>?, like b: Boxed<Rare>?) -> Bool {
             let (a, b) = (a?.value ?? Rare(), b?.value ?? Rare())
             return a.retryPolicy == nil && b.retryPolicy == nil && a.unparsed == b.unparsed && a.key == b.key
@@ -83,17 +79,14 @@ public struct DataRequest: Sendable {
         get { boxed?.value.unparsed }
         set { change { $0.unparsed = newValue } }
     }
-    /// The URL to fetch; `nil` if a provider supplies the bytes, or if the text given was not a URL. In the second case
-    /// each call ends with ``DipperError/invalidURL``.
+    /// The URL to fetch; `nil` if a provider supplies the bytes, or if the text given was not a URL.
     public private(set) var url: URL? {
         didSet { isPlainlyFetchable = url.map { Self.isPlainlyFetchable($0.absoluteString) } ?? false }
     }
     private var isPlainlyFetchable = false
-    /// The header fields to send. They are part of the default key, except `Cache-Control` and `Pragma`, which control
-    /// the cache (RFC 9111, section 5.2.1).
+    /// The header fields to send. They are part of the default key; see ``CacheKey/init(_:headers:)``.
     public var headers: HTTPHeaders = [:]
-    /// The entry's key; `nil` for the default key, which is made from URL and headers. The identities of
-    /// ``credentials``, ``modifier`` and ``bodyTransform`` are added to either key.
+    /// The entry's key; `nil` for the default key, which is made from URL and headers. See also ``cacheKey``.
     public var key: CacheKey? {
         get { boxed?.value.key }
         set { change { $0.key = newValue } }
@@ -108,8 +101,7 @@ public struct DataRequest: Sendable {
     }
     /// The policy that says which tiers may answer; `nil` uses the cache's default.
     public var cachePolicy: CachePolicy?
-    /// The policy that decides whether a stored answer may be used without asking the server; `nil` uses the cache's
-    /// default.
+    /// The policy by which a stored answer may be used without asking the server; `nil` uses the cache's default.
     public var freshness: FreshnessPolicy? {
         get { boxed?.value.freshness }
         set { change { $0.freshness = newValue } }
@@ -118,8 +110,8 @@ public struct DataRequest: Sendable {
     /// memory. It may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
     /// applies.
     ///
-    /// The expiration also replaces that of an entry that memory has already. An entry that would have expired by it
-    /// answers this call, and then leaves memory.
+    /// The expiration also replaces that of an entry in memory. An entry that has expired by it answers this call, and
+    /// then leaves memory.
     public var memoryExpiration: Expiration? {
         get { boxed?.value.memoryExpiration }
         set { change { $0.memoryExpiration = newValue } }
@@ -129,8 +121,7 @@ public struct DataRequest: Sendable {
         get { boxed?.value.diskExpiration }
         set { change { $0.diskExpiration = newValue } }
     }
-    /// The effect of a hit in memory on the expiration there, from this call on, whoever has stored the entry; `nil`
-    /// keeps the effect that the entry was stored with.
+    /// The effect of this and later hits in memory on the expiration there; `nil` keeps the entry's own.
     public var memoryAccessExtension: AccessExtension? {
         get { boxed?.value.memoryAccessExtension }
         set { change { $0.memoryAccessExtension = newValue } }
@@ -141,29 +132,22 @@ public struct DataRequest: Sendable {
         get { boxed?.value.diskAccessExtension }
         set { change { $0.diskAccessExtension = newValue } }
     }
-    /// The rule for retries; `nil` uses the cache's default. Each call keeps its own, even if several calls share a
-    /// fetch.
+    /// The rule for retries of this call, also in a shared fetch; `nil` uses the cache's default.
     public var retryPolicy: RetryPolicy? {
         get { boxed?.value.retryPolicy }
         set { change { $0.retryPolicy = newValue } }
     }
-    /// Whether the task ends only when the entry is on disk, even if the cache has the entry already and is still
-    /// writing it.
+    /// Whether the task ends only when the entry is on disk, also if the answer comes from the cache.
     ///
     /// If the disk fails, a task whose entry is to be durable ends with ``DipperError/notWritten``; other tasks do not
     /// fail. A durable entry that the cache has is flushed to the device if it was not.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.waitsForDiskWrite, true).with(\.durability, .durable)
-    /// let data = try await cache.getData(request).value       // on the device by now
-    /// ```
     public var waitsForDiskWrite: Bool {
         get { boxed?.value.waitsForDiskWrite ?? false }
         set { change { $0.waitsForDiskWrite = newValue } }
     }
-    /// The point at which the entry counts as written: once the system has it, or once the device has it. Calls wait
-    /// for that point with ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. If several
-    /// calls share a fetch, the entry is durable if one of them wants it durable.
+    /// The point at which the entry counts as written, for ``waitsForDiskWrite`` and
+    /// ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. If several calls share a fetch, the entry is durable if
+    /// one of them wants it durable.
     public var durability: Durability {
         get { boxed?.value.durability ?? .relaxed }
         set { change { $0.durability = newValue } }
@@ -183,9 +167,8 @@ public struct DataRequest: Sendable {
 
     /// Creates a request for a URL, with the cache's defaults.
     ///
-    /// The request for the URL of a file is one for a ``FileProvider``, the request for a `data:` URL one for a
-    /// ``DataURLProvider``: its bytes are at hand, and ``url`` is `nil`. A program that fetches URLs of strangers sets
-    /// ``DataCache/Configuration/readsFileURLs`` to `false`.
+    /// A URL of a file stands for a ``FileProvider``, a `data:` URL for a ``DataURLProvider``; ``url`` is then `nil`. A
+    /// program that fetches URLs of strangers sets ``DataCache/Configuration/readsFileURLs`` to `false`.
     public init(_ url: URL) {
         let isPlain = Self.isPlainlyFetchable(url.absoluteString)
         if !isPlain, let provider = url.localProvider {
@@ -200,8 +183,7 @@ public struct DataRequest: Sendable {
 
     private init(_ url: URL, isPlain: Bool) { (self.url, isPlainlyFetchable) = (url, isPlain) }
 
-    /// Creates a request from text. Text that is not a URL is no error here: the call that uses the request ends with
-    /// ``DipperError/invalidURL``.
+    /// Creates a request from text. If it is not a URL, the call ends with ``DipperError/invalidURL``.
     public init(string: String) {
         if let url = URL(string: string) {
             self.init(url)
@@ -212,9 +194,9 @@ public struct DataRequest: Sendable {
 
     private init(unparsed text: String) { unparsed = text }
 
-    /// Creates a request for the bytes of a provider, under the provider's key. Bytes of a provider that is
-    /// ``DataProvider/isLocal`` are kept in memory only, unless ``cachePolicy`` is set to a policy that keeps them on
-    /// disk, such as ``CachePolicy/useCache``.
+    /// Creates a request for the bytes of a provider, under the provider's key. Bytes of a local provider
+    /// (``DataProvider/isLocal``) go to disk only if ``cachePolicy`` is set to a policy such as
+    /// ``CachePolicy/useCache``.
     public init(_ provider: any DataProvider) {
         url = nil
         unparsed = provider.cacheKey.string
@@ -245,10 +227,6 @@ public struct DataRequest: Sendable {
     }
 
     /// Returns a copy with one option changed.
-    ///
-    /// ```swift
-    /// let patient = request.with(\.timeout, .seconds(120)).with(\.retryPolicy, .fixed(.seconds(5), retries: nil))
-    /// ```
     public func with<Value>(_ option: WritableKeyPath<DataRequest, Value>, _ value: Value) -> DataRequest {
         var copy = self
         copy[keyPath: option] = value
@@ -294,11 +272,10 @@ public struct DataRequest: Sendable {
     /// The URL's text without user and fragment, as it is kept with an entry.
     var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
-    /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets; the
-    /// description does not.
+    /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }
 
-    /// The error with which every call for this request ends; `nil` if the request can be fetched.
+    /// The error with which every call for this request ends; `nil` if there is none.
     var defect: DipperError? {
         if let key, key.isEmpty { return .emptyKey }
         guard headers.isWellFormed else { return .invalidHeader }

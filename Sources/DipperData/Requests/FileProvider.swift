@@ -1,13 +1,7 @@
 import Foundation
 
-/// A provider of the bytes of a local file. The cache keeps the bytes that it has read. To read a file again that has
-/// changed, use `removeData`, or the policy ``DataRequest/CachePolicy/ignoreCache``.
-///
-/// ```swift
-/// var provider = FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json"))
-/// provider.maximumSize = 1 << 20
-/// let menu = try await cache.getData(DataRequest(provider)).value
-/// ```
+/// A provider of the bytes of a local file. The cache keeps the bytes that it has read: to read a changed file again,
+/// use `removeData` or ``DataRequest/CachePolicy/ignoreCache``.
 public struct FileProvider: DataProvider {
     /// The URL of the file.
     public let file: URL
@@ -31,8 +25,7 @@ public struct FileProvider: DataProvider {
         try await Self.onReader { [file, maximumSize] in Self.read(file, upTo: maximumSize) }
     }
 
-    /// Returns the bytes of the first of the files that can be read; `nil` if none can. Throws ``DipperError/tooLarge``
-    /// if that file is larger than the limit.
+    /// Returns the bytes of the first file that can be read, or `nil`. Throws ``DipperError/tooLarge`` above the limit.
     package static func data(ofFirst files: [URL], upTo limit: Int) async throws(DipperError) -> Data? {
         try await onReader { read(firstOf: files, upTo: limit) }
     }

@@ -1,10 +1,6 @@
 import Foundation
 
-/// A closure that changes each request before it is sent, also after a redirect: it can sign the request, add fields or
-/// change the URL.
-///
-/// A modifier has an identity, which is part of the entry's key: requests with different identities share no bytes and
-/// no pictures.
+/// A closure that changes each request before it is sent, also after a redirect, for example to sign it.
 ///
 /// ```swift
 /// let signed = RequestModifier(identity: session.account) { request in
@@ -15,10 +11,10 @@ import Foundation
 /// let data = try await cache.getData(DataRequest(url).with(\.modifier, signed)).value
 /// ```
 ///
-/// The cache sets queue, throttling and offset; a modifier cannot change them. The modifier runs once for each request
-/// that is sent, and starts from the requested URL or the redirect's target, so that a URL can be signed anew each
-/// time. The fields `If-None-Match`, `If-Modified-Since`, `Range` and `If-Range` that the cache has added refer to
-/// earlier answers for that URL: a modifier that changes the URL to another resource must remove them.
+/// The modifier runs for each request that is sent, and starts from the requested URL or the redirect's target. It
+/// cannot change queue, throttling and offset. The fields `If-None-Match`, `If-Modified-Since`, `Range` and `If-Range`
+/// that the cache has added refer to earlier answers for that URL: a modifier that changes the URL to another resource
+/// must remove them.
 public struct RequestModifier: Sendable {
     let modify: @Sendable (TransferRequest) async throws -> TransferRequest
     let identity: HookIdentity
@@ -41,11 +37,6 @@ public struct RequestModifier: Sendable {
 
 /// A function that turns the bytes of an answer into those that the cache keeps and hands out, for example to decrypt
 /// them. It is applied once to each complete answer of a server with a status of 200 to 299, before the validation.
-///
-/// ```swift
-/// let decrypted = BodyTransform(identifier: "vault-1") { bytes in try vault.open(bytes) }
-/// let image = try await cache.getImage(ImageRequest(url).with(\.bodyTransform, decrypted)).value
-/// ```
 ///
 /// Progress, previews, ``DataTask/onBytes(_:)`` and partial downloads deal with the bytes as the server has sent them.
 public struct BodyTransform: Sendable {
@@ -84,10 +75,8 @@ public struct ResponseValidation: Sendable {
     /// The rule that accepts every final status. The freshness policy decides which of these answers are kept.
     public static let anyStatus = ResponseValidation { _ in nil }
 
-    /// Creates a rule of the caller's own, for example for the type or the bytes. The closure is called on any thread,
-    /// also on one that works for other calls, so it must return soon.
-    /// - Parameter check: returns the error if the answer is not acceptable, such as ``DipperError/rejected`` or
-    ///   ``DipperError/status(_:)``; `nil` if it is.
+    /// Creates a rule. The closure may run on a thread that works for other calls, so it must return soon.
+    /// - Parameter check: returns the error for an answer, such as ``DipperError/rejected``; `nil` accepts it.
     public init(_ check: @escaping @Sendable (TransferResponse) -> DipperError?) {
         self.check = check
     }
@@ -104,13 +93,6 @@ public struct ResponseValidation: Sendable {
 /// kind of answer, such as `Accept` and `User-Agent`. Without a handler, a redirect from https to http ends the call
 /// with ``DipperError/insecureRedirect``. A handler that returns the request allows such a redirect; the answer is then
 /// delivered but not kept.
-///
-/// ```swift
-/// let sameHost = RedirectHandler { redirection, request in
-///     request.url.host() == url.host() ? request : nil
-/// }
-/// let request = DataRequest(url).with(\.redirectHandler, sameHost)
-/// ```
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
     public struct Redirection: Sendable {
@@ -124,9 +106,8 @@ public struct RedirectHandler: Sendable {
 
     let decide: @Sendable (Redirection, TransferRequest) async -> TransferRequest?
 
-    /// Creates a handler from a closure that returns the request to send next, such as the given one. With `nil` the
-    /// redirect is not followed, and the redirecting answer is the result, which the default
-    /// ``DataRequest/validation`` refuses.
+    /// Creates a handler from a closure that returns the request to send next. With `nil` the redirecting answer is the
+    /// result, which the default ``DataRequest/validation`` refuses.
     public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
         self.decide = decide
     }
@@ -196,10 +177,6 @@ extension DataRequest {
 
     /// Whether redirects are followed. If not, the redirecting answer is the result, which the default ``validation``
     /// refuses.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.followsRedirects, false).with(\.validation, .anyStatus)
-    /// ```
     public var followsRedirects: Bool {
         get { hooks.followsRedirects }
         set { hooks.followsRedirects = newValue }
@@ -235,13 +212,12 @@ extension DataRequest {
     /// answer that is no picture is a failure.
     ///
     /// A cancelled call tries no alternative. Without a network, the cache turns to the next source at once if one of
-    /// the remaining sources can be reached; a provider always can. The last failure lists those before it:
-    /// ``DipperError/earlier``. If several calls share a fetch, the alternatives of the call that made it are tried;
-    /// after them, those of a joined call with a provider that is ``DataProvider/isLocal``.
+    /// the remaining sources can be reached; a provider always can. If several calls share a fetch, the alternatives of
+    /// the call that made it are tried; after them, those of a joined call with a provider that is
+    /// ``DataProvider/isLocal``. The last failure lists those before it: ``DipperError/earlier``.
     ///
     /// An alternative's answer is kept under this request's key, unless it comes from a provider that is
-    /// ``DataProvider/isLocal``. Such a provider stands in for this call, and the next call asks the first source
-    /// again.
+    /// ``DataProvider/isLocal``, which stands in for this call only.
     public var alternatives: [Source] {
         get { hooks.alternatives }
         set { hooks.alternatives = newValue.map(\.resolved) }

@@ -2,20 +2,13 @@ import Foundation
 
 /// The rule for when to try again after a failure that may pass.
 ///
-/// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a policy of the caller's own says so
-/// (``custom(_:)``). While the network is down, the cache makes and counts no attempt: the fetch waits for the network to
-/// return, until ``deadline``.
-///
-/// ```swift
-/// var policy = RetryPolicy.exponential(base: .seconds(1), cap: .seconds(60), retries: 5)
-/// policy.deadline = .seconds(600)
-/// let request = DataRequest(url).with(\.retryPolicy, policy)
-/// ```
+/// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a ``custom(_:)`` policy says so.
+/// While the network is down, the cache makes and counts no attempt: the fetch waits for the network to return, until
+/// ``deadline``.
 public struct RetryPolicy: Sendable {
     /// The facts on which a retry is decided.
     public struct Context: Sendable {
-        /// The number of failed attempts that this call has seen at the present source, including the present attempt;
-        /// at least 1.
+        /// The number of this call's failed attempts at the present source, including the present attempt.
         public let failures: Int
         /// The failure of the present attempt.
         public let error: DipperError
@@ -30,8 +23,7 @@ public struct RetryPolicy: Sendable {
     let waitsForNetwork: Bool
     /// The most attempts after the first one; `nil` for no limit but the deadline.
     public var maxRetries: Int?
-    /// The longest time from the first failure to the last attempt, including the wait for the network. `nil` for no
-    /// limit.
+    /// The longest time from the first failure to the last attempt, waits for the network included; `nil` for no limit.
     public var deadline: Duration? = .seconds(3_600)
     /// The longest `Retry-After` that the cache waits for. If the server asks for more, the call ends.
     public var maxRetryAfter: Duration = .seconds(120)
@@ -64,8 +56,7 @@ public struct RetryPolicy: Sendable {
         RetryPolicy(maxRetries: retries) { context, _ in step * context.failures }
     }
 
-    /// Returns a policy with a random wait between nothing and a bound that doubles each time: base, 2 × base, 4 ×
-    /// base, up to `cap`.
+    /// Returns a policy with a random wait below a bound that doubles each time: base, 2 × base, …, at most `cap`.
     public static func exponential(
         base: Duration = .milliseconds(500), cap: Duration = .seconds(30), retries: Int? = 3
     ) -> RetryPolicy {
@@ -74,10 +65,10 @@ public struct RetryPolicy: Sendable {
         }
     }
 
-    /// Returns a policy with the caller's own rule: the closure returns the wait before the next attempt, or `nil` to
-    /// give up. It is asked about every failure of an attempt but the lack of a network, also about those that do not
-    /// pass by themselves, such as a 404. It may wait for something, such as the user or a new token; meanwhile the fetch
-    /// takes no place in its queue, and the call's ``DataRequest/timeout`` stands still.
+    /// Returns a policy with a rule of the caller's own: the closure returns the wait before the next attempt, or `nil`
+    /// to give up. It is asked about every failure of an attempt but the lack of a network, also about a 404. It may
+    /// itself wait, for example for a new token; meanwhile the fetch takes no place in its queue, and the call's
+    /// ``DataRequest/timeout`` stands still.
     ///
     /// ```swift
     /// let policy = RetryPolicy.custom { context in
@@ -89,10 +80,8 @@ public struct RetryPolicy: Sendable {
         RetryPolicy(maxRetries: nil, { _, _ in nil }, rule: delay)
     }
 
-    /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call.
-    /// - Parameters:
-    ///   - answer: the answer of the caller's own rule.
-    ///   - unit: a random number in 0..<1 for the jitter.
+    /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call. The `answer` is
+    /// that of the caller's own rule; the `unit`, a random number in 0..<1, is for the jitter.
     func delay(after context: Context, answer: Duration?, unit: Double) -> Duration? {
         // mutant Retry: `etries { retur` => `etries + 1 { retur`
         if let maxRetries, context.failures > maxRetries { return nil }

@@ -1,10 +1,6 @@
 import Foundation
 
 /// A provider of bytes written as Base64 (RFC 4648, section 4). White space in the text is ignored.
-///
-/// ```swift
-/// let data = try await cache.getData(DataRequest(Base64Provider("SGVsbG8="))).value       // "Hello"
-/// ```
 public struct Base64Provider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String
@@ -32,16 +28,11 @@ public struct Base64Provider: DataProvider {
 }
 
 /// A provider of the bytes in a `data:` URL (RFC 2397).
-///
-/// ```swift
-/// let data = try await cache.getData(DataRequest(DataURLProvider("data:,Hello%20world"))).value
-/// ```
 public struct DataURLProvider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String
 
-    /// Creates a provider of a data URL, such as `data:image/png;base64,iVBORw0…`. By default the bytes are cached by a
-    /// digest of the text.
+    /// Creates a provider of a data URL. By default the bytes are cached by a digest of the text.
     public init(_ text: String, key: CacheKey? = nil) {
         self.text = text
         cacheKey = key ?? CacheKey(CacheKey.text(ofContent: text))

@@ -14,12 +14,11 @@ public struct TransferRequest: Sendable {
     public var queue: FetchQueue
     /// Whether the transfer starts throttled.
     public var isThrottled: Bool
-    /// The number of bytes of the body that the cache has already. The header fields ask for the bytes after them. They
-    /// count towards the limit for bodies.
+    /// The bytes of the body that the cache has already, and does not ask for. They count towards the limit for bodies.
     public var offset = 0
     /// Whether the transfer must not use a kept connection.
     public var needsNewConnection = false
-    /// Whether the body of an answer other than a success is wanted too. Otherwise it is left out.
+    /// Whether the body of an answer other than a success is wanted too.
     public var keepsErrorBody = false
 
     /// Whether the request goes to the origin that the caller named, so that the client may identify itself there.
@@ -47,7 +46,7 @@ extension TransferRequest: RedactedStringConvertible {
 
 /// A complete answer, whatever its status.
 public struct TransferResponse: Sendable {
-    /// The status of the answer. Informational answers are skipped.
+    /// The final status.
     public var status: Int
     public var headers: HTTPHeaders
     /// The body, without content codings.
@@ -69,14 +68,7 @@ extension TransferResponse: RedactedStringConvertible {
     public var description: String { "\(status) \(body.count) bytes \(headers)" }
 }
 
-/// The times and sizes of one transfer. Each time counts from the start of the transfer, and includes the times before
-/// it.
-///
-/// ```swift
-/// if let metrics = try await cache.getRemoteData(url).response.metrics {
-///     print("name \(metrics.nameLookup), first byte \(metrics.firstByte), total \(metrics.total)")
-/// }
-/// ```
+/// The times and the sizes of one transfer. Each time counts from the start of the transfer.
 public struct TransferMetrics: Sendable, Hashable {
     /// The time until the host's address was known.
     public var nameLookup: Duration = .zero

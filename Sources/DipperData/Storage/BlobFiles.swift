@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// The name of a file in `blobs`, which no other file has or will have: the number of the row, the identifier of the
-/// store that wrote the file, a number of that store, and the name that ``FileNaming`` gives the entry.
+/// The name of a file in `blobs`, which is never used again: the number of the row, the identifier of the store that
+/// wrote the file, the store's number for the file, and the name by ``FileNaming``.
 struct BlobName {
     let text: String
     let id: Int
@@ -36,7 +36,7 @@ final class BlobFiles: Sendable {
     private let faults: (any DiskFaults)?
     let lock: StoreLock?
     private let written = Atomic<UInt64>(0)
-    /// Once is enough, because `blobs` is created when the store is opened.
+    /// Once is enough: `blobs` is created when the store is opened.
     private let isRootFlushed = Atomic(false)
 
     /// - Throws: `FileError` if the folder cannot be written; then nothing is open.
@@ -60,7 +60,7 @@ final class BlobFiles: Sendable {
 
     var isThere: Bool { blobs.status.st_nlink > 0 && lock?.isThere != false }
 
-    /// - Parameter size: the size that the file has, in bytes. No more is read of a longer one.
+    /// - Parameter size: the expected size, in bytes; at most one byte more is read.
     func read(_ name: String, size: Int) throws(FileError) -> FileBytes? {
         try faults?.check(.read, name)
         guard let path = Self.path(name) else { return nil }
@@ -73,7 +73,7 @@ final class BlobFiles: Sendable {
         return size
     }
 
-    /// A durable file is on the device, with its name, when this returns.
+    /// A durable file and its name are on the device when this returns.
     func write(_ body: Data, _ id: Int, _ name: String, _ durability: Durability) throws(FileError) -> String {
         try faults?.check(.write, name)
         if durability == .durable { try faults?.check(.flush, name) }

@@ -1,15 +1,13 @@
 import Foundation
 
-/// The marker file that identifies a folder of Dipper's: `dipper-cache`, one line with its name and the number of the
-/// folder's format.
+/// The marker `dipper-cache` of a folder of Dipper's: one line with its name and the number of the folder's format.
 ///
-/// The marker is the first file that the cache creates in a folder, and the cache creates it only in an empty folder. A
-/// folder without a marker, with a marker of another format, or of another user is refused and not changed.
+/// The cache creates the marker first, and only in an empty folder. It refuses and does not change a folder without a
+/// marker, with another format, or of another user.
 enum CacheFolder {
     static let format = 4
     static let markerName = "dipper-cache"
 
-    /// Creates the folder if it is missing, and marks it if it is empty.
     static func open(_ path: String) throws -> Folder {
         try make(path)
         let folder = try Folder(path: path)
@@ -37,8 +35,8 @@ enum CacheFolder {
 
     private static let markerText = Data("\(markerName) \(format)\n".utf8)
 
-    /// Returns whether another process writes the marker now, or was killed or lost power while it did: the bytes are
-    /// the beginning of the marker's, or zeros. Also `true` for a file that has just disappeared.
+    /// Returns whether another process is writing the marker, or was killed or lost power meanwhile: the bytes are a
+    /// beginning of the marker, or zeros. Also `true` for a file that has just disappeared.
     static func isUnfinishedMarker(_ name: String, in folder: Folder) -> Bool {
         guard Folder.isTemporary(name) else { return false }
         if folder.entry(name) == nil { return true }
@@ -46,7 +44,6 @@ enum CacheFolder {
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: markerText.count)
         guard size <= bytes.count, pread(file, &bytes, size, 0) == size else { return false }
-        // After a power cut, a file may have its size without its bytes.
         return markerText.starts(with: bytes[..<size]) || bytes.allSatisfy { $0 == 0 }
     }
 
@@ -87,7 +84,7 @@ enum CacheFolder {
 package struct StoreProblem: Error, Hashable {
     /// A sentence for a log or a terminal, without its full stop.
     package let description: String
-    /// Whether the cache refuses to use the folder, whatever it could do there. It changes nothing there then.
+    /// Whether the cache refuses to use the folder, and changes nothing there.
     package let isRefusal: Bool
     /// Whether existing entries can be read although nothing can be written.
     package let isReadable: Bool

@@ -6,14 +6,11 @@ protocol DiskJob: Sendable {
     /// Returns whether there is more to do.
     mutating func step(_ tier: DiskTier) throws -> Bool
 
-    /// Called once after the last step, even if a step failed or none ran: on the writer thread, or on the present
-    /// thread if the writer thread is ending.
+    /// Called once, even if a step failed or none ran: on the writer thread, or on the caller's if that one is ending.
     func end(_ tier: DiskTier)
 }
 
 struct DiskJobs {
-    /// ``DiskTier/synchronize()`` waits for `asked` jobs, ``DiskTier/indexOpened()`` for `opening` jobs, and
-    /// ``DiskTier/reconcile()`` for all jobs.
     enum Kind { case asked, background, opening }
 
     private var open: [(number: UInt64, kind: Kind)] = []
@@ -59,7 +56,7 @@ extension DiskTier {
         jobs.withLock { $0.end(number) }
     }
 
-    /// Returns the attempts that the next step has made so far; `nil` if the job has ended.
+    /// Returns the failed attempts at the next step; `nil` if the job has ended.
     private func step(_ job: inout some DiskJob, attempts: Int) -> Int? {
         if opened.isIndexHeld, attempts < Self.mostAttempts {
             reopen()
@@ -80,12 +77,12 @@ extension DiskTier {
 
     func synchronize() async { await jobsEnd(.asked) }
 
-    /// Also compares files and index if that is due, as after a power cut.
+    /// Also waits for a comparison of files and index, if one is due.
     func reconcile() async { await jobsEnd(nil) }
 
     func jobsEnd(_ kind: DiskJobs.Kind?) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            // Work that was asked for earlier, ahead of this closure, may have staged changes, which may begin jobs.
+            // Work ahead of this closure may stage changes, which may begin jobs.
             let isRunning = writer.run {
                 let change = self.staged.withLock { $0.area.latest }
                 self.wait(while: { self.staged.withLock { $0.area.isWaiting(upTo: change) } }) {

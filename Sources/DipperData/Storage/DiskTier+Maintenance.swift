@@ -6,29 +6,28 @@ public struct StoreReport: Sendable, Hashable {
     public var sound = 0
     /// The size of the sound entries on disk, in bytes.
     public var bytes = 0
-    /// The number of damaged entries, whose bytes were not those that had been written. The cache has removed them.
+    /// The number of damaged entries, which the cache has removed.
     public var damaged = 0
-    /// The number of entries whose files were missing or incomplete, as after a power cut. The cache has removed them.
+    /// The number of entries with missing or incomplete files, as after a power cut. The cache has removed them.
     public var unfinished = 0
-    /// The number of files that belonged to no entry, which interrupted writes left. The cache has removed them.
+    /// The number of files without an entry, from interrupted writes. The cache has removed them.
     public var unlisted = 0
-    /// The number of entries that another ``RecordCodec`` has encoded, that the configured codec refuses, or whose files
-    /// the system does not read. The cache leaves them alone.
+    /// The number of entries, left alone, that need another ``RecordCodec``, that the configured codec refuses, or
+    /// whose files the system does not read.
     public var unreadable = 0
-    /// The problems of the index: those that SQLite found, or the error that prevented the check.
+    /// The problems that SQLite found in the index, or the error that prevented the check.
     public var indexProblems: [String] = []
 
     /// Creates an empty report.
     public init() {}
 
-    /// Whether nothing that was written is damaged: neither an entry nor the index.
+    /// Whether neither an entry nor the index is damaged.
     public var isSound: Bool { damaged == 0 && indexProblems.isEmpty }
 }
 
 extension DiskTier {
     var totals: EntryIndex.Totals { (try? presentIndex?.totals()) ?? .init() }
 
-    /// `nil` if the index is not open, if the folder has been removed, or if another process has set the index aside.
     private var presentIndex: EntryIndex? {
         let opened = opened
         guard let index = opened.index else { return nil }
@@ -38,9 +37,8 @@ extension DiskTier {
     }
 
     /// Calls `body` with each entry, in no particular order.
-    /// - Returns: `false` if entries may be missing: another process holds the index, the index could not be read, was
-    ///   damaged and made anew, or it or the folder has been replaced or removed meanwhile. `true`, without any entry,
-    ///   if there is no index for another reason.
+    /// - Returns: `false` if entries may be missing: another process holds the index, or the index or the folder could
+    ///   not be read or was replaced meanwhile. `true` if there is no index for another reason.
     @discardableResult
     func forEachEntry(_ body: (CachedEntry) -> Void) -> Bool {
         let opened = opened
@@ -78,7 +76,7 @@ extension DiskTier {
     func verify() async -> StoreReport {
         await synchronize()
         return await withCheckedContinuation { continuation in
-            // SQLite checks the whole index in one call. The writer thread carries out changes meanwhile.
+            // SQLite checks the whole index in one call; the writer thread goes on meanwhile.
             SeparateThread().run {
                 let (problems, isCounted) = self.checkIndex()
                 self.start(Verification(problems, isCounted: isCounted) { continuation.resume(returning: $0) })

@@ -1,8 +1,8 @@
 import Foundation
 
 extension DiskTier {
-    /// - Parameter isWaiting: whether to wait up to two seconds if another process holds the index. Otherwise, as on
-    ///   the caller's thread, the index is opened later, in the background.
+    /// - Parameter isWaiting: whether to wait up to two seconds for another process that holds the index; otherwise the
+    ///   index is opened later, in the background.
     func reopen(isWaiting: Bool = true) {
         let old = opened
         guard !old.isClosed else { return }
@@ -100,7 +100,7 @@ extension DiskTier {
         }
     }
 
-    /// The folder may have been removed, or another process may have set the index aside.
+    /// Opens the store again if the folder was removed, or if another process has set the index aside.
     func reopenIfLost() {
         let opened = opened
         if opened.isPresent, opened.isWritable { return }
@@ -110,15 +110,15 @@ extension DiskTier {
         reopen()
     }
 
-    /// Rows and files may differ after the machine was rebooted, after a store ended without closing, if the index is
-    /// new, and if an earlier comparison was not finished.
+    /// Rows and files may differ after a reboot, after a store ended without closing, if the index is new, and if an
+    /// earlier comparison was not finished.
     private func sweepIfDue() {
         let opened = opened
         guard let index = opened.index, let lock = opened.files?.lock else { return }
         do {
             let abandoned = lock.abandoned()
             if !abandoned.isEmpty || index.isNew { try index.requestSweep() }
-            // From now on the index remembers that a comparison is due.
+            // The index remembers from here on that a comparison is due.
             lock.remove(abandoned)
             if let sweep = try index.dueSweep(boot: options.boot) { start(OrphanSweep(index, sweep), .background) }
         } catch {

@@ -10,15 +10,14 @@ extension DiskTier {
         }
     }
 
-    /// Removes a row that still is as it was read, with its file.
     func remove(_ id: Int, _ table: EntryIndex.Table, ifStill content: EntryIndex.Content) throws -> Bool {
         guard let blobs = try opened.index?.remove(id, from: table, ifStill: content) else { return false }
         remove(blobs)
         return true
     }
 
-    /// Removes expired entries, then others in the order of eviction, until a tenth of the limit is free: at once, for
-    /// up to ten milliseconds, then in the background.
+    /// Removes expired entries, then others in the order of eviction, until a tenth of the limit is free: for up to ten
+    /// milliseconds at once, the rest in the background.
     func keepLimit() {
         guard let limit = sizeLimit, let totals = try? opened.writableIndex?.totals(), totals.bytes > limit else {
             return
@@ -60,18 +59,15 @@ extension DiskTier {
     }
 }
 
-/// Removes what the index selects, one selection after the other.
 struct Removal: DiskJob {
-    /// A selection, and the reason that the events of the cache give for its removal; `nil` if they do not tell it.
+    /// A selection, and the reason that an event gives for its removal; `nil` for no event.
     typealias Part = (selection: EntryIndex.Selection, reason: CacheEvent.Cleaning.Reason?)
 
-    /// After this time a step ends.
     private static let longestStep = Duration.milliseconds(10)
 
     private var parts: [Part]
     var whenEnded: @Sendable (_ isDone: Bool) -> Void = { _ in }
     private var isBegun = false
-    /// The entries of the first part that have been removed.
     private var removed = EntryIndex.Totals()
 
     init(_ parts: Part...) { self.parts = parts }
@@ -82,14 +78,14 @@ struct Removal: DiskJob {
         guard let index = tier.opened.writableIndex else { return false }
         if !isBegun {
             isBegun = true
-            // Recent accesses, once written, keep entries from being among the oldest and may extend their lifetimes.
+            // Recent accesses, once written, keep entries from being the oldest and may extend lifetimes.
             if parts.contains(where: { $0.reason == .overLimit || $0.reason == .expired }) { tier.writeAccesses() }
         }
         let end = ContinuousClock.now + Self.longestStep
         while let part = parts.first {
             var selection = part.selection
             if case .stored(let limit, let last) = selection, part.reason == .flushed {
-                // If the clock has been set back since, entries that are stored now stay.
+                // If the clock has been set back since, entries stored from then on stay.
                 selection = .stored(before: min(limit, tier.history.storedBefore), after: last)
             }
             let step = try index.removeSome(of: selection)
@@ -115,8 +111,7 @@ struct Removal: DiskJob {
 
 /// Clears the store: at once for everyone, and then row by row and file by file.
 struct Clearing: DiskJob {
-    /// Called once: with `true` as soon as no entry can be found any more, or with `false` if that fails. `nil` from
-    /// then on.
+    /// Called with whether no entry can be found any more; `nil` afterwards.
     private var whenEmpty: (@Sendable (Bool) -> Void)?
     private var cleared = EntryIndex.Totals()
     private var removal = Removal((.cleared, nil))

@@ -1,6 +1,5 @@
 import Foundation
 
-/// Callers stage a change, reads see it at once, and the writer thread carries it out.
 extension DiskTier {
     struct Staged: Sendable {
         var area = StagingArea()
@@ -9,7 +8,7 @@ extension DiskTier {
         var notices: UInt64 = 0
         var isClosed = false
 
-        /// Returns the new backlog if it has changed. A backlog ends only when half of the limit is free again.
+        /// Returns a changed backlog; `nil` for none. A backlog ends only when half of the limit is free again.
         mutating func updateBacklog(limit: Int) -> BacklogNotice? {
             let new: StorageBacklog =
                 switch area.bytes {
@@ -25,8 +24,7 @@ extension DiskTier {
         }
     }
 
-    /// Tells of a new backlog, and tells the callers of the dropped changes that their entries will not be on disk,
-    /// after the change and without the lock.
+    /// Reports a new backlog and the dropped writes, after the change and without the lock.
     func updateStaged<Result: Sendable>(
         _ change: (inout Staged) -> (Result, [StagingArea.Item])
     ) -> Result {
@@ -45,28 +43,26 @@ extension DiskTier {
 
     /// Stages a record that replaces the one of its key, and removes the partial body of the key.
     /// - Parameters:
-    ///   - isLatest: whether the record must not replace one that was written after the claim was made.
-    ///   - whenDone: called once, with whether the record is on disk. If another record for the key is staged before
-    ///     this one has been carried out, the outcome of that one counts for both.
+    ///   - isLatest: whether to keep a record that was written after the claim was made.
+    ///   - whenDone: called once, with whether this record, or one staged in its place meanwhile, is on disk.
     func write(
         _ record: EntryRecord, _ durability: Durability = .relaxed, claim: Claim? = nil, isLatest: Bool = false,
-        by job: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
+        by fetch: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
         let permit = Permit(record.value.info, claim, isLatest: isLatest)
         stage(
             .write(record), for: .init(key: record.key), durability,
-            whenDone: events?.beginWrite(record.key, record.value.data.count, of: job, whenDone) ?? whenDone
+            whenDone: events?.beginWrite(record.key, record.value.data.count, of: fetch, whenDone) ?? whenDone
         ) { permit.isGranted(in: .disk, by: self.history) }
     }
 
     func remove(_ key: CacheKey) { stage(.remove, for: .init(key: key)) }
 
-    /// Waits for the staged write of an entry that the caller already has. If the entry must be durable and no write is
-    /// staged, flushes the entry on disk to the device, or writes `record` if that is not possible.
+    /// Waits for the staged write of an entry that the caller already has. If a durable entry has none, flushes the
+    /// entry on disk, or else writes `record`.
     /// - Parameters:
-    ///   - record: the entry in memory, looked up after the claim was made; `nil` if the disk alone may have one.
-    ///   - whenDone: called once, with `false` if a durable entry is not on the device. For an entry that need not be
-    ///     durable, called with the outcome of the staged write, or at once with `true` if none is staged.
+    ///   - record: the entry in memory, looked up after the claim was made; `nil` if only the disk may have one.
+    ///   - whenDone: called once, with the outcome of the staged write or flush; `true` at once if neither is needed.
     func settle(
         _ key: CacheKey, _ durability: Durability, _ record: EntryRecord?, claim: Claim,
         whenDone: @escaping @Sendable (Bool) -> Void
@@ -81,7 +77,7 @@ extension DiskTier {
             self.stage(
                 .write(record), for: .init(key: key), durability,
                 whenDone: {
-                    // If this record was refused, a newer entry may have been staged.
+                    // A newer entry may have been staged, if this record was refused.
                     if $0 || !self.join(key, durability, whenDone) { whenDone($0) }
                 }
             ) { permit.isGranted(in: .disk, by: self.history) }
@@ -95,7 +91,7 @@ extension DiskTier {
         staged.withLock { $0.area.join(.init(key: key), durability, whenDone: whenDone) }
     }
 
-    /// - Parameter isAllowed: whether the change may still be made. Called under the lock.
+    /// - Parameter isAllowed: called under the lock.
     func stage(
         _ change: StagingArea.Change, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil, ifAllowed isAllowed: () -> Bool = { true }
@@ -104,7 +100,7 @@ extension DiskTier {
         let isFull = updateStaged { staged -> (Bool?, [StagingArea.Item]) in
             guard !staged.isClosed, isAllowed() else { return (nil, []) }
             var isFull = false
-            // A removal takes little memory and must not be refused.
+            // A removal takes little memory.
             if case .write = change { isFull = staged.area.isFull(options.stagingLimit * 4, for: change, of: slot) }
             // A complete entry, or a removed one, has no partial body.
             let partial = slot.table == .entry ? staged.area.drop(.init(key: slot.key, table: .partial)) : nil
@@ -112,7 +108,7 @@ extension DiskTier {
                 isFull
                 ? staged.area.add(.remove, for: slot)
                 : staged.area.add(change, for: slot, durability, whenDone: whenDone)
-            // Accesses to the entry before do not concern this one, which may be made of bytes that came earlier.
+            // Accesses to the earlier entry do not concern this one, which may contain earlier bytes.
             if slot.table == .entry { accesses.withLock { $0[EntryIndex.id(of: slot.key)] = nil } }
             beginWriting(&staged)
             return (isFull, [partial, replaced].compactMap { $0 })
@@ -128,7 +124,7 @@ extension DiskTier {
     private func remove(_ scope: StagingArea.Scope) {
         let time = now().timeIntervalSince1970.nextUp
         let isClosed = updateStaged { staged -> (Bool, [StagingArea.Item]) in
-            // After the store has been shut down, no job would end the removal.
+            // No job would end the removal.
             if staged.isClosed { return (true, staged.area.drop(scope)) }
             return (false, staged.area.beginRemoving(scope))
         }
@@ -152,8 +148,7 @@ extension DiskTier {
         }
     }
 
-    /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background. ``history``
-    /// hides the latter entries from readers already.
+    /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background.
     func remove(storedBefore limit: TimeInterval) {
         updateStaged { staged -> (Void, [StagingArea.Item]) in
             let replaced = staged.area.removeWrites(storedBefore: limit)
@@ -191,15 +186,15 @@ extension DiskTier {
 /// How far writing to disk is behind fetching.
 enum StorageBacklog: Int, Sendable, Comparable {
     case none
-    /// No fetch of `slowQueue` starts until the disk has caught up.
+    /// No fetch of `slowQueue` starts.
     case high
-    /// No fetch starts, because its bytes must be kept somewhere.
+    /// No fetch starts.
     case full
 
     static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// Notices may overtake one another: the one with the highest number holds.
+/// The notice with the highest number holds; notices may overtake one another.
 struct BacklogNotice: Sendable {
     var backlog: StorageBacklog
     var number: UInt64

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The writer thread alone uses this extension, except ``backlogLimit``.
+/// Used on the writer thread alone, except ``backlogLimit``.
 extension DiskTier {
     /// Writes files of large bodies, changes all rows in one transaction, then removes files that no row names.
     func carryOut(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
@@ -17,7 +17,6 @@ extension DiskTier {
         for item in batch {
             let id = EntryIndex.id(of: item.slot.key)
             let table = item.slot.table
-            // A complete entry, or a removed one, has no partial body.
             if table == .entry { changes.append(.remove(id, from: .partial)) }
             guard case .write(let record) = item.change else {
                 changes.append(.remove(id, from: table))
@@ -82,13 +81,13 @@ extension DiskTier {
         }
     }
 
-    /// Removes what could not be removed before.
+    /// Returns whether all removals that failed earlier are done.
     func repeatFailedRemovals() -> Bool {
         let (failed, outdated) = staged.withLock { ($0.area.failedRemovals, $0.area.outdated) }
         for (scope, time) in failed {
             var job =
                 switch scope {
-                // Entries that others have stored since then stay.
+                // Entries stored since then stay.
                 case .all:
                     Removal((.partials(storedBefore: time), nil), (.stored(before: time, after: nil), .cleared))
                 case .derived(let key): Removal((.derived(of: key), nil))
@@ -156,7 +155,7 @@ extension DiskTier {
         }
     }
 
-    /// Returns `false` if the change fails, or if another process holds the index for too long.
+    /// Returns `false` if the change fails, or if another process holds the index too long.
     private func attempt(_ change: (EntryIndex) throws -> Void) -> Bool {
         guard let index = opened.index else { return false }
         var left = attempts
@@ -176,7 +175,6 @@ extension DiskTier {
         }
     }
 
-    /// While another process holds the index, transfers go on and entries wait in memory.
     private func setStalled(_ isStalled: Bool) {
         guard self.isStalled.exchange(isStalled, ordering: .relaxed) != isStalled else { return }
         if isStalled { complain("another process holds the index: entries wait in memory", nil) }

@@ -4,54 +4,48 @@ import Synchronization
 
 // The disk tier's folder, format version 4:
 //
-//     dipper-cache       the marker: says that the folder is the cache's, and of which format. Created first, in an
-//                        empty folder; the cache does not touch a folder without it (CacheFolder.swift).
-//     index.sqlite       application_id "DIPR", user_version 4. It says what there is. Table `entry` has a row for each
-//                        entry, table `partial` one for each partial body: key, URL, times, size, the trailer with
-//                        metadata and checksum (EntryRecord.swift), and the body, if it is small, or the name of its
-//                        file. Table `total` has the number and the size of all entries, so that opening costs the same
-//                        at any size, and the place up to which rows have been cleared. Table `swept` has the boot of
-//                        the machine in which rows and files were compared.
-//     index-2.sqlite     replaces an index that was damaged, and so on; the highest number counts (IndexFile.swift).
-//     blobs/ab/NAME      the body of one row, as it came, compressed, or as a `RecordCodec` has made it.
-//     stores/ID.lock     says with a lock that the store ID is open (StoreLock.swift).
+//     dipper-cache     the marker (CacheFolder.swift)
+//     index.sqlite     application_id "DIPR", user_version 4. Tables `entry` and `partial` have a row for each entry
+//                      and partial body: key, URL, times, size, the trailer with metadata and checksum
+//                      (EntryRecord.swift), and a small body, or the name of its file. Table `total` has the number
+//                      and the size of all entries, so that opening costs the same at any size, and the place up to
+//                      which rows have been cleared. Table `swept` has the boot in which rows and files were compared.
+//     index-2.sqlite   replaces a damaged index, and so on; the highest number counts (IndexFile.swift).
+//     blobs/ab/NAME    the body of one row, as it came, compressed, or encoded by a `RecordCodec`.
+//     stores/ID.lock   a lock says that the store ID is open (StoreLock.swift).
 //
-// All files belong to one user and are for that user alone: folders have mode 0700, files 0600, SQLite's included. The
-// cache follows no symbolic link in the folder, and neither reads nor removes files with names that it cannot have
-// made.
+// All files are for one user alone: folders have mode 0700, files 0600, SQLite's included. The cache follows no
+// symbolic link in the folder, and neither reads nor removes files with names that it cannot have made.
 //
-// The name of a body's file is used once (BlobName), and such a file is never changed. Writing an entry: the file, then
-// one transaction that puts the row in place of the earlier one, then the earlier file is removed. Removing: a
-// transaction, then the file. Clearing: a transaction notes the last place, up to which rows count no more; then the rows
-// and files are removed. So at each moment at which a process can be killed the entry is the old one, the new one,
-// or gone, and a file that no row names is left over at most. Such files are found by a sweep, in small steps: after a
-// store has ended without closing, and in each boot of the machine (Sweep.swift). The files of a store that is open are
-// left alone, because their rows may be about to come.
-// Nothing is flushed to the device per entry, unless the request asks for it. After a power cut a file may be torn: its
-// checksum is then wrong, and the row is removed. SQLite in WAL mode keeps the index consistent.
-// Writing a durable entry: its file is flushed, then the folders, then the commit of its row (`synchronous = FULL`).
-// Then the entry counts as written. A caller that waits for a write also waits for the one that replaces it.
-// A write that fails, or for which staging has no room, removes the earlier version, which is out of date and must not
-// be found. If the removal fails as well, readers of this process ignore the earlier version.
-// A damaged index is set aside and the cache starts again empty; a sweep removes the files. An index of another program
-// or version is refused, as a foreign folder is.
+// A body's file has a name that is used once (BlobName), and is never changed. Writing an entry: the file, then a
+// transaction that replaces the earlier row, then the earlier file is removed. Removing: a transaction, then the file.
+// Clearing: a transaction notes the place up to which rows no longer count; then rows and files are removed. So when a
+// process is killed, an entry is the old one, the new one, or gone, and at most a file that no row names is left over.
+// A sweep finds it after a store has ended without closing, and in each boot (OrphanSweep.swift). It leaves files of
+// open stores alone, because their rows may be about to come.
+//
+// Only a durable entry is flushed: its file, the folders, then the commit of its row (`synchronous = FULL`). After a
+// power cut another file may be torn: its checksum is wrong, and the row is removed. SQLite in WAL mode keeps the index
+// consistent. A damaged index is set aside and the cache starts empty; one of another program or version is refused.
+//
+// A write that fails, or for which staging has no room, removes the earlier version, which is out of date. If the
+// removal fails as well, readers of this process ignore that version.
 // Several processes may share the folder: SQLite locks the index, and no file is shared before its row is there.
 
 /// Keeps entries that survive the process.
 ///
-/// Reads run on the caller's thread. Changes are staged, where reads see them at once, and carried out by the tier's
-/// own writer thread. No method throws: an entry that cannot be read counts as absent, an entry that cannot be written
-/// is not kept, and the log reports the failure.
+/// Reads run on the caller's thread. Changes are staged, where reads see them at once, and carried out by the writer
+/// thread. No method throws: an unreadable entry counts as absent, and the log reports failures.
 final class DiskTier: Sendable {
     struct Options: Sendable {
         var folder: String
         /// The largest total size of all entries, in bytes; `nil` for no limit.
         var sizeLimit: Int?
-        /// The size of the largest record whose body is kept in the index, in bytes. Up to 16 KB a row is read as fast
-        /// as a row and a file, and half of that is written three times as fast.
+        /// The size of the largest record whose body is in the index, in bytes. Up to 16 KB a row is read as fast as a
+        /// row and a file, and at half of that written three times as fast.
         var inlineLimit = 8 << 10
-        /// The number of bytes that may wait to be written before prefetching pauses. At twice as many, nothing is
-        /// started. At four times as many, new entries are not kept on disk, and their earlier versions are removed.
+        /// The number of bytes that may wait to be written before prefetching pauses. At twice as many, no fetch
+        /// starts; at four times as many, new entries are not kept on disk, and their earlier versions are removed.
         var stagingLimit = 8 << 20
         var partialLimit = 128 << 20
         var naming = FileNaming.sha256
@@ -75,7 +69,7 @@ final class DiskTier: Sendable {
     private let state: Mutex<State>
     let accesses = Mutex<[Int: EntryIndex.Access]>([:])
     let staged = Mutex(Staged())
-    /// Whether another process holds the index, so that nothing can be written for now. Nothing waits for room then.
+    /// Whether another process holds the index, so that nothing can be written. Nothing waits for room then.
     let isStalled = Atomic(false)
     let jobs = Mutex(DiskJobs())
     let onBacklog: @Sendable (BacklogNotice) -> Void
@@ -85,7 +79,7 @@ final class DiskTier: Sendable {
         var files: BlobFiles?
         var index: EntryIndex?
         var indexFile: IndexFile?
-        /// Whether another process holds the index, which is opened once that process releases it.
+        /// Whether another process holds the index, to be opened once released.
         var isIndexHeld = false
         var isIndexNew = false
         var problem: StoreProblem?
@@ -133,17 +127,17 @@ final class DiskTier: Sendable {
 
     // MARK: Reads
 
-    /// Returns an entry with the expiration that this access gives it; `nil` if there is none, or if it has expired.
-    /// - Parameter reader: the options whose access extension holds for this access; `nil` for that of the entry.
+    /// Returns an entry with the expiration after this access; `nil` if there is none, or if it has expired.
+    /// - Parameter reader: the options whose access extension holds; `nil` for the entry's.
     func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
         let id = EntryIndex.id(of: key)
-        // Before the read, so that an entry that is stored meanwhile is not taken for the one that is read.
+        // Before the read, so that an entry stored meanwhile is not taken for the one that is read.
         let time = now().timeIntervalSince1970
         guard let (record, expires) = find(.init(key: key), id) else { return nil }
         return accessed(id, record, expires: expires, at: time, extendedBy: reader)
     }
 
-    /// Does not read a body in a file, unless a codec has encoded it, and does not count as an access.
+    /// Reads no body from a file, unless a codec has encoded it, and does not count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
         let id = EntryIndex.id(of: key)
         let (change, goneBefore) = staging(of: .init(key: key))
@@ -177,13 +171,13 @@ final class DiskTier: Sendable {
         return (metadata.info, metadata.lifetime, content.expires)
     }
 
-    /// Returns the change that is not on disk yet, and the time from before which versions on disk no longer count.
+    /// Returns the staged change, and the time before which versions on disk no longer count.
     private func staging(of slot: StagingArea.Slot) -> (change: StagingArea.Change?, goneBefore: TimeInterval) {
         let (change, goneBefore) = staged.withLock { ($0.area[slot]?.change, $0.area.goneBefore(slot)) }
         return (change, max(goneBefore, history.storedBefore))
     }
 
-    /// Returns the record with its expiration, without the accesses that have not been recorded.
+    /// Returns the record with its expiration as indexed, without later accesses.
     private func find(
         _ slot: StagingArea.Slot, _ id: Int
     ) -> (record: EntryRecord, expires: TimeInterval)? {
@@ -198,7 +192,7 @@ final class DiskTier: Sendable {
     }
 
     /// Returns the rows whose entries have not been removed or flushed.
-    /// - Parameter removals: those in progress before the rows were read, which may have ended since.
+    /// - Parameter removals: removals that were in progress before the rows were read, and may have ended since.
     func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
         let flushed = history.storedBefore
         return staged.withLock { staged in
@@ -274,7 +268,6 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// - Parameter expires: as far as the index knows.
     private func accessed(
         _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval,
         extendedBy reader: Lifetime.Reader?
@@ -289,12 +282,14 @@ final class DiskTier: Sendable {
             var access = EntryIndex.Access(time: time, count: 1 + (known?.count ?? 0))
             // The index knows the entry's own rule.
             if reader != nil || (lifetime.accessExtension == nil && present != expires) { access.given = extended }
+            // Of reads at a time, the one that began last counts.
+            if let known, known.time > time { (access.time, access.given) = (known.time, known.given) }
             accesses[id] = access
-            return (extended, accesses.count)
+            return (extended, known == nil ? accesses.count : 0)
         }
         guard let noted else { return nil }
         if reader != nil { expiries.note(noted.expires) }
-        if noted.count.isMultiple(of: 512) { writer.run { self.writeAccesses() } }
+        if noted.count > 0, noted.count.isMultiple(of: 512) { writer.run { self.writeAccesses() } }
         var record = record
         record.lifetime = Lifetime(expires: noted.expires, accessExtension: rule.accessExtension)
         return record
@@ -351,7 +346,7 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// A full disk fails every write, so a warning comes at most once a minute, and `debug` messages between.
+    /// A full disk fails every write: a warning comes at most once a minute, and `debug` messages between.
     func complain(_ message: Logger.Message, _ error: (any Error)?) {
         let time = now().timeIntervalSince1970
         let isQuiet = state.withLock { state in

@@ -23,7 +23,6 @@ extension EntryIndex {
         }.blobs
     }
 
-    /// The columns of a row that its removal needs.
     private struct Summary {
         let id: Int
         let size: Int
@@ -53,7 +52,6 @@ extension EntryIndex {
         }
     }
 
-    /// The effect of a transaction: the files that no row names any more, and the change of the totals.
     private struct Account {
         var blobs: [String] = []
         var change = Totals()
@@ -65,8 +63,7 @@ extension EntryIndex {
 
         mutating func delete(_ row: Summary, _ table: Table, _ db: SQLiteConnection) throws {
             remove(row, table)
-            // A row that was just found but cannot be removed is damage. Without this check, callers that repeat the
-            // removal until nothing is left would never end.
+            // Callers repeat the removal until nothing is left: a row that cannot be removed would keep them forever.
             guard try db.run("DELETE FROM \(table.rawValue) WHERE id = ?", row.id) == 1 else { throw Damage() }
         }
     }
@@ -87,7 +84,6 @@ extension EntryIndex {
         }
     }
 
-    /// A URL that equals the key is not stored twice.
     private static func put(_ row: Row, _ body: Data?, _ table: Table, _ db: SQLiteConnection) throws {
         let turn = max(Self.turn(row.accessed), try Self.nextTurn(table, db))
         try db.run(
@@ -115,8 +111,7 @@ extension EntryIndex {
         return isStill ? account.blobs : nil
     }
 
-    /// Flushes a row to the device, with everything that was written before it.
-    /// - Returns: `false` if the row no longer is as it was read.
+    /// Flushes a row with everything written before it; `false` if the row no longer is as it was read.
     func flush(_ id: Int, ifStill content: Content) throws -> Bool {
         try transaction(.durable) { db in
             // SQLite flushes only after a change.
@@ -135,10 +130,10 @@ extension EntryIndex {
         /// The last access, in seconds since 1970.
         var time: TimeInterval
         var count = 1
-        /// When the entry expires by the rule of a request that has read it; `nil` for the entry's own rule.
+        /// The expiration by the rule of a request that has read the entry; `nil` for the entry's rule.
         var given: TimeInterval?
 
-        /// - Parameter indexed: the time as far as the index knows.
+        /// - Parameter indexed: the expiration in the index.
         func expires(_ lifetime: Lifetime, _ info: EntryInfo, _ indexed: TimeInterval) -> TimeInterval {
             // An access to an earlier entry of the key does not count.
             if let given { return time < info.stored ? indexed : given }
@@ -146,7 +141,7 @@ extension EntryIndex {
         }
     }
 
-    /// The place of an entry among those to leave, by its last use. The entry with the lowest turn is next.
+    /// The place of an entry in the order of eviction, by its last use; the lowest goes first.
     private static func turn(_ time: TimeInterval) -> Int { Int(min(max(time, 0), 1e12) * 1e6) }
 
     /// Returns a turn behind those of the same time, and of later times if the clock was set back.
@@ -171,8 +166,8 @@ extension EntryIndex {
 
     // MARK: Removal of many
 
-    /// No row that is there counts from now on. These rows are left to be removed.
-    /// - Returns: the entries that were there, and the files of the partial bodies.
+    /// Makes all rows count as removed, and leaves those of entries to be removed.
+    /// - Returns: the entries, and the files of the partial bodies.
     func clear() throws -> (Totals, blobs: [String]) {
         try transaction { db in
             let totals = try Self.totals(db)
@@ -196,7 +191,7 @@ extension EntryIndex {
 
     enum Selection: Sendable {
         case cleared
-        /// The entries that leave first, until at most so many bytes are left.
+        /// The entries that leave first, until at most so many bytes remain.
         case oldest(untilSize: Int)
         case expired(at: TimeInterval)
         case derived(of: CacheKey)
@@ -218,7 +213,7 @@ extension EntryIndex {
         let rest: Selection?
     }
 
-    /// In one transaction, apart from partial bodies.
+    /// In one transaction; partial bodies are removed all at once.
     private static let mostRemoved = 64
 
     func removeSome(of selection: Selection) throws -> Removed {
@@ -250,7 +245,7 @@ extension EntryIndex {
                 "\(query) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?", Data(first.utf8), Data(end.utf8),
                 Self.mostRemoved, body: Summary.init)
         case .stored(let time, let last):
-            // A step looks at a limited number of rows, whichever of them it removes.
+            // A step looks at a limited number of rows, even if it removes none.
             let following = try db.all(
                 "\(query) WHERE id >= ? ORDER BY id LIMIT ?", last.map { $0 &+ 1 } ?? .min,
                 last == .max ? 0 : 4 * Self.mostRemoved, body: Summary.init)
@@ -273,7 +268,6 @@ extension EntryIndex {
         return (rows, rows.isEmpty ? nil : selection)
     }
 
-    /// Selects among the first entries in the line, and spares some of them.
     private func selectOldest(
         untilSize size: Int, _ db: SQLiteConnection
     ) throws -> (rows: [Summary], rest: Selection?) {
@@ -281,10 +275,10 @@ extension EntryIndex {
         var leaving: [Summary] = []
         var turn = try Self.nextTurn(.entry, db)
         let rows = try db.all(
-            // The plus sign keeps SQLite from going through the entries by place instead of by turn.
+            // The plus sign makes SQLite go by turn and not by place.
             "\(Summary.query(.entry)) WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", Self.mostRemoved,
             body: Summary.init)
-        // Too many bytes without any entry: the totals have been damaged.
+        // Bytes without entries: the totals are damaged.
         if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }
         for row in rows where excess > 0 {
             if let uses = order.spared(row.uses) {

@@ -1,22 +1,20 @@
 import Foundation
 
-// Why SQLite and not LMDB, of which both were measured on one machine with 20,000 rows: LMDB reads a row of 500 bytes in
-// 0.9 µs where SQLite takes 6.5 and a plain file 8, and writes it in 4 µs where SQLite takes 20. But a process that is
-// stopped while it writes to LMDB stops the others' writes for good, because its lock has no time limit; without a flush
-// for each commit LMDB may be damaged by a power cut, where SQLite loses the latest commits at most; and a read error, or
-// a file that somebody has cut short, ends the program by a signal, because LMDB maps the file. For the last reason
-// SQLite does not map it either.
+// Why SQLite and not LMDB, measured on one machine with 20,000 rows: LMDB reads a row of 500 bytes in 0.9 µs where
+// SQLite takes 6.5 and a plain file 8, and writes it in 4 µs where SQLite takes 20. But a process stopped while it
+// writes to LMDB blocks the others' writes for good; without a flush for each commit a power cut may damage LMDB, where
+// SQLite loses the latest commits at most; and a read error or a file cut short ends the program by a signal, because
+// LMDB maps the file. For the last reason SQLite does not map it either.
 
-/// Says what is stored: a file of a body counts only as the body of a row.
+/// The index of what is stored: a file of a body counts only if a row names it.
 ///
-/// Reads and transactions throw ``IndexError``, which contains ``SQLiteError`` or ``Damage``.
+/// Reads and transactions throw ``IndexError`` around ``SQLiteError`` or ``Damage``.
 final class EntryIndex: Sendable {
     enum Table: String, Sendable {
         case entry
-        /// Partial bodies, which interrupted transfers leave. They do not count as entries.
+        /// Partial bodies of interrupted transfers, which do not count as entries.
         case partial
 
-        /// The SQL condition for rows that count.
         var isPresent: String { self == .entry ? EntryIndex.isPresent : "1" }
     }
 
@@ -48,7 +46,7 @@ final class EntryIndex: Sendable {
         var blob: String?
         var trailer: Data
         var body: Data?
-        /// With the accesses that have been recorded; infinite for never.
+        /// As far as accesses have been recorded; infinite for never.
         var expires: TimeInterval
 
         /// `nil` if the trailer is damaged.
@@ -65,13 +63,13 @@ final class EntryIndex: Sendable {
     let isNew: Bool
     private let faults: (any DiskFaults)?
 
-    /// How long SQLite waits for another process, in milliseconds. Callers that must wait longer try several times.
+    /// How long SQLite waits for another process, in milliseconds.
     private static let patience: Int32 = 2_000
     private static let cacheSize = "PRAGMA cache_size = -1024"
 
     /// Creates the tables of an empty index.
-    /// - Parameter isWaiting: whether to wait up to two seconds if another process holds the index; otherwise the call
-    ///   fails at once. Opening needs the lock because the first process to open an index writes to it.
+    /// - Parameter isWaiting: whether to wait up to two seconds for another process that holds the index. The first
+    ///   process to open an index writes to it, and needs the lock.
     init(
         path: String, boot: String, order: EvictionOrder = .leastRecentlyUsed, isWaiting: Bool = true,
         faults: (any DiskFaults)? = nil
@@ -79,8 +77,8 @@ final class EntryIndex: Sendable {
         self.order = order
         self.faults = faults
         let db = try SQLiteConnection(path, patience: isWaiting ? Self.patience : 0)
-        // Before the journal mode is changed, which would change another program's database. SQLite alone may open the
-        // file: closing it elsewhere would drop the locks of the other connections of this process.
+        // Before the journal mode changes, which would change another program's database. SQLite alone may open the
+        // file: closing it elsewhere would drop the locks of this process's other connections.
         let version = try Self.version(db)
         guard version ?? Self.version == Self.version else { throw Self.foreign(path) }
         guard try db.first("PRAGMA journal_mode = WAL", body: { $0.text(0) }) == "wal" else {
@@ -130,16 +128,14 @@ final class EntryIndex: Sendable {
     // mutant Clearing|SharedFolder: `SELECT cleared FROM` => `SELECT 0 * cleared FROM`
     static let isPresent = "place > (SELECT cleared FROM total)"
 
-    /// The SQL condition for derived entries, which are found by their keys. A cache of bytes has few of them, so
-    /// `entry_by_origin` contains them alone; a query must contain this condition to use it.
+    /// The SQL condition for derived entries, by their keys. A query must contain it to use `entry_by_origin`.
     static let isDerived = "instr(key, x'0A23') > 0"
 
     private static func create(_ db: SQLiteConnection, _ boot: String) throws {
         // Another process may have created the tables first.
         if try db.hasRow("SELECT 1 FROM sqlite_master WHERE name = 'entry'") { return }
-        // Rows are in the order in which they are written, so that a batch fills pages one after the other: four times
-        // as fast as in the order of their ids. The body comes last, so that reading the other columns does not touch
-        // its pages.
+        // Rows are in the order of writing, so that a batch fills pages one after the other: four times as fast as by
+        // id. The body comes last, so that reading the other columns does not touch its pages.
         let columns = """
             (
                 place INTEGER PRIMARY KEY,
@@ -241,8 +237,8 @@ final class EntryIndex: Sendable {
 
     // MARK: Reads
 
-    /// Returns the number of the row of a key: the first 64 bits of the key's SHA-256. Two keys can share a number; the
-    /// later row then replaces the earlier one, and readers compare the keys.
+    /// Returns the number of the row of a key: the first 64 bits of its SHA-256. If two keys share a number, the later
+    /// row replaces the earlier one; readers compare the keys.
     static func id(of key: CacheKey) -> Int {
         let digest = MessageDigest.sha256.digest(key.string)
         return Int(truncatingIfNeeded: digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) })
@@ -256,7 +252,7 @@ final class EntryIndex: Sendable {
         } ?? Totals()
     }
 
-    // Constants, because hits of small entries are fast.
+    // Constants: hits of small entries are fast.
     private static let entryContent = "SELECT blob, trailer, expires, body FROM entry WHERE id = ? AND \(isPresent)"
     private static let partialContent = "SELECT blob, trailer, expires, body FROM partial WHERE id = ?"
 
@@ -296,19 +292,18 @@ final class EntryIndex: Sendable {
         return number
     }
 
-    /// `nil` for NULL. An impossible time is the fault of its row alone and counts as long ago.
+    /// `nil` for NULL. An impossible time is the fault of its row alone and becomes 0.
     static func time(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
         if row.isNull(column) { return nil }
         guard let time = row.real(column), time > -1e15 else { return 0 }
         return min(time, 1e15)
     }
 
-    /// A time in the past. A missing one, and one that would count as never, becomes 0.
+    /// A time in the past; 0 for a missing or infinite one.
     static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval {
         time(row, column).flatMap { $0 < Lifetime.longest ? $0 : nil } ?? 0
     }
 
-    /// Returns up to `limit` rows that follow a number, in the order of their numbers.
     func rows(in table: Table = .entry, after id: Int?, limit: Int) throws -> [Row] {
         try read { db in
             let rows = try db.all(
@@ -371,7 +366,7 @@ final class EntryIndex: Sendable {
         fileprivate let number: Int
     }
 
-    /// `nil` if rows and files have been compared in this boot of the machine, and nobody has asked for it since.
+    /// `nil` if rows and files have been compared in this boot, and nobody has asked for it since.
     func dueSweep(boot: String) throws -> SweepRequest? {
         try read { db in
             try db.first("SELECT boot, due FROM swept") { row in
@@ -393,11 +388,11 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Removed bytes are no longer in the log then, unless another process reads it.
+    /// Takes removed bytes out of the log, unless another process reads it.
     func emptyLog() throws { try pool.write { try $0.checkpoint() } }
 }
 
-/// With the index that threw the error, which may have been replaced meanwhile.
+/// An error with the index that threw it, which may have been replaced meanwhile.
 struct IndexError: Error, CustomStringConvertible {
     let cause: any Error
     let index: EntryIndex

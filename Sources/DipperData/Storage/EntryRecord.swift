@@ -1,8 +1,8 @@
 import CXXHash
 import Foundation
 
-// A record is one entry in its stored form, in two parts. In the disk tier the trailer is in a row of the index, and the
-// body in the row or in a file; a tier of the program's own gets them one after the other:
+// A record is one entry in its stored form, in two parts. On disk the trailer is in a row of the index, and the body in
+// the row or in a file; a tier of the program gets them one after the other:
 //
 //     body        the entry's bytes; compressed if the version is 3
 //     trailer     metadata: see `encodeTrailer`
@@ -12,24 +12,21 @@ import Foundation
 //                   8  length of the stored body, UInt64
 //                  16  length of the metadata, UInt32
 //                  20  compression of the body, UInt32: 1 for gzip (RFC 1952), 2 for Zstandard (RFC 8878); zero in
-//                      versions 2 and 4. A version of the library that does not know Zstandard takes such records
-//                      for damaged and removes them
+//                      versions 2 and 4
 //                  24  checksum, UInt64
 //
-// The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body on disk. It
-// covers every byte, the lengths and the key. A record with a wrong footer, length or checksum counts as absent.
+// The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the stored body. A record
+// with a wrong footer, length or checksum counts as absent.
 //
-// Version 4 contains a whole record of version 2 or 3 that a `RecordCodec` has encoded, in place of the body. Its
-// metadata is the label: the number of the codec that is needed (UInt64), and the key. Without the codec the checksum
-// and the label can be read, and nothing else.
+// Version 4 has, in place of the body, a whole record of version 2 or 3 that a `RecordCodec` has encoded. Its metadata
+// is the label: the number of the codec (UInt64), and the key. Without the codec only checksum and label can be read.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
 // seconds; NaN for none; a fixed time in seconds since 1970, negated), generated and fresh until (Float64, seconds
-// since 1970; infinities for ever and never), family (UInt64, see `DataStore.keep`), status (UInt32), key, URL, number
-// of header fields (UInt32), then name and value of each; number of request fields that chose the answer (UInt32, all
-// bits set if there is only one answer), then of each its name, 1 or 0 (UInt32) for whether the request had it, and its
-// value. Version 3 ends with the length of the uncompressed body (UInt64). Texts are a UInt32 length in bytes and
-// UTF-8.
+// since 1970; infinities for ever and never), family (UInt64), status (UInt32), key, URL, number of header fields
+// (UInt32), then name and value of each; number of request fields that chose the answer (UInt32, all bits set if there
+// is only one answer), then of each its name, 1 or 0 (UInt32) for whether the request had it, and its value. Version 3
+// ends with the length of the uncompressed body (UInt64). Texts are a UInt32 length in bytes and UTF-8.
 
 struct EntryRecord {
     private static let footerSize = 32
@@ -131,7 +128,6 @@ struct EntryRecord {
         return Layout(body: Int(body), metadata: metadata, coding: isEncoded ? nil : coding)
     }
 
-    /// The layout of a record whose lengths and checksum are right; `nil` for any other bytes.
     static func soundLayout(_ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer) -> Layout? {
         guard let layout = Self.layout(trailer, size: body.count + trailer.count), layout.body == body.count else {
             return nil
@@ -141,11 +137,7 @@ struct EntryRecord {
         return checksum == trailer.loadLE(UInt64.self, at: trailer.count - 8) ? layout : nil
     }
 
-    /// Decodes a sound record that no codec has encoded; `nil` if it is not valid.
-    /// - Parameters:
-    ///   - begun: a moment of ``RemovalHistory`` before the bytes were read.
-    ///   - limit: the most bytes that a compressed body may become.
-    ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body.
+    /// Decodes a sound record that no codec has encoded; the parameters are those of `RecordFormat.decode`.
     static func decode(
         _ body: UnsafeRawBufferPointer, _ coding: StorageCompression.Coding, metadata: UnsafeRawBufferPointer,
         begun: UInt64, limit: Int, takeBody: () -> Data
@@ -167,14 +159,13 @@ struct EntryRecord {
             key: head.key, value: StoredData(data: data, info: head.info), lifetime: head.lifetime)
     }
 
-    /// Decodes the metadata of a record that a codec has encoded: which codec, and the key, in clear.
     static func decodeLabel(_ metadata: UnsafeRawBufferPointer) -> (codec: UInt64, key: CacheKey)? {
         var reader = RecordReader(metadata)
         guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }
         return (codec, CacheKey(verbatim: key))
     }
 
-    /// Decodes the metadata of a record that no codec has encoded, without checking the body.
+    /// Does not check the body. The record must be one that no codec has encoded.
     static func decodeMetadata(
         _ trailer: UnsafeRawBufferPointer
     ) -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
@@ -185,7 +176,6 @@ struct EntryRecord {
 }
 
 extension EntryRecord {
-    /// The longest that a partial body is kept, in days.
     private static let partialLife = 7
 
     init(_ partial: PartialBody, for key: CacheKey, now: Date) {

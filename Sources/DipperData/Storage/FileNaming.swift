@@ -1,20 +1,14 @@
 import Foundation
 
-/// The rule for the file names of entries. A file's name ends with what the rule says; before that the cache puts digits
-/// and dashes, so that no name is used twice.
-///
-/// ```swift
-/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-/// configuration.fileNaming = .sha256(extension: .ofURL)
-/// ```
+/// The rule for the file names of entries. The cache puts hexadecimal digits and dashes before a name, so that none is
+/// used twice.
 public struct FileNaming: Sendable {
     let name: @Sendable (CacheKey) -> String
 
     /// The rule that names a file after the key's SHA-256.
     public static let sha256 = FileNaming(name: KeyDigest.sha256)
-    /// Returns the rule that names a file with the key's SHA-256, followed by a dot and an extension if there is one,
-    /// for files that other programs open. Entries that are too small for a file of their own have no file name; see
-    /// ``DataCache/file(for:)``.
+    /// Returns the rule that adds a dot and an extension, if there is one, to the key's SHA-256, for files that other
+    /// programs open. Small entries have no files; see ``DataCache/file(for:)``.
     public static func sha256(extension end: FileExtension) -> FileNaming {
         FileNaming { key in
             let digest = KeyDigest.sha256(key)
@@ -26,11 +20,10 @@ public struct FileNaming: Sendable {
     /// The rule that names a file with the key's MD5.
     public static let md5 = FileNaming(name: KeyDigest.md5)
 
-    /// Returns a rule of the caller's own. The key's SHA-256 replaces a name that cannot be a plain file name. Two
-    /// keys may have the same name; the cache never returns one for the other.
+    /// Returns a rule of the caller's. The key's SHA-256 replaces a name that cannot be a plain file name. Two keys may
+    /// have the same name; the cache tells them apart.
     ///
     /// ```swift
-    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
     /// configuration.fileNaming = .custom { key in "page-\(key.digest)" }
     /// ```
     public static func custom(_ rule: @escaping @Sendable (CacheKey) -> String) -> FileNaming {
@@ -42,29 +35,22 @@ public struct FileNaming: Sendable {
 }
 
 /// The extension of the file names of entries, by which other programs recognise the contents.
-///
-/// ```swift
-/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-/// configuration.fileNaming = .sha256(extension: .fixed("json"))
-/// ```
 public struct FileExtension: Sendable {
     /// Without the dot; `nil` for no extension.
     let text: @Sendable (CacheKey) -> String?
 
-    /// The extension of the URL's path, or of a key of the caller's own, in lower case: `jpg` for
-    /// `https://host/a/Cat.JPG?size=2`. An extension that is not 1 to 8 ASCII letters and digits is not used, and
-    /// derived entries have none.
+    /// The extension of the URL's path, or of the caller's key, in lower case: `jpg` for
+    /// `https://host/a/Cat.JPG?size=2`. None for derived entries, nor if it is not 1 to 8 ASCII letters and digits.
     public static let ofURL = FileExtension { key in
         // A picture made from another one may be in another format.
         guard !key.isDerived else { return nil }
-        // Only the first line of a default key can contain a file name.
+        // Later lines of a default key contain no file name.
         let name = lastComponent(key.string.prefix { $0 != "\n" })
         guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return nil }
         return plain(String(name[name.index(after: dot)...]))?.lowercased()
     }
 
-    /// Returns a rule that gives all entries the same extension. A text that is not 1 to 8 ASCII letters and digits
-    /// means no extension.
+    /// Returns the same extension for all entries; none if the text is not 1 to 8 ASCII letters and digits.
     public static func fixed(_ text: String) -> FileExtension {
         let text = plain(text)
         return FileExtension { _ in text }

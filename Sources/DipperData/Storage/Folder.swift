@@ -2,8 +2,8 @@ import CSQLite
 import Foundation
 import ProcessShims
 
-/// A folder of the user, held by its descriptor. Files and subfolders in it are reached from the descriptor. No
-/// symbolic link is followed. Files of other users count as absent; opening another user's folder throws.
+/// A folder, held by its descriptor, from which its files and subfolders are reached. No symbolic link in it is
+/// followed. Files of other users count as absent; opening another user's subfolder throws.
 final class Folder: Sendable {
     let descriptor: Int32
     /// SQLite opens files by their paths.
@@ -33,8 +33,8 @@ final class Folder: Sendable {
 
     // MARK: Subfolders
 
-    /// Returns `nil` if there is no subfolder of that name.
-    /// - Throws: `FileError` if the name is that of a link or a file, or if the folder belongs to another user.
+    /// `nil` if there is no such subfolder.
+    /// - Throws: `FileError` for a link, a file, or another user's folder.
     func folder(_ name: String) throws(FileError) -> Folder? {
         // mutant FolderSafety: `RY | O_NOFOLLOW | O_CLOEXEC` => `RY | O_CLOEXEC`
         let descriptor = openat(self.descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -58,7 +58,7 @@ final class Folder: Sendable {
 
     /// A regular file of the user in this folder or a subfolder. The caller closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
-        // Opening or reading a file that is not a regular one could block forever.
+        // Opening or reading another kind of file could block forever.
         var file = dipper_open_below(descriptor, name)
         if file < 0, errno == ENOSYS || errno == EPERM {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
@@ -91,7 +91,7 @@ final class Folder: Sendable {
         return status
     }
 
-    /// A file, folder or link; `nil` if there is none. Does not follow links.
+    /// A file, folder or link, which is not followed.
     func entry(_ name: String) -> stat? {
         var status = stat()
         return fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status : nil
@@ -104,7 +104,7 @@ final class Folder: Sendable {
     @discardableResult
     func remove(_ name: String) -> Bool { unlinkat(descriptor, name, 0) == 0 }
 
-    /// Creates an empty file, for its owner alone, without opening it. Has no effect if the name is taken.
+    /// Creates an empty file without opening it. Has no effect if the name is taken.
     func makeEmptyFile(_ name: String) throws(FileError) {
         guard mknodat(descriptor, name, S_IFREG | 0o600, 0) == 0 || errno == EEXIST else {
             throw FileError("mknod", path + "/" + name)
@@ -112,8 +112,8 @@ final class Folder: Sendable {
         try flush()
     }
 
-    /// The file is on the device when this returns. Has no effect if the name is taken. The whole file appears in one
-    /// step, except on file systems that have no hard links and can only replace files.
+    /// Creates a file that is on the device when this returns. Has no effect if the name is taken. The file appears
+    /// whole, except on file systems that have no hard links and can only replace files.
     func makeFile(_ name: String, _ contents: Data) throws(FileError) {
         let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
         try writeFile(temporary, contents, isFlushed: true, tolerating: EINVAL)
@@ -130,9 +130,7 @@ final class Folder: Sendable {
         try flush()
     }
 
-    /// - Parameters:
-    ///   - isFlushed: whether the bytes must be on the device when this method returns.
-    ///   - code: the `errno` of a file system that cannot flush files, if that is no failure.
+    /// - Parameter code: the `errno` that a file system without flushing gives, if that is no failure.
     func writeFile(
         _ name: String, _ bytes: Data, isFlushed: Bool, tolerating code: Int32? = nil
     ) throws(FileError) {
@@ -161,8 +159,7 @@ final class Folder: Sendable {
         }
     }
 
-    /// Reads a file in this folder or a subfolder; `nil` if there is no such file. The memory is from `malloc`, and the
-    /// caller takes it over.
+    /// Reads a file in this folder or a subfolder; `nil` if there is none. The caller frees the memory.
     func readFile(_ name: String, atMost limit: Int) throws(FileError) -> FileBytes? {
         guard let (file, whole) = try openFile(name) else { return nil }
         defer { close(file) }
@@ -184,7 +181,7 @@ final class Folder: Sendable {
     }
 
     func listing() throws(FileError) -> [String] {
-        // A new descriptor, because duplicates of one share their position in the folder.
+        // A duplicate of the descriptor would share its position in the folder.
         let copy = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard copy >= 0 else { throw FileError("open", path) }
         guard let directory = fdopendir(copy) else {
@@ -253,10 +250,10 @@ package enum DiskOperation: Sendable {
     case read, write, flush, remove
 }
 
-/// The faults of a disk that a test orders; see `FailingDisk` of DipperTesting. The disk tier asks for them before it
-/// reads, writes, flushes or removes the file of an entry, and before it reads or changes the index.
+/// The faults of a disk that a test orders; see `FailingDisk` of DipperTesting. The disk tier asks before each
+/// operation on the file of an entry or on the index.
 package protocol DiskFaults: Sendable {
-    /// Returns the `errno` with which the operation fails; `nil` if it does not. May be slow, as a disk can be.
+    /// Returns the `errno` with which the operation fails; `nil` for none. May be slow, as a disk can be.
     func error(for operation: DiskOperation) -> Int32?
 }
 

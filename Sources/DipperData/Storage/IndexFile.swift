@@ -1,11 +1,10 @@
 import CSQLite
 import Foundation
 
-/// The file of the index: `index.sqlite`, or `index-N.sqlite` after N − 1 of them were damaged. The file with the
-/// highest number is the current one.
+/// The file of the index: `index.sqlite`, or `index-N.sqlite` after N − 1 damaged ones; the highest number is current.
 ///
-/// The cache sets a damaged index aside by creating the next file, in one step; the first process to do so wins. The
-/// cache neither renames a file that other processes have open nor uses a name again, because SQLite survives neither.
+/// The cache sets a damaged index aside by creating the next file; the first process to do so wins. Files are not
+/// renamed and names not used again, because SQLite in another process survives neither.
 struct IndexFile: Sendable {
     let folder: Folder
     let number: Int
@@ -16,15 +15,15 @@ struct IndexFile: Sendable {
 
     var path: String { folder.path + "/" + Self.name(number) }
 
-    /// - Throws: `StoreProblem` for a link and for a file of another user, or `FileError`.
+    /// - Throws: `StoreProblem` for a link or another user's file, or `FileError`.
     static func current(in folder: Folder) throws -> IndexFile {
         let names = try folder.listing()
-        // A process that was killed while it marked the folder left this file.
+        // Left by a process that was killed while it marked the folder.
         for name in names where CacheFolder.isUnfinishedMarker(name, in: folder) { folder.remove(name) }
         return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1)
     }
 
-    /// `nil` if there is no index, or if it has a log, without which it is not complete.
+    /// `nil` if there is no index, or if it is incomplete without its log.
     static func pathReadingOnly(in folder: Folder) -> String? {
         guard let names = try? folder.listing(), let name = names.compactMap(number(of:)).max().map(name),
             folder.file(name) != nil,
@@ -52,8 +51,7 @@ struct IndexFile: Sendable {
         FileIdentity(path) == identity && folder.entry(Self.name(number + 1)) == nil
     }
 
-    /// Returns the file that replaces this damaged one; creates it unless another process has done so. The damaged file
-    /// stays for inspection until the next one is damaged or the cache is cleared.
+    /// Returns the file that replaces this damaged one, which stays for inspection until the next one is damaged.
     func next() throws -> IndexFile {
         let next = try IndexFile(folder, number + 1)
         try removeOlder(than: number)
@@ -97,8 +95,7 @@ private struct FileIdentity: Equatable {
 
 enum IndexFailure {
     case busy
-    /// The disk is full, memory is short, or permission is missing; or the index belongs to another program or another
-    /// version.
+    /// The disk is full, memory or permission is missing, or the index is another program's or version's.
     case other
     case damage
     /// An integrity check decides; an index that cannot even be opened counts as damaged.
@@ -125,7 +122,7 @@ enum IndexFailure {
         case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: .busy
         // A flipped byte or another program can cause a missing table, a broken constraint or a value of another type.
         case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: .suspicion
-        // A short read may mean that the file is damaged. The machine is the cause of all other I/O errors.
+        // A short read may mean damage. The machine causes all other I/O errors.
         case SQLITE_IOERR where error.code == shortRead: .suspicion
         default: .other
         }

@@ -6,7 +6,7 @@ struct OrphanSweep: DiskJob {
     private let request: EntryIndex.SweepRequest?
     private var shards: [String]?
     private var names: [String] = []
-    /// Whether the stores are open whose files have been met.
+    /// Whether each store is open whose files have been met.
     private var stores: [Substring: Bool] = [:]
     /// The table whose rows are looked at next; `nil` after the last one.
     private var table: EntryIndex.Table?
@@ -16,7 +16,7 @@ struct OrphanSweep: DiskJob {
     private(set) var unlisted = 0
     private(set) var unfinished = 0
 
-    /// - Parameter request: answered by the sweep, which then ends early if the store is closed.
+    /// - Parameter request: answered by the sweep, which ends early if the store is closed.
     init(_ index: EntryIndex, _ request: EntryIndex.SweepRequest? = nil, isForFiles: Bool = false) {
         self.index = index
         self.request = request
@@ -49,7 +49,7 @@ struct OrphanSweep: DiskJob {
     private mutating func compare(_ files: BlobFiles, _ lock: StoreLock) throws {
         let some = names.suffix(64)
         for name in some.compactMap({ BlobName($0) }) {
-            // The row of an open store's file may be about to come; of a closed one, no row comes after this question.
+            // An open store may be about to add the row; a closed one adds none after this question.
             let isOpen = stores[name.store] ?? (name.store != lock.id && lock.isOpen(name.store))
             stores[name.store] = isOpen
             if try index.names(name.text, name.id) { continue }
@@ -88,7 +88,7 @@ struct OrphanSweep: DiskJob {
 }
 
 enum Boot {
-    /// The kernel's identifier of the current boot, which no other boot has; empty if the kernel does not provide one.
+    /// The kernel's identifier of the current boot; empty if there is none.
     static let current: String = {
         let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8)
         return text?.trimmingCharacters(in: .whitespacesAndNewlines) ?? ""

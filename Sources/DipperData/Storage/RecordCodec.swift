@@ -1,10 +1,10 @@
 import CXXHash
 import Foundation
 
-/// A transformation of everything that the cache writes to disk and to tiers of the program's own, such as encryption.
+/// A transformation of everything that the cache writes to disk and to the program's tiers, such as encryption.
 ///
-/// The cache makes one record of each entry and of each partial body: body, header fields and checksum, compressed if
-/// ``DataCache/Configuration/compression`` says so. A codec turns the record into the bytes that are stored, and back.
+/// The cache makes a record of each entry and partial body: body, header fields and checksum, compressed if
+/// ``DataCache/Configuration/compression`` says so. A codec turns the record into the stored bytes, and back.
 ///
 /// ```swift
 /// import Crypto       // of the package swift-crypto
@@ -25,30 +25,28 @@ import Foundation
 /// configuration.recordCodec = AESCodec(key: key, identifier: "aes-gcm, key of 2026")
 /// ```
 ///
-/// Keys, URLs, times and sizes of entries stay readable in the folder, because the cache lists entries without their
-/// records. Entries that were stored without a codec stay readable, in the folder as well, until they are replaced or
-/// removed.
+/// Keys, URLs, times and sizes stay readable in the folder. Entries stored without a codec stay readable, in the folder
+/// as well, until they are replaced or removed.
 ///
-/// An entry counts as absent if another codec has encoded it, if there is no codec, and if the codec throws an error or
-/// returns anything but the record. It stays in the folder until it is fetched again, expires or is evicted, so a wrong
-/// key empties no cache.
+/// An entry counts as absent if its codec is not the configured one, throws an error, or does not return the record. It
+/// stays in the folder until it is fetched again, expires or is evicted, so a wrong key empties no cache.
 ///
 /// Both methods are called from any thread, several at a time. They must not use the cache.
 public protocol RecordCodec: Sendable {
-    /// The name of the transformation and of its key, which tells other codecs' entries from this one's. The cache
-    /// stores a hash of it, in clear, and never asks a codec to decode what one with another identifier has encoded.
+    /// The name of the transformation and its key. The cache stores a hash of it, in clear, and lets a codec decode
+    /// only records with its identifier.
     var identifier: String { get }
 
-    /// Returns the bytes to store for a record. If this method throws, the entry is not kept on disk.
+    /// Returns the bytes to store for a record. If it throws, the entry is not kept on disk.
     func encode(_ record: Data) throws -> Data
 
     /// Returns the record that ``encode(_:)`` was given.
-    /// - Throws: an error if the bytes cannot be decoded, which the cache writes to its log.
+    /// - Throws: an error if the bytes cannot be decoded, which the cache logs.
     func decode(_ bytes: Data) throws -> Data
 }
 
-/// The form in which entries are written to disk: the built-in format, a compression of bodies, and a codec around it.
-/// Records that no codec has encoded are read whatever the format is.
+/// The form of entries on disk: a compression of bodies, and a codec around it. Records that no codec has encoded are
+/// read whatever the format is.
 struct RecordFormat: Sendable {
     var compression = StorageCompression.off
     var codec: (any RecordCodec)?
@@ -70,7 +68,6 @@ struct RecordFormat: Sendable {
         }
     }
 
-    /// Returns two parts, which are stored one after the other.
     func encode(_ record: EntryRecord) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
         let (body, trailer) = record.encoded(compression)
         guard let codec else { return (body, trailer) }
@@ -94,8 +91,8 @@ struct RecordFormat: Sendable {
 
     /// - Parameters:
     ///   - begun: a moment of ``RemovalHistory`` before the bytes were read.
-    ///   - limit: the most bytes that a compressed body may become.
-    ///   - takeBody: called after all checks, for a body that is neither compressed nor encoded.
+    ///   - limit: the largest size of a decompressed body, in bytes.
+    ///   - takeBody: returns a body that is neither compressed nor encoded; called after all checks.
     func decode(
         _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = RemovalHistory.now,
         limit: Int = .max, takeBody: () -> Data
@@ -121,7 +118,7 @@ struct RecordFormat: Sendable {
         return .record(record)
     }
 
-    /// XXH3-64 of the codec's identifier, which stands for the codec in the label of a record.
+    /// XXH3-64 of the codec's identifier.
     private static func number(of codec: any RecordCodec) -> UInt64 {
         Array(codec.identifier.utf8).withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
     }

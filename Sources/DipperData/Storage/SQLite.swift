@@ -21,7 +21,7 @@ protocol SQLiteValue {
     func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32
 }
 
-// SQLite copies the value of a parameter that is bound with this destructor.
+// Makes SQLite copy a bound value.
 nonisolated(unsafe) private let copying = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
 extension Int: SQLiteValue {
@@ -69,7 +69,6 @@ final class SQLiteConnection: @unchecked Sendable {
                 ? sqlite3_column_double(statement, column) : nil
         }
 
-        /// The UTF-8 of text or of a blob.
         func text(_ column: Int32) -> String? {
             holds(SQLITE_TEXT, column) || holds(SQLITE_BLOB, column)
                 ? String(decoding: bytes(column), as: UTF8.self) : nil
@@ -77,9 +76,9 @@ final class SQLiteConnection: @unchecked Sendable {
 
         func blob(_ column: Int32) -> Data? { holds(SQLITE_BLOB, column) ? Data(bytes(column)) : nil }
 
-        /// The bytes of text or of a blob, valid until the next row.
+        /// Valid until the next row.
         private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
-            // Asked for before their number, which belongs to the form that was asked for last.
+            // Before the count, which belongs to the form asked for last.
             let start = sqlite3_column_blob(statement, column)
             return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, column)))
         }
@@ -100,7 +99,7 @@ final class SQLiteConnection: @unchecked Sendable {
             setPatience(50)
             _ = try first("SELECT 1 FROM sqlite_master") { _ in true }
         } catch let error as SQLiteError where error.primaryCode == SQLITE_CANTOPEN {
-            // Without a log SQLite opens it only as one that nobody changes.
+            // Without a log SQLite opens only a file that is declared unchanging.
             let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? path
             try self.init(name: "file:\(escaped)?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI)
         }
@@ -130,7 +129,7 @@ final class SQLiteConnection: @unchecked Sendable {
     }
 
     /// The statement is prepared once for each connection, so it must be one of a few.
-    /// - Returns: the number of rows that a statement other than a query has changed.
+    /// - Returns: the number of rows changed.
     @discardableResult
     func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) -> Int {
         let statement = try bound(sql, values)
@@ -161,7 +160,6 @@ final class SQLiteConnection: @unchecked Sendable {
         return results
     }
 
-    /// No other connection interrupts the transaction. It is undone if the closure throws.
     func transaction<Result>(_ body: () throws -> Result) throws -> Result {
         try run("BEGIN IMMEDIATE")
         do {
@@ -217,7 +215,7 @@ final class SQLiteConnection: @unchecked Sendable {
     }
 }
 
-/// The connections of one process to a database with a log: one that writes, and a few that read beside it.
+/// The connections of one process to a database with a log: one writer and a few readers.
 // Unchecked: the writer is used under its lock.
 final class SQLitePool: @unchecked Sendable {
     private struct Connections {
@@ -255,7 +253,7 @@ final class SQLitePool: @unchecked Sendable {
         return try body(connection)
     }
 
-    /// Closes connections in use when they are given back; later reads and writes fail. The last one tidies up the log.
+    /// Closes connections; those in use close when they are given back. Later reads and writes fail.
     func close() {
         let free = readers.withLock { readers in
             readers.isClosed = true

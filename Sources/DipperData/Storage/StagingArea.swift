@@ -1,9 +1,8 @@
 import DequeModule
 import Foundation
 
-/// The changes that are not yet on disk, by key. Reads look here first. A value; its owner locks it.
+/// The changes that are not yet on disk, by key. Its owner locks it.
 struct StagingArea: Sendable {
-    /// The place of an entry or a partial body.
     struct Slot: Hashable {
         let key: CacheKey
         var table = EntryIndex.Table.entry
@@ -13,7 +12,7 @@ struct StagingArea: Sendable {
         case write(EntryRecord)
         case remove
 
-        /// An estimate of the memory that the change takes.
+        /// In bytes of memory, an estimate.
         fileprivate func bytes(_ key: CacheKey) -> Int {
             switch self {
             case .write(let record): record.value.cost(for: key)
@@ -36,9 +35,8 @@ struct StagingArea: Sendable {
     }
 
     struct Outcome {
-        /// The numbers of the items that were not carried out.
         var failed: Set<UInt64> = []
-        /// Their earlier version could not be removed from the disk either.
+        /// Slots whose earlier version could not be removed from the disk either.
         var outdated: Set<Slot> = []
     }
 
@@ -55,37 +53,36 @@ struct StagingArea: Sendable {
     }
 
     private var items: [Slot: Item] = [:]
-    /// A change that has left its place is skipped.
+    /// Skips a change that no longer has its place.
     private var queue = Deque<(slot: Slot, place: UInt64)>()
     private(set) var latest: UInt64 = 0
-    /// The estimated memory of all changes that wait or are being carried out.
+    /// The estimated memory of all changes, waiting or being carried out.
     private(set) var bytes = 0
-    /// In progress. The entries on disk that they cover count as removed.
+    /// Removals in progress. The entries on disk that they cover count as removed.
     private(set) var removals: [Scope] = []
-    /// Removals that could not be carried out, and must be before anything is written, with the times at which they
-    /// began. Earlier entries that they cover count as removed, too.
+    /// Removals to repeat before anything is written, with the times at which they began. Earlier entries that they
+    /// cover count as removed.
     private(set) var failedRemovals: [Scope: TimeInterval] = [:]
-    /// Their version on disk is out of date, and must be removed before anything is written.
+    /// Slots whose version on disk is out of date, and must be removed before anything is written.
     private(set) var outdated: Set<Slot> = []
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
-    /// Versions on disk from before this time no longer count, whatever is staged; infinite if none counts.
+    /// Versions on disk from before this time do not count; infinite if none counts.
     func goneBefore(_ slot: Slot) -> TimeInterval {
         if outdated.contains(slot) || removals.contains(where: { $0.covers(slot) }) { return .infinity }
         return failedRemovals.reduce(-TimeInterval.infinity) { $1.key.covers(slot) ? max($0, $1.value) : $0 }
     }
 
-    /// Returns whether a change would exceed `limit` bytes together with all others. A change alone is never too large.
+    /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
     func isFull(_ limit: Int, for change: Change, of slot: Slot) -> Bool {
         let others = bytes - (items[slot]?.bytes ?? 0)
         return others > 0 && others + change.bytes(slot.key) > limit
     }
 
-    /// Adds a change, which replaces the one that waits for its key. Callers that wait for a replaced write wait for
-    /// the new write, which is durable if one of the two is.
-    /// - Returns: the replaced change, which the caller releases outside its lock. Its `whenDone` contains the
-    ///   callbacks to be told that their entry will not be on disk.
+    /// Adds a change in place of the waiting one of its key. Callers that wait for a replaced write wait for the new
+    /// one, which is durable if either is.
+    /// - Returns: the replaced change, to be released outside the lock, with the callbacks that get `false`.
     mutating func add(
         _ change: Change, for slot: Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil
@@ -99,7 +96,6 @@ struct StagingArea: Sendable {
             item.whenDone = old.whenDone + item.whenDone
             replaced?.whenDone = []
         }
-        // A key has one place, however often it changes before its turn.
         item.place = replaced?.place ?? latest
         if replaced?.place == nil { queue.append((slot, latest)) }
         items[slot] = item
@@ -107,12 +103,11 @@ struct StagingArea: Sendable {
         return replaced
     }
 
-    /// Adds a callback to a staged write. The write becomes durable if the caller wants that.
-    /// - Returns: `false` if no write waits or is being carried out.
+    /// Adds a callback to a staged write, which becomes durable if wanted; `false` if there is none.
     mutating func join(_ slot: Slot, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void) -> Bool {
         guard let item = items[slot], case .write = item.change else { return false }
         if item.place == nil, durability == .durable, item.durability == .relaxed {
-            // A write that has begun cannot become durable any more, so the record is written once more.
+            // A write that has begun cannot become durable, so the record is written once more.
             _ = add(item.change, for: slot, .durable, whenDone: whenDone)
         } else {
             if durability == .durable { items[slot]?.durability = .durable }
@@ -132,8 +127,7 @@ struct StagingArea: Sendable {
         return slots.compactMap { drop($0) }
     }
 
-    /// Replaces staged writes of entries that were stored before `limit` by removals of their keys.
-    /// - Returns: the replaced writes.
+    /// Replaces staged writes of entries stored before `limit` by removals, and returns the writes.
     mutating func removeWrites(storedBefore limit: TimeInterval) -> [Item] {
         let old = items.values.filter { item in
             if case .write(let record) = item.change { record.value.info.stored < limit } else { false }
@@ -141,7 +135,7 @@ struct StagingArea: Sendable {
         return old.compactMap { add(.remove, for: $0.slot) }
     }
 
-    /// The oldest changes. They stay visible to reads until ``finish(_:_:)``.
+    /// The oldest changes, which stay visible to reads until ``finish(_:_:)``.
     mutating func nextBatch() -> [Item] {
         // Changes that were staged after a removal wait until it has ended.
         guard removals.isEmpty else { return [] }
@@ -160,7 +154,7 @@ struct StagingArea: Sendable {
         queue.first { items[$0.slot]?.place == $0.place }.map { $0.place <= number } ?? false
     }
 
-    /// Returns the items that were not replaced or removed meanwhile, each with whether it succeeded.
+    /// Returns the items that were not replaced meanwhile, each with whether it succeeded.
     mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
         outdated.formUnion(outcome.outdated)
         if outdated.count > 4_096 {
@@ -174,7 +168,7 @@ struct StagingArea: Sendable {
         }
     }
 
-    /// Entries on disk that the removal covers do not count until ``endRemoving(_:isDone:begun:)``.
+    /// Makes covered entries on disk count as removed until ``endRemoving(_:isDone:begun:)``.
     mutating func beginRemoving(_ scope: Scope) -> [Item] {
         removals.append(scope)
         return drop(scope)

@@ -2,16 +2,9 @@ import CZlib
 import CZstd
 import Foundation
 
-/// The compression of bodies on disk.
-///
-/// A cache can read what any other cache has written, whatever compression the two are configured to use.
-///
-/// ```swift
-/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-/// configuration.compression = .zstd
-/// ```
+/// The compression of bodies on disk. A cache can read entries of any compression.
 public struct StorageCompression: Sendable, Hashable {
-    /// The raw value is the number in the record format.
+    /// The numbers in the record format.
     enum Coding: UInt32 {
         case identity = 0
         case gzip = 1
@@ -20,14 +13,13 @@ public struct StorageCompression: Sendable, Hashable {
 
     let coding: Coding
 
-    /// No compression: bodies are stored as they are, so that other programs can open the files of larger ones.
+    /// No compression: bodies are stored as they came, so that other programs can open the files of larger ones.
     public static let off = StorageCompression(coding: .identity)
-    /// Compression by gzip (RFC 1952) where it is worthwhile: for bodies of at least 1 KiB, unless the first bytes or
-    /// the `Content-Type` show that they are compressed already, and only if it saves an eighth.
+    /// Compression by gzip (RFC 1952) of bodies of at least 1 KiB, unless the first bytes or the `Content-Type` show
+    /// that they are compressed already, and only if it saves an eighth.
     public static let gzip = StorageCompression(coding: .gzip)
     /// Compression by Zstandard (RFC 8878) of the same bodies as ``gzip``: about as small, in a fraction of the time.
-    ///
-    /// A version of the library that does not know Zstandard takes such entries for damaged and removes them.
+    /// Versions of the library without Zstandard take such entries for damaged and remove them.
     public static let zstd = StorageCompression(coding: .zstd)
 
     private static let smallestBody = 1_024
@@ -42,7 +34,7 @@ public struct StorageCompression: Sendable, Hashable {
     }
 }
 
-/// Compressing these formats again takes time and saves nothing.
+/// Formats that compressing again does not make smaller.
 private enum CompressedFormats {
     static func contain(_ body: Data, type: String?) -> Bool {
         if let type, contain(type: type) { return true }
@@ -89,14 +81,13 @@ private enum CompressedFormats {
     ]
 }
 
-/// gzip (RFC 1952), by zlib, for whole bodies.
 enum Gzip {
-    /// zlib counts the bytes that one call takes or makes in 32 bits.
+    /// zlib counts the bytes of one call in 32 bits.
     private static let largestStep = 1 << 30
     /// 32 KiB, with the header and trailer of gzip.
     private static let windowBits: Int32 = 15 + 16
 
-    /// `nil` if the compressed body does not fit into `limit` bytes. Never makes more bytes than that.
+    /// `nil` if the compressed body does not fit into `limit` bytes.
     static func compress(_ body: Data, atMost limit: Int) -> Data? {
         body.withUnsafeBytes { input in
             transform(input, room: limit) { stream in
@@ -111,8 +102,7 @@ enum Gzip {
         }
     }
 
-    /// `nil` if the bytes are not one complete stream of exactly `count` bytes. Allocates no more memory than `count`
-    /// bytes, and none if the stream is too short for such a body.
+    /// `nil` if the bytes are not one complete stream of `count` bytes. Allocates nothing if it is too short for them.
     static func decompress(_ bytes: UnsafeRawBufferPointer, count: Int) -> Data? {
         // Deflate makes at most 1,032 bytes of one: two bits can stand for 258 bytes.
         guard count >= 0, count / 1_032 <= bytes.count else { return nil }
@@ -126,12 +116,12 @@ enum Gzip {
         return body?.count == count ? body : nil
     }
 
-    /// `nil` unless the stream ends where the input ends, within `room` bytes.
+    /// `nil` unless the stream ends with the input, within `room` bytes.
     private static func transform(
         _ input: UnsafeRawBufferPointer, room: Int, begin: (z_streamp) -> Int32,
         step: (z_streamp, _ isLast: Bool) -> Int32, end: (z_streamp) -> Int32
     ) -> Data? {
-        // zlib keeps the address of its stream, which must not move.
+        // zlib keeps the address of its stream.
         let stream = z_streamp.allocate(capacity: 1)
         defer { stream.deallocate() }
         stream.initialize(to: z_stream())
@@ -167,12 +157,10 @@ extension Data {
             free(output)
             return nil
         }
-        // The rest of the memory is given back.
         self.init(bytesNoCopy: realloc(output, Swift.max(made, 1)) ?? output, count: made, deallocator: .free)
     }
 }
 
-/// Zstandard (RFC 8878), by libzstd, for whole bodies.
 enum Zstd {
     /// A frame that begins with the body's length, of at most `limit` bytes.
     static func compress(_ body: Data, atMost limit: Int) -> Data? {
@@ -181,8 +169,7 @@ enum Zstd {
         }
     }
 
-    /// `nil` if the bytes are not complete frames of exactly `count` bytes. Allocates no more memory than `count`
-    /// bytes, and none if the first frame does not announce them or is too short for such a body.
+    /// `nil` if the bytes are not complete frames of `count` bytes, which the first one must announce.
     static func decompress(_ bytes: UnsafeRawBufferPointer, count: Int) -> Data? {
         // A block makes at most 128 KiB and takes at least four bytes.
         guard count >= 0, count / 32_768 <= bytes.count,

@@ -1,9 +1,9 @@
 import Foundation
 
-/// The lock `stores/ID.lock` of one open store, whose name has the identifier of the store.
+/// The lock `stores/ID.lock` of one open store.
 ///
-/// The store holds the lock while it is open; the kernel releases the lock of a process that ends. Files in `blobs` that
-/// a store has written and no row names are being written as long as its lock is held, and are left over from then on.
+/// The kernel releases the lock of a process that ends. Files in `blobs` that no row names are being written while the
+/// lock of their store is held, and are left over afterwards.
 final class StoreLock: Sendable {
     let id: String
     private let all: Folder
@@ -21,7 +21,7 @@ final class StoreLock: Sendable {
                 all.remove(id + Self.end)
                 throw error
             }
-            // Until it is taken, another store that cleans up may take the lock for abandoned and remove it.
+            // Another store that cleans up may take a lock not yet taken for abandoned and remove it.
             var status = stat()
             if isLocked, fstat(file, &status) == 0, status.st_nlink > 0 {
                 (self.id, self.all, self.file) = (id, all, file)
@@ -42,7 +42,6 @@ final class StoreLock: Sendable {
 
     func isOpen(_ other: some StringProtocol) -> Bool { whileLocked(other) {} }
 
-    /// The stores of killed processes.
     func abandoned() -> [String] {
         ((try? all.listing()) ?? []).compactMap { name in
             guard name.hasSuffix(Self.end), case let other = name.dropLast(Self.end.count),
@@ -54,12 +53,12 @@ final class StoreLock: Sendable {
 
     func remove(_ abandoned: [String]) {
         for other in abandoned {
-            // A store that is only just opening finds that its lock is gone, and takes another identifier.
+            // A store that is opening finds its lock gone, and takes another identifier.
             whileLocked(other) { all.remove(other + Self.end) }
         }
     }
 
-    /// - Returns: whether the other store is open, or nothing is known; then the closure does not run.
+    /// - Returns: whether the other store is or may be open; then the closure does not run.
     @discardableResult
     private func whileLocked(_ other: some StringProtocol, _ body: () -> Void) -> Bool {
         let lock = openat(all.descriptor, "\(other)\(Self.end)", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)

@@ -1,6 +1,5 @@
 import Foundation
 
-/// The bytes of an entry and its metadata, as the tiers keep them.
 package struct StoredData: Sendable {
     package let data: Data
     package let info: EntryInfo
@@ -10,13 +9,12 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// An estimate, in bytes.
+    /// In bytes, an estimate.
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
-/// The metadata of an entry. A reference type, so that a hit copies one pointer.
+/// The metadata of an entry, a class so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
-    /// See ``CachedEntry/url``.
     let url: String
     package let status: Int
     package let headers: HTTPHeaders
@@ -25,10 +23,10 @@ package final class EntryInfo: Sendable {
     let freshness: Freshness
     /// The request fields that chose this answer; `nil` if there is only one answer.
     let variant: Variant?
-    /// The number that the variants of one answer share. Other variants are kept under keys that contain it.
+    /// The number that the variants of one answer share, and that the keys of the other variants contain.
     let family: UInt64
 
-    /// Whether a local source stood in for one that failed: the entry is delivered to the caller and not kept.
+    /// Whether a local source stood in for one that failed, so that the entry is not kept.
     package let isStandIn: Bool
 
     let isPlain: Bool
@@ -38,7 +36,7 @@ package final class EntryInfo: Sendable {
     private let textBytes: Int
 
     /// - Parameters:
-    ///   - freshness: `nil` for bytes whose freshness no server limits; they are always fresh.
+    ///   - freshness: `nil` for bytes whose freshness no server limits.
     ///   - begun: a moment before the bytes were requested or read.
     init(
         url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
@@ -64,10 +62,9 @@ package final class EntryInfo: Sendable {
         textBytes = url.utf8.count + fields + (values ?? 0)
     }
 
-    /// The estimated storage of two texts in an array, with the blocks that contain them, in bytes.
+    /// The estimated storage of two texts in an array, in bytes.
     private static let fieldCost = 96
 
-    /// An estimate, in bytes.
     func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
 
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
@@ -87,34 +84,28 @@ package final class EntryInfo: Sendable {
 
     package var source: URL? { url.hasPrefix("http") ? URL(string: url) : nil }
 
-    /// Returns whether a request with these header fields may see an object made from this answer, however old.
+    /// Returns whether a request with these header fields may see a picture or other value made from this answer.
     package func mayBeShown(to request: HTTPHeaders) -> Bool { (200...299).contains(status) && isChosen(by: request) }
 }
 
 /// An entry of the disk tier, without its bytes.
-///
-/// ```swift
-/// var largest = 0
-/// cache.forEachEntry { entry in largest = max(largest, entry.size) }
-/// ```
 public struct CachedEntry: Sendable, Hashable {
     /// The key of the entry.
     public let key: CacheKey
-    /// The URL from which the bytes were fetched, after all redirects, without user and fragment; `provider:` for the
-    /// bytes of a provider. Empty for entries that the caller added under a key.
+    /// The URL of the bytes after all redirects, without user and fragment; `provider:` for those of a provider. Empty
+    /// for entries that the caller added under a key.
     public let url: String
     /// The size of the entry on disk in bytes, including its metadata.
     public let size: Int
     /// The time at which the entry was stored.
     public let stored: Date
-    /// The time of the last read that has been recorded. The cache records reads in batches.
+    /// The time of the last recorded read. The cache records reads in batches.
     public let accessed: Date
     /// The time at which the entry expires; `nil` for never.
     public let expires: Date?
 }
 
 extension EntryInfo: RedactedStringConvertible {
-    /// The URL without secrets, and the status.
     package var description: String { "\(Redaction.standard.text(url)) \(status)" }
 }
 

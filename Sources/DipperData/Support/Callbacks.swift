@@ -1,17 +1,11 @@
 import Foundation
 
 /// An observation of changes, which ends when nobody holds it any more.
-///
-/// ```swift
-/// let monitor = NetlinkMonitor.shared
-/// // Keep the observation while you want the closure to be called.
-/// let observation = monitor.observe { print(monitor.canReach("example.org") ? "online" : "offline") }
-/// ```
 public final class ChangeObservation: Sendable {
     private let onEnd: @Sendable () -> Void
 
     /// Creates an observation.
-    /// - Parameter onEnd: called once, when nobody holds the observation any more.
+    /// - Parameter onEnd: called once, at the end.
     public init(onEnd: @escaping @Sendable () -> Void) {
         self.onEnd = onEnd
     }
@@ -19,7 +13,7 @@ public final class ChangeObservation: Sendable {
     deinit { onEnd() }
 }
 
-/// The closures to call at a change. A value: its owner locks it, and calls and frees the closures outside the lock.
+/// The closures to call at a change. Its owner locks it, and calls and frees the closures outside the lock.
 package struct Observers {
     package typealias Callback = @Sendable () -> Void
 
@@ -40,11 +34,10 @@ package struct Observers {
     package mutating func remove(_ number: Int) -> Callback? { callbacks.removeValue(forKey: number) }
 }
 
-// A closure that is written in a class of the main actor, or in a method of an actor, belongs to that actor and may use
-// what the actor protects. Public parameters for closures are marked `@_inheritActorContext @isolated(any)`, so that
-// such closures compile as they stand. These functions make of them closures that may be called on any thread: a closure
-// that belongs to no actor runs in place, another one on its actor; one of the main actor in the order of the calls, and
-// in place on the main thread, which may serve another loop than the main queue's.
+// A closure written in a class of the main actor, or in a method of an actor, may use what the actor protects. Public
+// parameters for closures are marked `@_inheritActorContext @isolated(any)`, so that such closures compile. Here they
+// become closures for any thread: one of no actor runs in place, another on its actor; one of the main actor in the
+// order of the calls, and in place on the main thread, which may serve another loop than the main queue's.
 
 package func onItsActor<Value: Sendable>(
     _ body: @escaping @Sendable @isolated(any) (Value) -> Void
@@ -68,9 +61,6 @@ package func onItsActor<First: Sendable, Second: Sendable>(
     return { first, second in run(on: home, { plain(first, second) }, from: { await body(first, second) }) }
 }
 
-/// - Parameters:
-///   - plain: calls the closure, on the thread of its actor.
-///   - elsewhere: calls the closure from any thread.
 private func run(
     on actor: any Actor, _ plain: @escaping @Sendable () -> Void, from elsewhere: @escaping @Sendable () async -> Void
 ) {

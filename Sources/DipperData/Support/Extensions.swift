@@ -4,7 +4,7 @@ import Logging
 import Synchronization
 
 extension Data {
-    /// Distinguishes bytes. It is the same in every process.
+    /// A hash that is the same in every process.
     var digest: UInt64 { withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) } }
 }
 
@@ -18,9 +18,8 @@ extension Logger {
     }
 }
 
-/// A value in memory of its own, so that its owner is small while it lacks the value.
+/// A value outside its owner, so that an owner without it is small.
 struct Boxed<Value: Sendable>: Sendable {
-    // Changed by its only owner.
     private final class Storage: @unchecked Sendable {
         var value: Value
 
@@ -31,7 +30,6 @@ struct Boxed<Value: Sendable>: Sendable {
 
     init(_ value: Value) { storage = Storage(value) }
 
-    /// Copies are identical until one of them is changed.
     static func === (a: Self, b: Self) -> Bool { a.storage === b.storage }
 
     var value: Value {
@@ -49,9 +47,9 @@ package func exchange<Value>(_ place: inout Value, with value: Value) -> Value {
     return old
 }
 
-/// Waits for the answer of another thread, which is given exactly once.
+/// Waits for another thread's answer, which is given exactly once.
 func fromThread<Value: Sendable>(_ ask: (_ answer: @escaping @Sendable (Value?) -> Void) -> Void) async -> Value? {
-    // The lock is for Thread Sanitizer, which does not see that a continuation orders memory.
+    // For Thread Sanitizer, which does not see that a continuation orders memory.
     let answer = Mutex<Value?>(nil)
     await withCheckedContinuation { continuation in
         ask { value in

@@ -1,11 +1,11 @@
 import Foundation
 
-/// A clock reduced to the cache's needs: the time since some fixed moment, sleeping, and waking.
+/// A clock reduced to the time since some fixed moment and sleeping.
 package struct TimeSource: Sendable {
     package let now: @Sendable () -> Duration
-    /// Sleeps until a time: a length of time would be too long if the clock were moved on before the sleep begins.
+    /// Sleeps until a time: a duration would be too long if the clock were moved on before the sleep begins.
     package let sleep: @Sendable (_ due: Duration) async throws -> Void
-    /// Whether this is a clock of the system, not one that a test moves on.
+    /// Whether this is a clock of the system, not of a test.
     package let isReal: Bool
 
     package init(_ clock: some Clock<Duration>) {
@@ -17,7 +17,7 @@ package struct TimeSource: Sendable {
 }
 
 enum WallClock {
-    /// The system's time, as exact as the kernel's tick (a few milliseconds): cheap enough to read at every hit.
+    /// The system's time to the kernel's tick (a few milliseconds): cheap enough to read at every hit.
     static let coarse: @Sendable () -> Date = {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME_COARSE, &time)

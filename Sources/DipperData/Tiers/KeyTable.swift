@@ -1,13 +1,9 @@
-/// A hash table that finds the slot of an entry by the hash of its key, with open addressing. The keys stay in the
-/// slots.
-///
-/// An element takes eight bytes, and a search or a removal looks at one element in the common case, which matters with
-/// a million entries. The table shrinks when less than a quarter of it is in use.
+/// A hash table of the slots of entries, by the hashes of their keys, with open addressing. Eight bytes an element
+/// matter with a million entries. The table shrinks when less than a quarter of it is in use.
 struct KeyTable {
     private struct Element {
-        /// The lower half of the key's hash. Its lowest bits say where the search begins.
+        /// The lower half of the key's hash; the search begins at its lowest bits.
         var hash: UInt32 = 0
-        /// -1 where the element is empty.
         var slot: Int32 = -1
     }
 
@@ -47,7 +43,7 @@ struct KeyTable {
         for element in old where element.slot >= 0 { place(element) }
     }
 
-    /// Removes a slot that is in the table. The elements behind it move up, so that no search ends too early.
+    /// The slot must be in the table. Later elements move up, so that no search ends too early.
     mutating func remove(_ hash: UInt64, _ slot: Int32) {
         var hole = Int(UInt32(truncatingIfNeeded: hash)) & mask
         while elements[hole].slot != slot {
@@ -70,8 +66,7 @@ struct KeyTable {
     }
 }
 
-/// Storage for slots that grows at the end and is read in place. An array would copy what it hands out, which at a hit
-/// costs more than all the rest.
+/// Storage for slots that is read in place: an array would copy an element, which costs more than the rest of a hit.
 struct SlotStorage<Slot>: ~Copyable {
     private(set) var start: UnsafeMutablePointer<Slot>
     private(set) var count = 0

@@ -1,19 +1,19 @@
 import Foundation
 import Synchronization
 
-/// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry. An entry that
-/// the eviction order spares counts as used in that moment. A hit copies no entry.
+/// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry. A spared
+/// entry counts as used at that moment.
 final class MemoryShard<Value: Sendable>: Sendable {
     private struct Node: Sendable {
         var key: CacheKey
         var value: Value?
         var stamp: UInt64
         var lifetime: Lifetime
-        /// The insertion counts as a use, so that a new entry does not leave before older ones that are no better.
+        /// Insertion counts as a use, so that a new entry does not leave before older ones that are no better.
         var uses: UInt8 = 1
-        /// The next more recently used node; -1 for none.
+        /// -1 for none.
         var newer: Int32 = -1
-        /// The next less recently used node, or the next free one; -1 for none.
+        /// In the list of free nodes, the next one; -1 for none.
         var older: Int32 = -1
         // A hit does not read these.
         var cost: Int
@@ -74,8 +74,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Changes the lifetime of an entry, given the present one and the time at which the entry has entered memory.
-    /// Returns the entry if the change makes it expire.
+    /// Changes the lifetime, given the present one and when the entry was inserted. Returns an entry that expires by
+    /// that.
     func change(
         _ key: CacheKey, now: TimeInterval, _ lifetime: (Lifetime, _ entered: TimeInterval) -> Lifetime
     ) -> MemoryEntry<Value>? {
@@ -99,14 +99,13 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Also removals of absent keys; not evictions, nor entries that an access finds expired.
+    /// Counts also removals of absent keys, but neither evictions nor entries that an access finds expired.
     var changes: UInt64 { state.withLock { $0.changes } }
 
-    /// Entries that are being read from disk may be out of date.
+    /// Makes insertions fail of entries that were read from disk before.
     func noteChange() { state.withLock { $0.changes += 1 } }
 
-    /// Does nothing if the number of changes is no longer `changes` or the insertion is not allowed. Returns the entry
-    /// that was replaced, and whether the new one was inserted.
+    /// Does nothing if there have been other changes since `changes`, or if the insertion is not allowed.
     func insert(
         _ entry: MemoryEntry<Value>, stamp: UInt64, now: TimeInterval, unlessChangedSince changes: UInt64?,
         ifAllowed isAllowed: () -> Bool
@@ -145,8 +144,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Returns `nil` if there is no entry, or if the eviction order spares the least recently used one.
-    /// - Parameter stamp: the stamp of a spared entry.
+    /// `nil` if there is no entry, or if the eviction order spares the least recently used one.
+    /// - Parameter stamp: for a spared entry.
     func removeOldest(stamp: UInt64) -> MemoryEntry<Value>? {
         state.withLock { state -> MemoryEntry<Value>? in
             // mutant MemoryTier|Eviction: `let index = state.oldest` => `let index = state.newest`

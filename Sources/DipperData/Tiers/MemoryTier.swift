@@ -1,16 +1,15 @@
 import Foundation
 import Synchronization
 
-/// The memory tier, limited by cost and by number of entries. It evicts entries in the order of an ``EvictionOrder``.
+/// The memory tier, limited by cost and number of entries.
 ///
-/// Entries are spread over shards, each with a lock of its own, so that threads do not wait for one another. Every
-/// access stamps its entry with the number of the access. An eviction takes or spares the entry with the lowest stamp
-/// of all shards, so that the order is that of one list.
+/// Entries are spread over shards, each with a lock, so that threads do not wait for one another. Every access
+/// stamps its entry with its number, and an eviction takes or spares the entry with the lowest stamp of all shards.
 final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
         var cost: Int
         var count: Int?
-        /// The divisor of `cost` that gives the largest cost of a single entry.
+        /// The largest share of `cost` that a single entry may have, as a divisor.
         var largestShare = 10
 
     }
@@ -19,7 +18,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         var given: Limits
         var pressure = MemoryPressure.normal
 
-        /// Derived from the configured limits each time, so that changes of the pressure do not add up.
+        /// From the configured limits each time, so that changes of the pressure do not add up.
         var present: Limits {
             switch pressure {
             case .normal: given
@@ -43,10 +42,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let expiries: ExpiryWatch
     private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
-    /// - Parameters:
-    ///   - history: the removals that entries with a permit must respect.
-    ///   - onCleaned: called with the number and size of entries that were removed without being named, and the reason,
-    ///     on the thread that caused the removal.
+    /// - Parameter onCleaned: called with entries that were removed without being named, on the thread that caused it.
     init(
         limits: Limits, order: EvictionOrder, history: RemovalHistory, now: @escaping @Sendable () -> Date,
         expiries: ExpiryWatch, onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
@@ -64,13 +60,12 @@ final class MemoryTier<Value: Sendable>: Sendable {
     var totalCost: Int { cost.load(ordering: .relaxed) }
     var entryCount: Int { count.load(ordering: .relaxed) }
 
-    /// The value becomes the most recently used; `nil` if there is none or it has expired.
+    /// Counts as a use; `nil` if there is no value or it has expired.
     @inline(__always)
     func value(for key: CacheKey) -> Value? {
         part(of: key) { copy $0 }
     }
 
-    /// - Parameter lifetime: returns the new lifetime, given the present one, the time of entry, and the present time.
     func value(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Value? {
@@ -88,7 +83,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         return remove(expired: expired).value
     }
 
-    /// Copies only the wanted part of a value, which becomes the most recently used; `nil` if it has expired.
+    /// Copies only a part of a value; counts as a use.
     @inline(__always)
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         let found = shard(of: key).access(
@@ -104,24 +99,18 @@ final class MemoryTier<Value: Sendable>: Sendable {
         return entry
     }
 
-    /// Counts no use; `nil` if there is no value or it has expired.
     func peek<Part: Sendable>(_ key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         shard(of: key).peek(key, now: now().timeIntervalSince1970, part)
     }
 
     func contains(_ key: CacheKey) -> Bool { peek(key) { _ in true } == true }
 
-    /// Keeps a value in place of the one its key had.
-    ///
-    /// A value is not kept if it costs more than its share of the configured limit or more than the present limit, if it
-    /// has expired, or while memory pressure is severe. The old value is then removed as well, unless `changes` is
-    /// given.
+    /// Keeps a value, unless it costs more than its share of the configured limit or more than the present limit, has
+    /// expired, or memory pressure is severe. Then the key's old value is removed, unless `changes` is given.
     /// - Parameters:
     ///   - permit: the right to keep the value; entries without one count as stored now.
-    ///   - changes: the result of ``changes(of:)`` before the value was read elsewhere. If something has changed since,
-    ///     the value may be out of date and is not kept.
-    ///   - isWanted: called in the moment of the change, under a lock; if it returns `false`, nothing changes. It may
-    ///     only read values.
+    ///   - changes: the ``changes(of:)`` before the value was read elsewhere. After later ones it is not kept.
+    ///   - isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
     func insert(
         _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, permit: Permit? = nil,
         unlessChangedSince changes: UInt64? = nil, if isWanted: () -> Bool = { true }
@@ -129,7 +118,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         let bounds = bounds.withLock { $0 }
         let now = now().timeIntervalSince1970
         let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
-        // A share of the configured limit: the size of a value worth keeping does not depend on pressure.
+        // The configured limit, because pressure does not change the size of a value worth keeping.
         guard entryCost <= min(bounds.given.cost / bounds.given.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
@@ -139,7 +128,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
         let entry = MemoryEntry(
             key: key, value: value, cost: entryCost, lifetime: lifetime, stored: permit?.info.stored ?? now)
-        // Added before the entry can be found, so that a removal of derived entries misses none.
+        // First, so that a removal of derived entries misses none.
         derived.add(key)
         let (replaced, isInserted) = shard(of: key).insert(
             entry, stamp: stamp(), now: now, unlessChangedSince: changes, ifAllowed: isAllowed)
@@ -151,7 +140,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         enforceLimits(.overLimit)
     }
 
-    /// Changes with every insertion and removal that may concern the key.
     func changes(of key: CacheKey) -> UInt64 { shard(of: key).changes }
 
     func remove(_ key: CacheKey) {
@@ -162,9 +150,8 @@ final class MemoryTier<Value: Sendable>: Sendable {
         tell(removeAll { _, _ in true }, .cleared)
     }
 
-    /// Takes time by the number of derived entries, not of all entries.
+    /// Takes time by the number of derived entries, not of all.
     func removeDerived(of key: CacheKey) {
-        // A derived entry may be on its way from elsewhere.
         for shard in shards { shard.noteChange() }
         for key in derived.keys(of: key) { remove(key) }
     }
@@ -194,7 +181,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    /// The limits while there is no pressure. Lower limits remove entries at once.
+    /// The limits without pressure.
     var limits: Limits { bounds.withLock { $0.given } }
 
     func changeLimits(_ change: (inout Limits) -> Void) {
@@ -219,7 +206,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         var (entries, bytes) = (0, 0)
         // mutant MemoryTier|Eviction: `maximum || entryCount > maximumCount ?? .max, let s` => `maximum, let s`
         while totalCost > maximum || entryCount > maximumCount ?? .max, let shard = oldestShard {
-            // Another thread may have removed the last entry of this shard meanwhile, or the entry is spared.
+            // Another thread may have removed the last entry of this shard, or the entry is spared.
             guard let removed = shard.removeOldest(stamp: order.countsUses ? stamp() : 0) else { continue }
             account(removed: removed)
             entries += 1
@@ -231,7 +218,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private var oldestShard: MemoryShard<Value>? {
         var oldest: (shard: MemoryShard<Value>?, stamp: UInt64) = (nil, .max)
         for shard in shards {
-            // Read once, because another thread may be removing the entry.
+            // Read once: another thread may be removing the entry.
             let stamp = shard.oldestStamp
             if stamp < oldest.stamp { oldest = (shard, stamp) }
         }
@@ -270,8 +257,8 @@ struct MemoryEntry<Value: Sendable>: Sendable {
     let stored: TimeInterval
 }
 
-/// The keys of derived entries in a memory tier, by the key of the first origin. A key is added before its entry can be
-/// found, and removed after the entry has gone; between the two, it may be counted more than once.
+/// The keys of derived entries in a memory tier, by the key of the first origin. A key is added before its entry and
+/// removed after it; between the two, it may be counted more than once.
 final class DerivedKeys: Sendable {
     private let groups = Mutex<[Substring: [CacheKey: Int]]>([:])
 
@@ -289,7 +276,6 @@ final class DerivedKeys: Sendable {
         }
     }
 
-    /// Some of the entries may be gone already.
     func keys(of origin: CacheKey) -> [CacheKey] {
         let group = groups.withLock { $0[origin.firstOrigin ?? origin.string[...]] }
         return group?.keys.filter { $0.isDerived(of: origin) } ?? []
@@ -297,7 +283,7 @@ final class DerivedKeys: Sendable {
 }
 
 extension CacheKey {
-    /// The part of the key before its first `\n#`, which marks a derived entry; `nil` in a key without one.
+    /// The part before the first `\n#`, which marks a derived entry.
     fileprivate var firstOrigin: Substring? {
         let text = string.utf8
         var rest = text[...]

@@ -1,10 +1,9 @@
 import Foundation
 
-/// A memory tier for objects, each with the metadata of the bytes that it was made from.
+/// A memory tier for pictures and values, with the metadata of the bytes that they were made from.
 package final class ObjectTier: Sendable {
     package struct Entry: Sendable {
         package let product: Product
-        /// 0 if the object was made of no bytes.
         let digest: UInt64
         let isAdded: Bool
         package let info: EntryInfo
@@ -30,9 +29,8 @@ package final class ObjectTier: Sendable {
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Entry? { memory.value(for: key, lifetime) }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
-    /// Keeps an object, unless its bytes have been flushed or cleared since.
-    /// - Parameter isWanted: called in the moment of the change, under a lock, so that an object that was inserted
-    ///   after a removal stays. If it returns `false`, nothing changes. It may only read values.
+    /// Keeps an entry, unless its bytes have been flushed or cleared since.
+    /// - Parameter isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
     func insert(_ entry: Entry, for key: CacheKey, lifetime: Lifetime, if isWanted: () -> Bool = { true }) {
         memory.insert(
             entry, for: key, cost: entry.product.cost + entry.info.cost(for: key), lifetime: lifetime,
@@ -40,7 +38,7 @@ package final class ObjectTier: Sendable {
     }
 
     package func remove(_ key: CacheKey) { memory.remove(key) }
-    /// The object under the key itself stays.
+    /// The entry of the key itself stays.
     package func removeDerived(of key: CacheKey) { memory.removeDerived(of: key) }
     package func derivedKeys(of key: CacheKey) -> [CacheKey] { memory.derivedKeys(of: key) }
     package func removeAll() { memory.removeAll() }
@@ -58,9 +56,9 @@ package final class ObjectTier: Sendable {
     package var count: Int { memory.entryCount }
 }
 
-/// An object that is made from bytes, such as a picture or a typed value. The engine does not know its type.
+/// A picture or value that is made from bytes. The engine does not know its type.
 package class Product: @unchecked Sendable {
-    /// The memory that the object takes, in bytes.
+    /// In bytes of memory.
     package let cost: Int
 
     fileprivate init(cost: Int) { self.cost = cost }
@@ -69,7 +67,6 @@ package class Product: @unchecked Sendable {
 package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
     package let value: Value
 
-    /// - Parameter cost: the memory that the object takes, in bytes.
     package init(_ value: Value, cost: Int) {
         self.value = value
         super.init(cost: cost)
@@ -77,7 +74,7 @@ package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
 }
 
 extension Product {
-    /// The caller knows the type.
+    /// The type must be right.
     @inline(__always)
     package func value<Value: Sendable>(as type: Value.Type = Value.self) -> Value {
         unsafeDowncast(self, to: ProductOf<Value>.self).value

@@ -3,26 +3,22 @@ import Foundation
 import Logging
 import Synchronization
 
-/// One of the program's own tiers, and the changes that it has yet to carry out.
-///
-/// Changes run in tasks of their own. The tier is not called while the lock is held.
+/// One of the program's tiers, and the changes that it has yet to carry out, each in a task. The tier is not
+/// called under the lock.
 final class TierQueue: Sendable {
     private struct State {
         var health = TierHealth()
         var changes = TierChanges()
-        /// In seconds since 1970: records from before that time count as absent.
+        /// In seconds since 1970: earlier records count as absent.
         var hiddenBefore = -TimeInterval.infinity
-        /// Waits for the end of the tier's rest.
         var rest: Task<Void, any Error>?
         var isClosed = false
         var waiting: [CheckedContinuation<Void, Never>] = []
 
-        /// Whether nothing is left to do for now: changes wait while the tier rests.
         var isSettled: Bool { changes.isEmpty || (!changes.isRunning && health.restsUntil != nil) }
     }
 
     private static let changeTimeLimit = Duration.seconds(5)
-    /// The largest number of names that wait to be removed.
     private static let removalLimit = 65_536
 
     private let tier: any Tier
@@ -42,7 +38,7 @@ final class TierQueue: Sendable {
 
     // MARK: Looking up
 
-    /// A record that waits to be stored is found already, and one that waits to be removed no longer.
+    /// Finds a record that waits to be stored, and none that waits to be removed.
     func data(named name: String) async -> Data? {
         let moment = time.now()
         let (change, isAsked) = state.withLock { state -> (TierChanges.Change?, Bool) in
@@ -65,9 +61,7 @@ final class TierQueue: Sendable {
 
     // MARK: Changing
 
-    /// - Parameters:
-    ///   - end: a moment after all records that have been stored; in seconds since 1970.
-    ///   - permit: the right to store a record.
+    /// - Parameter end: a moment after all stored records, in seconds since 1970.
     func add(_ change: TierChanges.Change, to name: String, before end: TimeInterval, _ permit: Permit?) {
         state.withLock { state in
             guard !state.isClosed, permit?.isGranted(in: .shared, by: history) != false else { return }
@@ -75,7 +69,6 @@ final class TierQueue: Sendable {
             if case .store = change, state.health.restsUntil != nil { return }
             state.changes.add(change, to: name)
             guard state.changes.count > Self.removalLimit else { return }
-            // So many removals are not remembered one by one.
             state.hiddenBefore = end
             state.changes.dropAll()
         }
@@ -126,7 +119,7 @@ final class TierQueue: Sendable {
             return (begins, state.changes.isEmpty ? nil : state.health.restsUntil, settled)
         }
         if begins, let failure {
-            // The text of another library's error may contain secrets, such as the password in a server's address.
+            // Another library's error may contain secrets, such as the password in a server's address.
             let text = (failure as? DipperError).map { "\($0)" } ?? "\(type(of: failure))"
             logger.warning("a tier fails and rests", metadata: ["tier": "\(tier.name)", "error": "\(text)"])
         }
@@ -141,7 +134,6 @@ final class TierQueue: Sendable {
         if isClosed { rest.cancel() }
     }
 
-    /// Returns when the changes have been carried out, or wait for the tier that rests.
     func settle() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             let isSettled = state.withLock { state in
@@ -158,22 +150,21 @@ final class TierQueue: Sendable {
     func endRest() { state.withLock { $0.rest }?.cancel() }
 }
 
-/// The changes that a tier has yet to carry out. A value. The latest change of a name replaces one that waits. Changes
-/// begin in the order in which their names came, a few at a time, and never two of one name.
+/// The changes that a tier has yet to carry out, the latest of each name: in order, a few at a time, one of each name.
 struct TierChanges: Sendable {
     enum Change: Sendable {
         case store(Data, until: Date?)
         case remove
 
-        /// In bytes; for an empty record 1, so that it counts as a record.
+        /// In bytes; 1 for an empty record, so that it counts as a record.
         fileprivate var size: Int { if case .store(let record, _) = self { max(1, record.count) } else { 0 } }
     }
 
     private static let mostRunning = 4
-    /// The largest size of the records that wait or are being stored, in bytes.
+    /// The largest size of all records that wait or are being stored, in bytes.
     private static let limit = 16 << 20
 
-    /// May hold names that wait no longer.
+    /// May hold names that no longer wait.
     private var order = Deque<String>()
     private var waiting: [String: Change] = [:]
     private var running: [String: Change] = [:]
@@ -205,8 +196,8 @@ struct TierChanges: Sendable {
         return nil
     }
 
-    /// - Parameter isLost: whether the tier has not carried it out. A removal is then tried again, unless another
-    ///   change of the name waits; a record is given up.
+    /// - Parameter isLost: whether the tier has failed. A removal is tried again, unless another change of the name
+    ///   waits.
     mutating func ended(_ name: String, isLost: Bool) {
         guard let change = running.removeValue(forKey: name) else { return }
         size -= change.size
@@ -231,7 +222,7 @@ struct TierChanges: Sendable {
     }
 }
 
-/// The rule that lets a failing tier rest. A value; times are those of the cache's clock.
+/// The rule that lets a failing tier rest. Times are those of the cache's clock.
 struct TierHealth: Sendable {
     private static let tolerance = 3
     private static let shortestRest = Duration.seconds(1)
@@ -242,7 +233,7 @@ struct TierHealth: Sendable {
     private(set) var restsUntil: Duration?
     private var isTrying = false
 
-    /// After a rest one operation tries the tier, and the others wait for its outcome.
+    /// After a rest one operation tries the tier, and others must wait for its outcome.
     mutating func admits(at now: Duration) -> Bool {
         guard let restsUntil else { return true }
         guard now >= restsUntil, !isTrying else { return false }
@@ -252,7 +243,6 @@ struct TierHealth: Sendable {
 
     mutating func succeeded() { self = TierHealth() }
 
-    /// - Returns: whether the tier begins to rest with this failure.
     mutating func failed(at now: Duration) -> Bool {
         if restsUntil != nil {
             // Operations that began before the rest say nothing new.
@@ -272,8 +262,8 @@ struct TierHealth: Sendable {
 }
 
 extension TimeSource {
-    /// Runs an operation, unless it takes longer than a duration: then its task is cancelled, and the result is
-    /// ``DipperError/timedOut``. Unlike a task group, does not wait for an operation that ignores its cancellation.
+    /// Runs an operation; after `duration` cancels it and returns ``DipperError/timedOut``. Unlike a task group, does
+    /// not wait for an operation that ignores its cancellation.
     fileprivate func limit<Value: Sendable>(
         _ duration: Duration, _ operation: @escaping @Sendable () async throws -> Value
     ) async -> Result<Value, any Error> {

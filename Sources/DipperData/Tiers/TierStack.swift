@@ -3,7 +3,6 @@ import Foundation
 import Logging
 import Synchronization
 
-/// The tiers below the disk, in the order in which they are asked.
 final class TierStack: Sendable {
     private typealias LookUp = @Sendable () async -> Void
 
@@ -13,7 +12,7 @@ final class TierStack: Sendable {
         var others = Deque<LookUp>()
     }
 
-    /// The size of the largest record that is passed on or taken over, in bytes.
+    /// The size of the largest record to store or use, in bytes.
     private static let recordLimit = 8 << 20
     private static let mostLookUps = 32
 
@@ -35,7 +34,6 @@ final class TierStack: Sendable {
 
     // MARK: Looking up
 
-    /// Runs a limited number of look-ups at a time; urgent ones begin first.
     func run(isUrgent: Bool, _ lookUp: @escaping @Sendable () async -> Void) {
         let begins = lookUps.withLock { lookUps in
             if lookUps.running < Self.mostLookUps {
@@ -65,7 +63,7 @@ final class TierStack: Sendable {
         for tier in tiers {
             guard let data = await tier.data(named: name), data.count <= Self.recordLimit else { continue }
             let record = format.decode(data, begun: begun, limit: Self.recordLimit).record
-            // The tier may have been cleared, or the record removed, meanwhile.
+            // The tier may have been cleared, or the record removed.
             let hiddenBefore = tier.hiddenBefore(name)
             // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`
             guard let record, record.key == key, record.value.info.stored >= hiddenBefore else { continue }
@@ -77,9 +75,7 @@ final class TierStack: Sendable {
     // MARK: Changing
 
     /// In every tier, in the background.
-    /// - Parameter claim: the right of work that began earlier to keep its result.
     func store(_ record: EntryRecord, claim: Claim?) {
-        // What the codec refuses is not stored.
         guard record.value.data.count <= Self.recordLimit, let (body, trailer) = try? format.encode(record),
             body.count + trailer.count <= Self.recordLimit
         else { return }
@@ -89,7 +85,7 @@ final class TierStack: Sendable {
             .store(body + trailer, until: expiration), of: record.key, permit: Permit(record.value.info, claim))
     }
 
-    /// In every tier, in the background. This process no longer finds the record when this method returns.
+    /// In every tier, in the background; this process finds the record no longer.
     func remove(_ key: CacheKey) { change(.remove, of: key) }
 
     private func change(_ change: TierChanges.Change, of key: CacheKey, permit: Permit? = nil) {
@@ -98,16 +94,16 @@ final class TierStack: Sendable {
         for tier in tiers { tier.add(change, to: name, before: end, permit) }
     }
 
-    /// Makes this process ignore the records that were stored so far. Other processes go on using them.
+    /// Makes this process ignore the records stored so far; others use them.
     func hideAll() {
         let end = afterNow
         for tier in tiers { tier.hideAll(before: end) }
     }
 
-    /// In seconds since 1970: records that are stored from now on are not before that time.
+    /// In seconds since 1970: later records are not before that time.
     private var afterNow: TimeInterval { now().timeIntervalSince1970.nextUp }
 
-    /// Returns when the changes have been carried out, apart from those that wait for a tier that rests.
+    /// Returns when the changes have been carried out, or wait while a tier rests.
     func settle() async {
         for tier in tiers { await tier.settle() }
     }

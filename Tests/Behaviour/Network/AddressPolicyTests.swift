@@ -84,7 +84,6 @@ struct AddressPolicyTests {
         #expect(error == .addressRefused && error?.mayPass == false, "\(String(describing: error))")
     }
 
-    /// Returns the error of a call to a host, which reaches no server.
     private func error(_ host: String) async throws -> DipperError? {
         let server = try await RawServer.start(host: "0.0.0.0") { _ in Self.hello }
         let cache = DataCache(

@@ -94,7 +94,6 @@ struct HostileRedirectTests {
 
     private static let secrets = ["Authorization", "Cookie", "Proxy-Authorization", "X-Secret"]
 
-    /// A request with every kind of secret that must not reach another origin.
     private static func request(_ url: String, credentials: Credentials? = nil) -> DataRequest {
         var request = DataRequest(string: url)
         request.headers = ["Cookie": "secret", "Proxy-Authorization": "secret", "X-Secret": "secret", "Accept": "open"]
@@ -143,8 +142,7 @@ struct HostileRedirectTests {
         await other.stop()
     }
 
-    /// Two parsers may disagree about these locations: one may read as a user name or a path what the other reads as
-    /// the host.
+    /// Two parsers may take different parts of these locations for the host.
     @Test("a place that can be read in two ways gets no secrets", .inCheck)
     func ambiguous() async throws {
         let other = try await RawServer.start(host: "127.0.0.2") { _ in Self.hello }

@@ -6,7 +6,6 @@ import Testing
     "Names of hosts, with a name server of the test's own", .serialized,
     .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(2)))
 struct NameLookUpTests {
-    /// Reads what the name server prints until it was asked for a name.
     private func waitForQuestion(_ name: String, _ names: LineTool) async throws {
         while let line = await names.nextLine() { if line.hasPrefix(name + " ") { return } }
         throw Unavailable(what: "the name server ended")

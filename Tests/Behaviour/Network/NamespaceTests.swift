@@ -11,7 +11,6 @@ struct NamespaceTests {
         FaultServer.checksum(of: FaultServer.body(of: path, size: size))
     }
 
-    /// A way for a network to go and to come back.
     struct Outage: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var host = "10.70.0.1"
@@ -200,8 +199,7 @@ struct NamespaceTests {
         #expect(probe.count("network") == told + 1)
     }
 
-    /// The larger burst exceeds the kernel's buffer for a listener that does not read at once, so the kernel drops some
-    /// messages.
+    /// The larger burst exceeds the kernel's buffer for a listener that reads late: the kernel drops messages.
     @Test("the end of a burst of changes is not missed", .inCheck, arguments: [200, 3_000])
     func burst(size: Int) async throws {
         let net = try Namespaces()

@@ -23,7 +23,6 @@ struct ProxyCredentialTests {
         }
     }
 
-    /// Fetches a URL through a proxy, and checks the result and the number of requests.
     private func check(_ url: URL, authority: String? = nil, demand: String) async throws {
         let demands = Box<[String]>([])
         func provider(_ renewed: String) -> Credentials {

@@ -99,7 +99,6 @@ struct TLSTests {
 
     // MARK: The oldest version
 
-    /// A proxy that speaks TLS, set in the environment, and a URL that the cache fetches through it.
     struct Proxy: Sendable {
         let variable: String
         let target: String

@@ -117,7 +117,6 @@ struct FreshnessTests {
     }
 }
 
-/// As a server writes it.
 func httpDate(_ seconds: TimeInterval) -> String {
     let formatter = DateFormatter()
     formatter.locale = Locale(identifier: "en_US_POSIX")

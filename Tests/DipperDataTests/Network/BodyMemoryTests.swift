@@ -92,7 +92,6 @@ struct BodyMemoryTests {
         #expect(isAppended)
     }
 
-    /// Returns the number of bytes of a chunk that are in memory.
     private static func resident(at base: UInt) -> Int {
         var states = [UInt8](repeating: 0, count: (2 << 20) / PageChunks.page)
         mincore(UnsafeMutableRawPointer(bitPattern: base), 2 << 20, &states)

@@ -27,7 +27,6 @@ struct FlushTests {
         func decode(_ bytes: Data) throws(DipperError) -> Data { bytes }
     }
 
-    /// The number of times that the entry's file has been flushed.
     private var flushes: Int { Int(flush_log_count("-" + request.cacheKey.digest)) }
 
     // MARK: Writes
@@ -95,6 +94,23 @@ struct FlushTests {
         #expect(try await task.value.count == 9_000)
         await test.cache.idle()
         #expect(order.value == ["written", "ended"])
+        #expect(flushes == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a write that waits for its turn is flushed if a durable call joins it")
+    func joined() async throws {
+        let writes = HeldWrites()
+        let test = TestCache(folder: folder) { $0.recordCodec = writes }
+        try test.cache.addData(Data(count: 10), for: "first")
+        try await writes.door.waitForArrivals(1)
+        try test.cache.addData(Data(count: 9_000), for: relaxed)
+        let task = test.cache.getData(request)
+        // The call has joined the write when a later one is answered.
+        #expect(try await test.cache.getData(relaxed.with(\.waitsForDiskWrite, false)).value.count == 9_000)
+        writes.door.stayOpen()
+        #expect(try await task.value.count == 9_000)
+        await test.cache.idle()
         #expect(flushes == 1)
         await test.cache.shutdown()
     }

@@ -16,7 +16,6 @@ struct AnimatedScheduleTests {
         var next = 0
         var isWanted = false
         private var frames: [WeakStorage] = []
-        /// The number of frames that the schedule holds.
         var held: Int { frames.count { $0.storage != nil } }
 
         private struct WeakStorage {

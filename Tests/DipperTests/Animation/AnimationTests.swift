@@ -65,7 +65,6 @@
 
         private let chain = ImageProcessors.Crop(width: 20, height: 16) |> .blur(1) |> .roundedCorners(radius: 5)
 
-        /// The pixels of all frames, each processed alone.
         private func expected(_ chain: ImageProcessors.Chain, _ options: DecodeOptions = .init()) throws -> [[UInt8]] {
             let frames = try #require(try moving(options).animation).makeFrameDecoder().rest()
             return try frames.map { try chain.process($0.image, .init()).pixels }

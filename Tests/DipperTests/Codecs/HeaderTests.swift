@@ -63,7 +63,7 @@ import Testing
         ]
     }()
 
-    /// Width, height, and the distances of the middle, as fractions; only one of whole pixels inside the picture counts.
+    /// Width, height and offsets of the centre, as fractions; only an aperture of whole pixels inside counts.
     private static let apertures = [
         ([40, 2, 10, 1, 0, 1, 0, 1], 20, 10), ([20, 1, 9, 1, -10, 2, 1, 2], 20, 9),
         ([20, 1, 10, 1, 6, 1, 0, 1], 30, 20), ([20, 1, 9, 1, 0, 1, 0, 1], 30, 20),
@@ -225,7 +225,6 @@ import Testing
         #expect(info.frameCount == 5 && info.loopCount == loops)
     }
 
-    /// A film's header with one track.
     private static func movie(
         _ handler: String, matrix: [Int] = [1, 0, 0, 1], duration: Int = 6, edit: (flags: Int, duration: Int)? = nil
     ) -> [UInt8] {

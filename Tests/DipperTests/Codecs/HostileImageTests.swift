@@ -167,13 +167,13 @@ import Testing
             }
             if format == .avif { #expect(isThere == (needed != nil), "whole or not at all") }
         }
-        // Of what moves the first frame may be there; which of the frames of AVIF come first is its writer's to say.
+        // Of an animation the first frame may be there; the writer of an AVIF decides which frame comes first.
         let moves = path.contains("moving")
         let may: ClosedRange<Int> =
             switch format {
             case .avif where moves: 0...data.count
             case _ where moves || isLate: 13...data.count
-            // Arithmetic code cannot tell where it ends. Else the marker at the end, and maybe a byte that only fills.
+            // Arithmetic code has no visible end. Otherwise the end marker may be missing, and a fill byte before it.
             case .jpeg: path.contains("arithmetic") ? 0...0 : 2...4
             case .png: 12...12
             default: 0...12
@@ -181,8 +181,8 @@ import Testing
         #expect(may.contains(data.count - (try #require(needed))))
     }
 
-    /// Upright and in one pass, with the least number of different heights seen. Of JPEG the last rows are made from
-    /// their neighbours, in ways that differ from version to version: three in which that is the last row alone.
+    /// Upright and in one pass, with the least number of different heights seen. The last rows of a JPEG are made from
+    /// their neighbours, differently by version: 3 where that is the last row alone.
     private static let inRows =
         readable.filter { file in
             file.orientation == .up && !["interlaced.png", "still.gif"].contains(file.name)
@@ -243,7 +243,6 @@ import Testing
         .jpeg: (65, 6), .png: (3, 10), .gif: (90, 1), .webp: (6, 4), .avif: (15, 12),
     ]
 
-    /// The small pictures, and JPEG of other kinds.
     private static let flipped =
         readable.map { "headers/\($0.name)" }
         + ["17x33", "progressive", "arithmetic-progressive", "ycck", "cmyk-profile", "profile-wide", "restart"]
@@ -257,7 +256,7 @@ import Testing
             $0.limits.bytes = 1 << 20
         }
         var results = [true: 0, false: 0]
-        // Each changed profile is read anew, and tables are made of it.
+        // Each changed profile is read again, and tables are made of it.
         let offsets = path.hasPrefix("headers") ? 96 : path.contains("cmyk-profile") ? 12 : 40
         for offset in stride(from: 0, to: data.count, by: max(1, data.count / offsets)) {
             let byte = data[offset]
@@ -279,7 +278,6 @@ import Testing
         #expect(errors * 100 >= flips * least.1, "\(errors) errors of \(flips)")
     }
 
-    /// - Returns: whether there is a picture.
     private func check(_ data: Data, _ options: DecodeOptions) -> Bool {
         do throws(DipperError) {
             let image = try Self.registry.decode(data, options)
@@ -289,7 +287,7 @@ import Testing
             #expect(image.pixels.count == image.size.width * image.size.height * 4)
             return true
         } catch {
-            // Which of the two breaks differs from version to version of the libraries; what is none of the format does not.
+            // Which error comes depends on the versions of the libraries; bytes of no known format are unsupported.
             let format = ImageFormat(sniffing: data)
             let isReadable = format.map { Self.registry.readable.contains($0) } ?? false
             #expect(isReadable ? [.undecodable, .imageTooLarge].contains(error) : error == .unsupportedFormat)

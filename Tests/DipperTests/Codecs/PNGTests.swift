@@ -95,7 +95,6 @@ struct PNGTests {
 
     private static let forms = ["rgb8", "palette4-trns", "rgba16", "rgb8-interlaced", "gamma-linear", "icc-p3"]
 
-    /// Returns whether there is a picture, all of whose pixels can be read.
     private func reads(_ file: PNGFile, _ options: DecodeOptions = .init(), _ other: DipperError? = nil) -> Bool {
         let error = CodecRegistry.standard.failure(file.data, options)
         #expect([nil, .undecodable, other].contains(error))

@@ -18,7 +18,6 @@ struct PictureCase: CustomTestStringConvertible {
         (self.path, self.tolerance, self.durations, self.loopCount) = (path, tolerance, durations, loopCount)
     }
 
-    /// Returns the cases of a folder, each picture of which has the extension of the folder's name.
     static func all(_ folder: String, _ ending: String, within tolerance: Int, _ names: [String]) -> [PictureCase] {
         names.map { PictureCase("\(folder)/\($0).\(ending)", within: tolerance) }
             .filter { Pictures.isReadable($0.path) }
@@ -93,7 +92,7 @@ struct PictureCase: CustomTestStringConvertible {
         arguments: [
             PictureCase("gif/still.gif"), .init("gif/interlaced.gif"), .init("gif/transparent.gif"),
             .init("gif/keep.gif", durations: [50, 100, 0, 2500], loopCount: 0),
-            // Three times again, as browsers do it.
+            // Repeated three times, as in browsers.
             .init("gif/clear.gif", durations: [50, 100, 0, 2500], loopCount: 4),
             .init("gif/restore.gif", durations: [50, 100, 0, 2500], loopCount: 1),
             .init("gif/mixed.gif", durations: [100, 70, 80, 90, 110, 120], loopCount: 0),
@@ -147,8 +146,7 @@ struct PictureCase: CustomTestStringConvertible {
         #expect(Difference(image.pixels, resized.pixels).mean <= mean)
     }
 
-    // Beside Pillow's picture, made whole and then reduced by Lanczos: a reduced transform leaves out other detail. At
-    // 1/8 it gives the mean of each block, which is softer.
+    // Pillow reduces by Lanczos: a reduced transform leaves out other detail, and at 1/8 gives the mean of each block.
     @Test(
         "of JPEG are reduced in the transform", arguments: [(200, 1.5), (100, 1.8), (80, 1.5), (50, 4.5), (40, 4)])
     func reduced(_ width: Int, _ most: Double) throws {
@@ -203,7 +201,7 @@ struct PictureCase: CustomTestStringConvertible {
             #expect(frames.count == 2 && frames[0].image.pixels == Image.filled(with: .clear, 3, 2).pixels)
             let short = gif(2, 4, frames: 3) {
                 $0.replaceSubrange(5..<9, with: [2, 0, 4, 0])
-                // Five pixels in codes of three bits, with one to begin anew before every second.
+                // Five pixels in codes of three bits, with a clear code before every second.
                 $0.replaceSubrange(17..., with: [4, 0x04, 0x08, 0x10, 0x05, 0])
             }
             let all = try GIFDecoder().allFrames(of: short)

@@ -57,7 +57,6 @@ extension DecodeOptions {
         return options
     }
 
-    /// Returns options whose `isCancelled` is `false` for the first `count` calls and `true` afterwards.
     static func cancelled(after count: Int) -> DecodeOptions {
         let calls = Box(0)
         var options = DecodeOptions()
@@ -80,7 +79,6 @@ extension EncodeOptions {
 }
 
 extension CodecRegistry {
-    /// Returns the error of decoding; `nil` where there is a picture, all of whose pixels are read.
     func failure(_ data: Data, _ options: DecodeOptions = .init()) -> DipperError? {
         do throws(DipperError) {
             _ = try decode(data, options).pixels

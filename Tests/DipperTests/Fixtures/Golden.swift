@@ -12,7 +12,6 @@ enum Pictures {
         try Data(contentsOf: folder.appendingPathComponent(path))
     }
 
-    /// Whether the build decodes the format that the extension of a path names.
     static func isReadable(_ path: String) -> Bool {
         CodecRegistry.standard.readable.contains { path.hasSuffix("." + $0.fileExtension) }
     }

@@ -10,7 +10,6 @@ enum HeaderBytes {
     static func little16(_ value: Int) -> [UInt8] { big16(value).reversed() }
     static func little32(_ value: Int) -> [UInt8] { big32(value).reversed() }
 
-    /// Returns a box of ISO media files, preceded by its length or by a given one.
     static func box(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
         big32(length ?? content.count + 8) + Array(type.utf8) + content
     }
@@ -26,7 +25,6 @@ enum HeaderBytes {
 
     static let pngSignature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
 
-    /// Returns the signature and the first chunk of a PNG file with 8 bits each of red, green and blue.
     static func pngHeader(_ width: Int, _ height: Int) -> [UInt8] {
         pngSignature + chunk("IHDR", big32(width) + big32(height) + [8, 2, 0, 0, 0])
     }
@@ -44,7 +42,6 @@ enum HeaderBytes {
         [0xFF, marker] + big16(length ?? content.count + 2) + content
     }
 
-    /// Returns the start of a JPEG file: segments, frame header and scan header.
     static func jpeg(_ width: Int, _ height: Int, _ segments: [[UInt8]] = [], frame: UInt8 = 0xC0) -> [UInt8] {
         [0xFF, 0xD8] + segments.joined()
             + segment(frame, [8] + big16(height) + big16(width) + [3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0])
@@ -55,7 +52,6 @@ enum HeaderBytes {
         Array("GIF89a".utf8) + little16(width) + little16(height) + [0, 0, 0] + blocks
     }
 
-    /// A GIF frame of one pixel.
     static let gifFrame: [UInt8] = [0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 0, 0, 255, 255, 255, 2, 2, 0x44, 1, 0]
 
     static func riff(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
@@ -80,7 +76,6 @@ enum HeaderBytes {
 
 /// A JPEG file split into segments, which tests change and reassemble.
 struct JPEGFile {
-    /// Marker segments up to the first scan.
     var header: [Data] = []
     /// Scans, each with the Huffman tables before it.
     var scans: [Data] = []
@@ -121,14 +116,12 @@ struct JPEGFile {
         changeFrame(1, to: [height >> 8, height & 255, width >> 8, width & 255].map { UInt8($0) })
     }
 
-    /// Inserts an application segment (APPn) at the front.
     mutating func insert(application number: UInt8, _ content: Data) {
         let length = content.count + 2
         header.insert(Data([0xFF, 0xE0 + number, UInt8(length >> 8), UInt8(length & 255)]) + content, at: 0)
     }
 }
 
-/// A PNG file split into chunks, which tests change and reassemble with right checksums.
 struct PNGFile {
     var chunks: [(kind: String, body: [UInt8])]
 
@@ -159,7 +152,6 @@ struct PNGFile {
         Data(HeaderBytes.pngSignature + chunks.flatMap { HeaderBytes.chunk($0.kind, $0.body) })
     }
 
-    /// Returns the file with another size in its header, and no other change.
     func claiming(width: UInt32, height: UInt32) -> Data {
         var copy = self
         copy.chunks[0].body.replaceSubrange(0..<8, with: [width, height].flatMap { HeaderBytes.big32(Int($0)) })

@@ -36,10 +36,8 @@ struct TestPicture {
 
 /// Filters of rows, then of columns, in double precision: the reference for tests of resampling and blurring.
 enum ReferenceFilter {
-    /// The source pixels that a target pixel takes, each with its weight.
     typealias Weights = [(index: Int, weight: Double)]
 
-    /// Returns the weights of Lanczos with three lobes.
     static func lanczos(_ source: Int, _ target: Int) -> [Weights] {
         let scale = Double(source) / Double(target)
         let width = max(1, scale)
@@ -71,7 +69,6 @@ enum ReferenceFilter {
         return zip(indices, weights).map { ($0, $1 / total) }
     }
 
-    /// Returns the filtered bytes, with colours and alpha as they come out of the weights.
     static func apply(_ pixels: [UInt8], _ size: PixelSize, columns: [Weights], rows: [Weights]) -> [Double] {
         var across: [Double] = []
         for start in stride(from: 0, to: pixels.count, by: size.width * 4) {
@@ -87,7 +84,6 @@ enum ReferenceFilter {
         }
     }
 
-    /// Returns the picture resampled by Lanczos, with no colour above its alpha.
     static func resample(_ picture: TestPicture, to target: PixelSize) -> [UInt8] {
         var values = apply(
             picture.pixels, picture.size, columns: lanczos(picture.size.width, target.width),
@@ -115,7 +111,6 @@ enum Processed {
         return try TestPicture(size: PixelSize(width: width, height: height), pixels: pixels).image()
     }
 
-    /// Returns processors of every kind, with ordinary settings.
     static func all() throws -> [any ImageProcessor] {
         let mark = try noise(9, 7, seed: 5)
         let color = Color(hex: 0xff8040, alpha: 0.6)

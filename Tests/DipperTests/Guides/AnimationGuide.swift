@@ -1,7 +1,6 @@
 import Dipper
 import DipperTesting
 
-/// The code of "Animation".
 enum AnimationGuide {
     static func playing(_ image: Image, _ view: Stage, _ loop: Loop) -> AnimatedImage {
         let options = AnimationOptions(callbackQueue: .custom { work in loop.runWhenIdle(work) })

@@ -1,7 +1,6 @@
 import Dipper
 import Foundation
 
-/// The code of "Decoding".
 enum DecodingGuide {
     static func info(_ bytes: Data) throws -> ImageInfo {
         let info = try ImageInfo(bytes)

@@ -4,7 +4,6 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// The code of "Displays and lists".
 enum DisplaysGuide {
     final class PhotoView: ImageDisplay {
         func show(_ content: DisplayContent, _ transition: ImageTransition) {

@@ -5,7 +5,6 @@ import TestSupport
 
 // What the code of the guides is surrounded by in a program: it notes what it is told.
 
-/// A place on the screen.
 final class Stage: Sendable {
     let shown = Box<[Image]>([])
     let noted = Box<[String]>([])
@@ -32,12 +31,10 @@ final class Stage: Sendable {
     }
 }
 
-/// A program's loop.
 struct Loop: Sendable {
     func runWhenIdle(_ work: @escaping @Sendable () -> Void) { work() }
 }
 
-/// Someone who is signed in.
 struct Session: Sendable {
     let account = "account 7"
 

@@ -1,7 +1,6 @@
 import Dipper
 import Foundation
 
-/// The code of "Processors".
 enum ProcessorsGuide {
     static func members(_ url: URL) -> ImageRequest {
         let request = ImageRequest(url)

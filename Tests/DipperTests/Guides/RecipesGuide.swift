@@ -200,7 +200,6 @@ extension Session {
     func signature(of url: URL) async throws -> String { "of-\(url.lastPathComponent)" }
 }
 
-/// A button of a program.
 final class Button: Sendable {
     private let action = Box<(@Sendable () -> Void)?>(nil)
 
@@ -215,7 +214,6 @@ struct RecipesTests {
     private let picture = Image.sample()
     private let other = Image.sample(seed: 7)
 
-    /// Returns a display and its binding.
     private func bound() -> (RecordingDisplay, ImageBinding) {
         let display = RecordingDisplay()
         return (display, ImageBinding(display, cache: test.cache, queue: .inPlace))
@@ -418,7 +416,6 @@ struct RecipesTests {
 
     // MARK: Run
 
-    /// Returns settings for a cache in memory.
     private func settings(_ transport: ScriptedTransport? = nil) -> ImageCache.Configuration {
         var configuration = ImageCache.Configuration()
         configuration.data.transport = transport

@@ -3,7 +3,6 @@ import DipperTesting
 import Foundation
 import Testing
 
-/// The code of "Testing".
 enum TestingGuide {
     static func pictures(_ url: URL) async throws {
         let transport = ScriptedTransport()

@@ -93,7 +93,7 @@ struct FakeProgram {
 
     func lines(_ name: String) -> [String] { folder.text(name)?.split(separator: "\n").map(String.init) ?? [] }
 
-    /// A picture of what may be anything; each number is another one.
+    /// A frame of bytes that only the script reads; each number is another frame.
     func frame(_ number: Int = 0) -> VideoFrameProvider {
         var provider = VideoFrameProvider(Data("video".utf8), key: "video", at: .seconds(number))
         provider.program = path
@@ -102,7 +102,6 @@ struct FakeProgram {
 }
 
 extension VideoFrameProvider {
-    /// The error with which the call ends; `nil` if it succeeds.
     var error: DipperError? {
         get async {
             do {
@@ -124,8 +123,7 @@ extension VideoFrameProvider {
 }
 
 extension Image {
-    /// The index of the colour (0 red, 1 green, 2 blue) of the middle pixel that alone exceeds 230; `nil` if there is
-    /// none.
+    /// The index of the colour (0 red, 1 green, 2 blue) of the middle pixel that alone exceeds 230, or `nil`.
     var mainColor: Int? {
         let pixel = self[width / 2, height / 2]
         let parts = [pixel.x, pixel.y, pixel.z]

@@ -6,7 +6,6 @@ import Testing
 
 @Suite("Programs that decode videos, and those that do not", .serialized, .timeLimit(.minutes(2)))
 struct VideoProgramTests {
-    /// Returns the result of a call whose program is a script.
     private func error(
         _ script: String, _ change: (VideoFrameProvider) -> VideoFrameProvider = { $0 }
     ) async throws -> DipperError? {

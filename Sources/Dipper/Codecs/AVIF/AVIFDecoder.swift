@@ -55,8 +55,7 @@
                 clamping: max(1, min(limits.pixels, Int(AVIF_DEFAULT_IMAGE_DIMENSION_LIMIT) << 13)))
             // Only the number of pixels is limited, not the length of a side.
             decoder.pointee.imageDimensionLimit = 0
-            // Bounds libavif's tables alone: the number of frames is checked below, because only the first may be
-            // wanted.
+            // Bounds libavif's tables alone. The number of frames is checked below: only the first may be wanted.
             decoder.pointee.imageCountLimit = UInt32(clamping: max(limits.frames, DecodeLimits().frames))
             try AVIFPicture.check(avifDecoderSetIOMemory(decoder, bytes.base, bytes.count))
             try AVIFPicture.check(avifDecoderParse(decoder))

@@ -35,11 +35,8 @@
             ).profile.flatMap { ColorTransform.shared(icc: $0) }
         }
 
-        /// Converts rows to RGBA with eight bits each and straight alpha: libavif lets premultiplied colours exceed
-        /// their alpha.
-        /// - Parameters:
-        ///   - rows: rows within the area; the first is even.
-        ///   - memory: memory for all of the rows, without gaps.
+        /// Converts rows within the area, of which the first is even, to straight RGBA of eight bits, without gaps:
+        /// libavif lets premultiplied colours exceed their alpha.
         func convert(_ rows: Range<Int>, into memory: UnsafeMutableRawPointer) throws(DipperError) {
             guard let view = avifImageCreateEmpty() else { throw PixelMemory.noMemory }
             defer { avifImageDestroy(view) }
@@ -64,8 +61,7 @@
             }
         }
 
-        /// The number of rows above and below that are converted too, because libavif interpolates 4:2:0 chroma between
-        /// rows.
+        /// The rows above and below that are converted too: libavif interpolates 4:2:0 chroma between rows.
         var rowsBeside: Int { image.pointee.yuvFormat == AVIF_PIXEL_FORMAT_YUV420 ? 2 : 0 }
 
         private static func cleanAperture(of image: avifImage) -> avifCropRect {
@@ -94,8 +90,7 @@
             return ColorTransform.profile((values.suffix(2) + values.prefix(6)).map { Double($0) }, curve)
         }
 
-        /// Whether the colours are treated as sRGB. The transfer function of video counts as that of sRGB if the
-        /// primaries are those of sRGB, because viewers display such files this way.
+        /// Whether the colours count as sRGB. With its primaries, video's transfer function does too, as in viewers.
         private var isSRGB: Bool {
             [0, 1, 2].contains(primaries) && [0, 1, 2, 6, 13, 14, 15].contains(transfer)
         }

@@ -3,12 +3,6 @@
     import Foundation
 
     /// A decoder for still and animated GIF 87a and 89a, by giflib.
-    ///
-    /// ```swift
-    /// if let frames = try GIFDecoder().frames(of: bytes, DecodeOptions()) {
-    ///     while let frame = try frames.next() { print(frame.image.size, frame.duration) }
-    /// }
-    /// ```
     public struct GIFDecoder: ImageDecoder {
         /// The format ``ImageFormat/gif``.
         public let format = ImageFormat.gif
@@ -26,7 +20,6 @@
         }
     }
 
-    /// Each frame is the canvas as it looks when the frame is displayed.
     private final class GIFFrames: FrameReader {
         let frameCount: Int
         let loopCount: Int
@@ -36,7 +29,6 @@
         private var reader: GIFReader
         private var line: [UInt8] = []
         private var isFirst = true
-        /// The pixels of the first frame end too early.
         private var isCutOff = false
 
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
@@ -80,8 +72,7 @@
             if !areAllRead { try reader.skipPixels() }
         }
 
-        /// Returns whether all rows were read. They are not if the data ends early or the last rows are below the
-        /// canvas.
+        /// Returns `false` if the data ends early or the last rows are below the canvas.
         private func drawLines(of frame: GIFFrame, _ visible: PixelSize) throws(DipperError) -> Bool {
             if line.count != frame.width { line = [UInt8](repeating: 0, count: frame.width) }
             let lastRow = frame.isInterlaced ? frame.height : visible.height
@@ -101,12 +92,10 @@
         }
     }
 
-    /// The logical screen of a GIF, on which its frames are drawn one after the other. Parts of a frame outside are
-    /// cropped. The canvas is transparent at first. Disposal to the background makes the area transparent again, whatever
-    /// the background colour, as browsers do.
+    /// The logical screen of a GIF, transparent at first. Parts of a frame outside are cropped. Disposal to the
+    /// background makes the area transparent, whatever the background colour, as browsers do.
     private final class GIFCanvas {
         let pixels: PixelBuffer
-        /// The last frame, which is disposed of before the next one is drawn, and the part of it on the canvas.
         private var last: (frame: GIFFrame, visible: PixelSize)?
         /// The pixels under the last frame, if its disposal restores them.
         private var covered: PixelScratch?
@@ -123,8 +112,7 @@
             last = nil
         }
 
-        /// Disposes of the previous frame. Returns the number of columns and rows of the next one that are on the
-        /// canvas.
+        /// Disposes of the previous frame. Returns the columns and rows of the next one that are on the canvas.
         func begin(_ frame: GIFFrame) throws(DipperError) -> PixelSize {
             dispose()
             let visible = PixelSize(
@@ -200,7 +188,6 @@
             DGifCloseFile(file, nil)
         }
 
-        /// Advances to the pixels of the next frame; returns `nil` after the last.
         func nextFrame() throws(DipperError) -> GIFFrame? {
             var control = GraphicsControlBlock(
                 DisposalMode: DISPOSAL_UNSPECIFIED, UserInputFlag: false, DelayTime: 0, TransparentColor: -1)
@@ -235,8 +222,7 @@
             }
         }
 
-        /// A row of palette indices. Returns `false` if the file declares the end of the pixels here. Browsers display
-        /// such frames.
+        /// Returns `false` if the file declares the end of the pixels here. Browsers display such frames.
         func readLine(into line: inout [UInt8]) throws(DipperError) -> Bool {
             if DGifGetLine(file, &line, Int32(line.count)) == GIF_OK { return true }
             guard file.pointee.Error == D_GIF_ERR_EOF_TOO_SOON else { throw lastError }
@@ -274,7 +260,6 @@
         }
     }
 
-    /// A frame's position, colours and control data, which come before its pixels in the file.
     private struct GIFFrame {
         let left: Int
         let top: Int

@@ -6,13 +6,6 @@
     /// An encoder for still and animated GIF 89a, by giflib: 256 colours for each frame, each pixel opaque or
     /// transparent. A picture of few colours keeps them exactly; others get the colours of giflib's median cut. Pixels
     /// with less than half of full alpha become transparent. Durations are rounded to hundredths of a second.
-    ///
-    /// ```swift
-    /// var frames: [AnimationFrame] = []
-    /// let decoder = try image.animation?.makeFrameDecoder()
-    /// while let frame = try decoder?.next() { frames.append(frame) }
-    /// let file = try GIFEncoder().encode(frames, loopCount: 0, EncodeOptions())
-    /// ```
     public struct GIFEncoder: ImageEncoder {
         /// The format ``ImageFormat/gif``.
         public let format = ImageFormat.gif
@@ -177,7 +170,6 @@
         /// giflib's quantizer keeps its sorting axis in a global variable.
         private static let quantizer = Mutex(())
 
-        /// Makes a palette of giflib's colours, and one entry for transparent pixels if there are some.
         private mutating func reduceColors(_ colors: [UInt32]) throws(DipperError) {
             let drawn = colors.filter { $0 != Self.clear }
             let room = drawn.count < colors.count ? 255 : 256
@@ -201,8 +193,7 @@
             indices = colors.map { $0 == Self.clear ? clear : next.next() ?? clear }
         }
 
-        /// Replaces each colour by the mean of the colours mapped to it. giflib quantizes to five bits for each colour,
-        /// which turns white into grey.
+        /// The mean of the colours mapped to each entry: giflib quantizes to five bits, which turns white into grey.
         private static func means(
             of colors: [UInt32], _ indices: [UInt8], _ palette: ArraySlice<GifColorType>
         ) -> [GifColorType] {

@@ -1,5 +1,4 @@
-/// BMP: a file header of 14 bytes, then one of the headers of Windows and OS/2, which differ in length (Microsoft,
-/// "Bitmap Header Types").
+/// BMP: a file header of 14 bytes, then a header of Windows or OS/2 (Microsoft, "Bitmap Header Types").
 enum BMPHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .bmp)
@@ -117,8 +116,7 @@ private struct TIFFDirectory {
 
 /// The orientation in Exif data (Exif 2.32, tag 0x0112).
 enum ExifOrientation {
-    /// `nil` if there is no orientation or its value is invalid. The bytes are a TIFF structure, with or without the
-    /// six bytes `Exif\0\0` that JPEG puts before it.
+    /// `nil` if it is missing or invalid. The bytes are a TIFF structure, in JPEG after `Exif\0\0`.
     static func read(_ exif: ByteReader) -> Image.Orientation? {
         let start = exif.holds("Exif\0\0") ? 6 : 0
         guard let file = try? exif.part(from: start),

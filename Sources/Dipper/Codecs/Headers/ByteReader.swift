@@ -1,5 +1,4 @@
-/// Reads numbers from untrusted bytes. It checks each read against the end and copies nothing; it is valid as long as
-/// the bytes are.
+/// Reads numbers from untrusted bytes, checking each against the end; valid as long as the bytes are.
 struct ByteReader {
     enum Order {
         case big
@@ -10,17 +9,14 @@ struct ByteReader {
     /// The length that the surrounding header states. It may be larger than the number of bytes that have arrived.
     let count: Int
 
-    /// The file may continue after these bytes.
     init(_ bytes: UnsafeRawBufferPointer, count: Int = .max) {
         self.bytes = bytes
         self.count = count
     }
 
-    /// The number of bytes that have arrived.
     var available: Int { bytes.count }
 
-    /// A part with its own end. Throws `DipperError.undecodable` if that is after this reader's end; it may be after
-    /// the bytes that have arrived.
+    /// Throws `DipperError.undecodable` if the part ends after this reader, whatever bytes have arrived.
     func part(at offset: Int, count: Int) throws(DipperError) -> ByteReader {
         guard offset >= 0, count >= 0, offset <= self.count, count <= self.count - offset else { throw Self.broken }
         let start = min(offset, bytes.count)
@@ -52,7 +48,6 @@ struct ByteReader {
     /// Big-endian, clamped to the range of `Int`.
     func u64(at offset: Int) throws(DipperError) -> Int { Int(clamping: try load(UInt64.self, at: offset)) }
 
-    /// The four characters that name a box or a chunk.
     func name(at offset: Int) throws(DipperError) -> String {
         let code = try load(UInt32.self, at: offset)
         return withUnsafeBytes(of: code.bigEndian) { String(decoding: $0, as: UTF8.self) }
@@ -75,9 +70,7 @@ struct ByteReader {
         return order == .big ? T(bigEndian: value) : T(littleEndian: value)
     }
 
-    /// More bytes are needed.
     static let incomplete = DipperError.undecodable.with(detail: "the header is incomplete")
-    /// More bytes would not help.
     static let broken = DipperError.undecodable.with(detail: "the header is broken")
 }
 
@@ -96,7 +89,6 @@ struct BoxReader {
         offset = start
     }
 
-    /// `nil` at the end.
     mutating func next() throws(DipperError) -> Box? {
         guard offset < bytes.count else { return nil }
         var (header, length) = (8, try bytes.u32(at: offset))

@@ -80,7 +80,7 @@ struct GIFHeader {
     }
 }
 
-/// The chunks of a WebP file (RFC 9649, section 2.3), up to the end that the file states or further.
+/// The chunks of a WebP file (RFC 9649, section 2.3), up to the end that the file states.
 struct WebPChunks {
     private let chunks: ByteReader
     private var offset = 0
@@ -104,8 +104,7 @@ struct WebPChunks {
     }
 }
 
-/// WebP (RFC 9649; bit streams by RFC 6386, section 9.1, and RFC 9649, section 3.4). The file stores the orientation
-/// after the pixels: it is `up` until those bytes are there.
+/// WebP (RFC 9649; bit streams by RFC 6386, section 9.1, and RFC 9649, section 3.4).
 enum WebPHeader {
     private enum Flag {
         static let animation = 0x02

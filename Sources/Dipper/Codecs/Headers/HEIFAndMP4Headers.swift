@@ -1,6 +1,5 @@
-/// AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1): the properties of the primary item and, for a sequence,
-/// the number of frames. The size is that of the clean aperture (`clap`): encoders use it for sizes that are not
-/// multiples of their blocks. The orientation in Exif is ignored, because it is only informative in these formats.
+/// AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1). The size is that of the clean aperture (`clap`),
+/// because encoders pad pictures to whole blocks. The orientation in Exif is only informative here.
 enum HEIFHeader {
     static func info(_ file: ByteReader, _ format: ImageFormat) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: format)
@@ -183,9 +182,8 @@ private struct HEIFItem {
 }
 
 extension Image.Orientation {
-    /// Creates the orientation of a picture that is first rotated anticlockwise, then mirrored (MIAF, ISO/IEC 23000-22,
-    /// section 7.3.6.7).
-    /// - Parameter mirror: 0 exchanges top and bottom, 1 left and right.
+    /// First rotated anticlockwise, then mirrored (MIAF, ISO/IEC 23000-22, section 7.3.6.7): 0 exchanges top and
+    /// bottom, 1 left and right.
     init(quarterTurns: Int, mirror: Int?) {
         let turned: [Image.Orientation] =
             switch mirror {
@@ -202,7 +200,7 @@ struct MovieTrack {
     private(set) var size = PixelSize(width: 0, height: 0)
     private(set) var orientation = Image.Orientation.up
     private(set) var frameCount = 0
-    /// 0 for endlessly: browsers play a track without an edit list so.
+    /// 0 for endlessly, as browsers play a track without an edit list.
     private(set) var loopCount = 0
     /// An auxiliary track holds the transparency of another.
     private(set) var hasAuxiliaryTrack = false

@@ -1,12 +1,6 @@
 import Foundation
 
 /// A file format of pictures.
-///
-/// ```swift
-/// if let format = ImageFormat(sniffing: bytes) {
-///     try bytes.write(to: folder.appending(path: "photo.\(format.fileExtension)"))
-/// }
-/// ```
 public struct ImageFormat: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
     /// The name of the format, for example `jpeg`.
     public let rawValue: String
@@ -133,7 +127,6 @@ extension ImageFormat {
         return offset >= 6 + count * 16
     }
 
-    /// The root element must be `svg`, after a byte order mark, white space, declarations and comments.
     private static func isSVG(_ bytes: ByteReader) -> Bool {
         var rest = bytes.bytes.prefix(4096)
         if bytes.holds("\u{FEFF}") { rest = rest.dropFirst(3) }
@@ -149,7 +142,6 @@ extension ImageFormat {
         return " \t\r\n>/:".utf8.contains(next)
     }
 
-    /// The document type, one of the first elements of the header, must be `webm`.
     private static func isWebM(_ bytes: ByteReader) -> Bool {
         (4..<64).contains { (try? bytes.u16(at: $0)) == 0x4282 && bytes.holds("webm", at: $0 + 3) }
     }
@@ -157,12 +149,10 @@ extension ImageFormat {
 
 /// The `ftyp` box at the start of an ISO base media file (ISO/IEC 14496-12, section 4.3).
 private enum FileTypeBox {
-    /// The major brand decides if it is known, or else a compatible brand, with pictures preferred to films.
     static func format(_ file: ByteReader) -> ImageFormat? {
         guard let length = try? file.u32(at: 0), length >= 16, let major = try? file.name(at: 8) else { return nil }
         if let format = formats[major] { return format }
-        // The compatible brands follow the minor version. A box longer than the bytes available is read up to their
-        // end.
+        // The compatible brands follow the minor version.
         var isFilm = false
         for offset in stride(from: 16, to: min(length, file.available, 4096) - 3, by: 4) {
             guard let brand = try? file.name(at: offset), let format = formats[brand] else { continue }

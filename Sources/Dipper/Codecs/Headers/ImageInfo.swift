@@ -11,8 +11,7 @@ public struct ImageInfo: Sendable, Hashable {
     public var frameCount = 1
     /// The number of times an animation plays; 0 for endlessly.
     public var loopCount = 1
-    /// The orientation of the stored picture. WebP stores it after the pixels: the value is `up` until those bytes are
-    /// there.
+    /// The orientation of the stored picture. In WebP it follows the pixels: `up` until those bytes are there.
     public var orientation = Image.Orientation.up
     /// The number of bits for each colour component.
     public var bitDepth: Int?
@@ -38,11 +37,6 @@ extension ImageInfo {
     ///
     /// The size is not read for svg, pdf, webm and BigTIFF. An icon has the size of its largest picture, a film that of
     /// its first video track.
-    ///
-    /// ```swift
-    /// let info = try ImageInfo(bytes)
-    /// if let size = info.size { print(info.format, size, info.frameCount) }
-    /// ```
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`; ``isHeaderIncomplete(_:)`` returns whether
     ///   more bytes may help.
     public init(_ data: Data) throws(DipperError) {

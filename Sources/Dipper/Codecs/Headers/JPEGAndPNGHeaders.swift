@@ -29,8 +29,7 @@ enum JPEGHeader {
     }
 }
 
-/// PNG (W3C, third edition, section 11): the chunks before the first one with pixels. Frames of APNG are not counted,
-/// because only the still picture is displayed.
+/// PNG (W3C, third edition, section 11): the chunks before the first with pixels. Frames of APNG are not counted.
 enum PNGHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .png)

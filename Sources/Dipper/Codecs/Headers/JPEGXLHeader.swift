@@ -91,8 +91,7 @@ private struct BitReader {
         return Int(clamping: value)
     }
 
-    /// A number in one of four forms, selected by two bits. Each form is an offset and the count of bits of the value
-    /// to add to it.
+    /// A number in one of four forms, selected by two bits: an offset, and the count of bits to read and add.
     mutating func number(_ choices: KeyValuePairs<Int, Int>) throws(DipperError) -> Int {
         let choice = choices[try number(2)]
         return (try number(choice.value)).addingReportingOverflow(choice.key).partialValue

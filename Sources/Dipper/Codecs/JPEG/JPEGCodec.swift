@@ -7,11 +7,6 @@ import Foundation
 /// For a smaller target the picture is first decoded to 1/8, 1/4 or 1/2 of its size. A file with invalid codes still
 /// gives a picture, as in browsers. A file that ends too early throws `DipperError.undecodable` unless the options
 /// allow a partial picture: then the missing part of a single scan is transparent, and a progressive picture is coarse.
-///
-/// ```swift
-/// let target = TargetSize(PixelSize(width: 320, height: 240))
-/// let small = try JPEGDecoder().decode(bytes, DecodeOptions(target: target))
-/// ```
 public struct JPEGDecoder: ImageDecoder {
     /// The format ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }
@@ -67,9 +62,8 @@ public struct JPEGDecoder: ImageDecoder {
         }
     }
 
-    /// The smallest number of eighths of the picture's size that is at least the target. Only powers of two are used,
-    /// because libjpeg-turbo has fast transforms only for these: 3/8 takes longer than 4/8, and 5/8 to 7/8 take longer
-    /// than the whole picture.
+    /// The fewest eighths of the picture's size that reach the target, as a power of two: for others libjpeg-turbo has
+    /// no fast transforms (3/8 takes longer than 4/8, and 5/8 to 7/8 longer than the whole picture).
     private static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
         // Rounded up as libjpeg does.
         func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
@@ -102,15 +96,13 @@ final class JPEGReader {
         PixelSize(width: Int(dipper_jpeg_output_width(handle)), height: Int(dipper_jpeg_output_height(handle)))
     }
 
-    /// With at most `memory` bytes for libjpeg.
     func start(eighths: Int, memory: Int) throws(DipperError) {
         try check(dipper_jpeg_start(handle, Int32(eighths), max(0, memory)))
     }
 
     var completeScans: Int { Int(dipper_jpeg_complete_scans(handle)) }
 
-    /// Reads a few rows of blocks of a file with several scans, up to the end of scan `stop`; 0 for all scans. Returns
-    /// the status as it is.
+    /// Reads a few rows of blocks of a file with several scans, up to the end of scan `stop`; 0 for all scans.
     func absorb(maxScans: Int, stopAfter stop: Int) -> dipper_jpeg_status {
         dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
     }
@@ -165,9 +157,8 @@ private struct JPEGColors {
     }
 }
 
-/// An encoder for baseline JPEG in sRGB, by libjpeg-turbo, with Huffman tables optimized for each picture. Below a
-/// quality of 0.9, chroma has half the resolution in each direction (4:2:0). Transparent pictures are drawn over
-/// ``EncodeOptions/background``.
+/// An encoder for baseline JPEG in sRGB, by libjpeg-turbo, with optimized Huffman tables. Below a quality of 0.9,
+/// chroma has half the resolution each way (4:2:0). Transparent pictures are drawn over ``EncodeOptions/background``.
 public struct JPEGEncoder: ImageEncoder {
     /// The format ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }

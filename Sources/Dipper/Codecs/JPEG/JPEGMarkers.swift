@@ -14,8 +14,7 @@ struct JPEGMarkers {
     private var isInScan = false
     private var isAtEnd = false
 
-    /// `nil` if more bytes are needed, or no marker follows. The bytes are the file from its first byte as far as it
-    /// has arrived; never fewer than before.
+    /// `nil` if no further marker has arrived. The bytes are all that have arrived, from the file's first.
     mutating func next(in bytes: UnsafeRawBufferPointer) -> Item? {
         if isAtEnd { return nil }
         return isInScan ? scanEnd(in: bytes) : marker(in: bytes)

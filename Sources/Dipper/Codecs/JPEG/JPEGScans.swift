@@ -8,8 +8,7 @@ enum JPEGScans {
     /// For a picture with the largest number of pixels allowed; smaller pictures may have more.
     private static let mostOfLargest = 32
 
-    /// Reads all scans, after which the reader can decode rows. If an error follows complete scans, the reader becomes
-    /// one that has only these.
+    /// Reads all scans. If an error follows complete scans, the reader becomes one that has only these.
     static func absorb(
         _ reader: inout JPEGReader, _ bytes: UnsafeRawBufferPointer, _ eighths: Int, _ options: DecodeOptions
     ) throws(DipperError) {
@@ -56,9 +55,8 @@ enum JPEGScans {
         }
     }
 
-    /// Removes scans which a decode to 1/8 does not use. At 1/8, libjpeg decodes each block of most components to one
-    /// pixel, its mean. For these components the scans of a progressive file that hold other coefficients are removed:
-    /// most of the file's bytes. `nil` if there is nothing to remove, or the file has no end marker.
+    /// Removes scans that a decode to 1/8 does not use, most of the bytes: libjpeg then decodes each block of most
+    /// components to its mean, without other coefficients. `nil` if nothing is removed, or there is no end marker.
     static func meansOnly(_ bytes: UnsafeRawBufferPointer) -> Data? {
         var markers = JPEGMarkers()
         var meanOnly: Set<UInt8> = []
@@ -92,8 +90,7 @@ enum JPEGScans {
         return nil
     }
 
-    /// The components that libjpeg decodes to one pixel for each block. Components with coarse enough sampling are
-    /// decoded to two pixels in each direction instead.
+    /// The components that libjpeg decodes to one pixel for each block; coarsely sampled ones get two each way.
     private static func meanOnlyComponents(_ frame: JPEGFrame) -> Set<UInt8> {
         let components = frame.components
         guard components.allSatisfy({ (1...4).contains($0.x) && (1...4).contains($0.y) }) else { return [] }

@@ -2,9 +2,8 @@ import Foundation
 
 /// A parser that decides, while a JPEG file arrives, when a better preview can be displayed.
 ///
-/// It reads each byte once. To display a preview, decode the prefix that ``preview(in:)`` returns with
-/// ``DecodeOptions/allowsPartial``. The parser returns no previews of baseline files: they arrive row by row, so any
-/// prefix shows the rows received so far.
+/// To display a preview, decode the prefix that ``preview(in:)`` returns with ``DecodeOptions/allowsPartial``. Baseline
+/// files have no previews: they arrive row by row, so any prefix shows the rows received so far.
 ///
 /// ```swift
 /// var (parser, received, options) = (ProgressiveJPEG(), Data(), DecodeOptions())

@@ -88,10 +88,8 @@ private final class PNGReader {
     /// In bytes, for one chunk other than pixels.
     private static let largestChunk = 8 << 20
 
-    /// Opens a file and reads it up to the pixels.
-    /// - Parameters:
-    ///   - bytes: the file, at an address that stays while the reader lives.
-    ///   - mayEndEarly: whether to read an incomplete last chunk as far as it goes.
+    /// Reads up to the pixels. The bytes must stay at their address while the reader lives. With `mayEndEarly`, an
+    /// incomplete last chunk is read as far as it goes.
     init(_ bytes: UnsafeRawBufferPointer, mayEndEarly: Bool) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
         guard let base = start.baseAddress else { throw .undecodable.with(detail: "there are no bytes") }
@@ -110,10 +108,9 @@ private final class PNGReader {
         try check(dipper_png_start(reader, header.has_alpha ? 4 : 3))
     }
 
-    /// Reads the next rows of RGBA, without gaps, and returns their number: fewer than asked for if the bytes end too
-    /// early. In an interlaced picture these are rows of one pass, and with `fillsBlocks` each pixel is repeated over
-    /// its neighbours that have not arrived. For a file without alpha, call ``addAlpha(_:rows:)`` afterwards, once for
-    /// all passes.
+    /// Reads the next rows of RGBA, without gaps, and returns their number: fewer if the bytes end too early. In an
+    /// interlaced picture these are rows of one pass, and `fillsBlocks` repeats each pixel over neighbours that have
+    /// not arrived. Without alpha in the file, call ``addAlpha(_:rows:)`` once after all passes.
     func read(_ rows: Int, to memory: UnsafeMutableRawPointer, fillsBlocks: Bool = false) throws(DipperError) -> Int {
         var done = 0
         let status = dipper_png_read_rows(
@@ -144,11 +141,9 @@ private final class PNGReader {
     }
 }
 
-/// The rule of PNG, third edition, section 4.3: `sRGB` needs no conversion, or else a profile (`iCCP`) counts, or else
-/// `gAMA` and `cHRM`.
+/// PNG, third edition, section 4.3: `sRGB` needs no conversion; else a profile (`iCCP`), else `gAMA` and `cHRM` count.
 private enum PNGColors {
-    /// Within this distance values count as those of sRGB, where 100,000 is 1. Programs write such values next to the
-    /// `sRGB` chunk or in its place.
+    /// Values within this distance count as those of sRGB, where 100,000 is 1: programs write such values for it.
     private static let tolerance: Int32 = 1000
     private static let gammaOfSRGB: Int32 = 45455
     private static let chromaticitiesOfSRGB: [Int32] = [31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000]

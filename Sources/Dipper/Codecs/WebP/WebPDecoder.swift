@@ -24,7 +24,6 @@
         }
     }
 
-    /// The bytes of a file, and what its header says.
     private struct WebPFile {
         let bytes: PinnedBytes
         /// The size of the stored picture, or of an animation's canvas.
@@ -102,8 +101,7 @@
             return image
         }
 
-        /// Writes premultiplied RGBA of the buffer's size. Returns `false` if the file ends too early and the options
-        /// allow a partial picture.
+        /// Writes premultiplied RGBA. Returns `false` if the file ends too early and may be partial.
         private func decode(
             into buffer: borrowing PixelBuffer, _ options: DecodeOptions
         ) throws(DipperError) -> Bool {

@@ -3,12 +3,6 @@
     import Foundation
 
     /// An encoder for WebP, by libwebp: lossy with a quality, or lossless; still and animated.
-    ///
-    /// ```swift
-    /// var options = EncodeOptions()
-    /// options.isLossless = true
-    /// let file = try WebPEncoder().encode(image, options)
-    /// ```
     public struct WebPEncoder: ImageEncoder {
         /// The format ``ImageFormat/webp``.
         public let format = ImageFormat.webp
@@ -94,7 +88,6 @@
         }
     }
 
-    /// Owns libwebp's memory for the pixels.
     private final class WebPPixels {
         private let picture: UnsafeMutablePointer<WebPPicture>
 

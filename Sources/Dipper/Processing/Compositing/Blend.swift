@@ -1,9 +1,8 @@
 import CXXHash
 
 extension ImageProcessors {
-    /// A processor that blends a picture with a colour or with another picture, in any ``Mode``. The result has the
-    /// picture's size. The area around a smaller other picture counts as transparent: for example, `.in` leaves nothing
-    /// there.
+    /// A processor that blends a picture with a colour or another picture, in any ``Mode``. The result has the
+    /// picture's size. The area around a smaller other picture counts as transparent: `.in` leaves nothing there.
     ///
     /// ```swift
     /// let watermarked = ImageRequest(url).processed(by: .blend(image, anchor: .bottomRight, opacity: 0.6))
@@ -35,15 +34,13 @@ extension ImageProcessors {
         /// picture's size, a digest of its pixels, and its anchor.
         public let identifier: String
 
-        /// Creates a processor that blends pictures with a colour. An opacity outside 0…1 becomes the nearer bound, NaN
-        /// becomes 1.
+        /// Creates a processor that blends pictures with a colour. The opacity is clamped to 0…1; NaN becomes 1.
         public init(_ color: Color, _ mode: Mode = .over, opacity: Double = 1, side: Side = .above) {
             self.init(.color(color), color.identifier, mode, opacity, side)
         }
 
         /// Creates a processor that blends pictures with another picture, such as a watermark, in its own size; parts
-        /// outside the processed picture are cut off. An opacity outside 0…1 becomes the nearer bound, NaN becomes 1.
-        /// The initializer reads the other picture's pixels once, for the identifier.
+        /// outside are cut off. The opacity is clamped to 0…1; NaN becomes 1. Reads the other picture's pixels once.
         public init(
             _ image: Image, _ mode: Mode = .over, anchor: Anchor = .center, opacity: Double = 1,
             side: Side = .above
@@ -207,16 +204,14 @@ extension ImageProcessor where Self == ImageProcessors.Tint {
 }
 
 extension ImageProcessors {
-    /// A processor that lays a colour over the visible parts of a picture and lets a fraction of the picture through.
-    /// The picture's alpha stays.
+    /// A processor like ``Tint`` that lets a fraction of the picture through the colour.
     public struct Overlay: ImageProcessor, Hashable {
         /// The colour that is laid over the picture.
         public let color: Color
         /// The fraction of the picture that shows: at 0 only what the colour's own alpha lets through, at 1 everything.
         public let fraction: Double
 
-        /// Creates a processor that by default lets half of the picture through. A fraction outside 0…1 becomes the
-        /// nearer bound, NaN becomes 0.
+        /// Creates a processor, which by default lets half through. The fraction is clamped to 0…1; NaN becomes 0.
         public init(_ color: Color, fraction: Double = 0.5) {
             self.color = color
             self.fraction = fraction.isNaN ? 0 : min(max(fraction, 0), 1)

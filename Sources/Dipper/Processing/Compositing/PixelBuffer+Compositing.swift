@@ -12,7 +12,6 @@ extension PixelBuffer {
         }
     }
 
-    /// Puts a layer on the pixels of an area, or on all pixels.
     func composite(
         _ mode: ImageProcessors.Blend.Mode, _ layer: ImageProcessors.Blend.Layer, opacity: Double = 1,
         in area: PixelRect? = nil, _ context: ProcessingContext
@@ -42,11 +41,8 @@ extension PixelBuffer {
         }
     }
 
-    /// Puts a picture on the pixels, placed by a transform. Pixels are interpolated bilinearly; outside the picture
-    /// there is nothing.
-    /// - Parameters:
-    ///   - image: at most ``PixmanImage/longestSide`` each way.
-    ///   - transform: maps the pixels of the whole buffer to those of the picture.
+    /// Puts a picture of at most ``PixmanImage/longestSide`` each way on the pixels, interpolated bilinearly; outside
+    /// it there is nothing. The transform maps the pixels of the whole buffer to those of the picture.
     func composite(
         _ image: Image, through transform: pixman_f_transform, _ context: ProcessingContext
     ) throws(DipperError) {
@@ -66,9 +62,8 @@ extension PixelBuffer {
         withExtendedLifetime(image) {}
     }
 
-    /// Puts a source on the pixels of an area, in tiles that are small enough for Pixman and for the time between two
-    /// checks for cancellation.
-    /// - Parameter sourceOf: returns the source for a tile, and the position of the tile in it.
+    /// Puts a source on an area, in tiles small enough for Pixman and for the time between two checks for cancellation.
+    /// The closure returns the source for a tile, and the position of the tile in it.
     private func composite(
         _ operation: pixman_op_t, _ mask: PixmanImage?, _ area: PixelRect, _ exchanges: Bool,
         _ context: ProcessingContext,
@@ -104,14 +99,12 @@ extension PixelBuffer {
     }
 }
 
-/// Pixels, or one colour, as an image of Pixman. The caller must keep the pixels in memory as long as this object
-/// lives.
+/// Pixels, which the caller must keep in memory, or one colour, as an image of Pixman.
 final class PixmanImage {
     let pointer: OpaquePointer
 
-    /// Pixman's name for red, green, blue and alpha in this order in memory, on machines of either byte order.
-    /// - Parameter exchanges: whether to name red blue and blue red. Operations that treat both alike give the same
-    ///   result, and Pixman has special loops for the exchanged name.
+    /// Pixman's name for RGBA in memory, in either byte order. `exchanges` names red blue and blue red: if an operation
+    /// treats both alike, Pixman has special loops for that name.
     private static func format(_ exchanges: Bool) -> pixman_format_code_t {
         #if _endian(little)
             exchanges ? PIXMAN_a8r8g8b8 : PIXMAN_a8b8g8r8

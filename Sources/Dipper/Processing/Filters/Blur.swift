@@ -5,10 +5,9 @@ extension ImageProcessors {
     /// A processor that softens a picture, as if seen through frosted glass: each pixel becomes a mean of the pixels
     /// around it, weighed with a Gaussian curve.
     ///
-    /// Beyond its edges the picture continues with the pixels at the edge, so edges do not become dark. Colours are
-    /// premultiplied, so the colours of transparent pixels do not show. The result is within 1 of 255 of the exact
-    /// filter with weights up to 3.3 standard deviations: wide curves are computed on a picture that similar curves
-    /// have made smaller, and then interpolated.
+    /// Beyond its edges the picture continues with the pixels at the edge. Colours are premultiplied, so the colours of
+    /// transparent pixels do not show. The result is within 1 of 255 of the exact filter with weights up to 3.3
+    /// standard deviations.
     public struct Blur: ImageProcessor, Hashable {
         /// The standard deviation in pixels, which CSS calls the radius of a blur.
         public let sigma: Double
@@ -55,8 +54,7 @@ extension ImageProcessors {
             ) { row, y throws(DipperError) in
                 let sources = try rows.rows(y / step - 1...y / step + 2)
                 pixels_convolve_rows(values, sources, rows.width * 4, weights[y % step], 4)
-                // The rows begin two pixels before the picture; the four pixels for the first result begin one before
-                // it.
+                // The rows begin two pixels before the picture, the four pixels for the first result one before it.
                 pixels_interpolate(row, values + 4, image.width, table, step)
             }
         }
@@ -83,13 +81,11 @@ extension ImageProcessor where Self == ImageProcessors.Blur {
 /// second pixel. Variances add up: the last curve has the wanted variance minus that of all halvings, in small pixels.
 struct BlurPlan {
     let size: PixelSize
-    /// The number of times that width and height are halved.
     let halvings: Int
     /// The weights of the last curve: an odd number of them, which add up to 1.
     let weights: [Float]
 
-    /// The least standard deviation of the last curve after halvings, in small pixels. The result of such a curve is
-    /// smooth enough to be interpolated.
+    /// The least standard deviation, in small pixels, of a curve whose result is smooth enough to be interpolated.
     private static let narrowest = 1.8
     /// The distance beyond which weights are left out, in standard deviations.
     private static let reach = 3.3
@@ -115,10 +111,8 @@ struct BlurPlan {
         (0..<halvings).reduce(length - 1) { last, _ in (last + 1) / 2 }
     }
 
-    /// The most memory that is held beside the result.
     var byteCount: Int {
-        // The rows of each level are half as wide as those of the level before, so all levels take at most twice the
-        // first.
+        // Rows of each level are half as wide as those before, so all levels take at most twice the first.
         let halved = halvings == 0 ? 0 : (size.width + 64) * (8 + BlurRows.halvedRows * 16) * 2
         let width = Self.last(size.width, halvings: halvings) + 8
         let last = (width + weights.count) * 16 * (weights.count + 8)

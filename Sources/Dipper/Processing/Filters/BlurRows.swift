@@ -1,7 +1,6 @@
 import CPixels
 
-/// Rows of a picture in single precision, four numbers a pixel. They are made in order when they are asked for, and the
-/// newest few are kept.
+/// Rows of a picture in single precision, four numbers a pixel, made in order; the newest few are kept.
 final class BlurRows {
     /// In pixels.
     let width: Int
@@ -26,8 +25,7 @@ final class BlurRows {
         memory = try PixelScratch(byteCount: width * 16 * kept)
     }
 
-    /// Returns a row, valid until as many later rows as are kept have been made. A row outside is like the nearest row
-    /// that exists.
+    /// Valid until as many later rows as are kept have been made. A row outside is like the nearest row.
     func row(_ number: Int) throws(DipperError) -> UnsafePointer<Float> {
         let number = min(max(number, numbers.lowerBound), numbers.upperBound)
         while next <= number {
@@ -80,8 +78,7 @@ final class BlurRows {
         }
     }
 
-    /// Returns the rows of a halved picture at half their size. Source and result begin at −2 and end two behind the
-    /// last.
+    /// Halves the rows of a halved picture again. Source and result begin at −2 and end two behind the last.
     static func halved(_ source: BlurRows) throws(DipperError) -> BlurRows {
         let width = (source.width - 5 + 1) / 2 + 5
         // Before the source's first pixel, which is pixel −2.
@@ -97,7 +94,6 @@ final class BlurRows {
         }
     }
 
-    /// Returns rows weighed in both directions.
     static func weighed(_ source: BlurRows, _ weights: [Float], kept: Int) throws(DipperError) -> BlurRows {
         let (width, numbers, radius) = (source.width, source.numbers, weights.count / 2)
         // A row of the source with repeated pixels before and behind it.

@@ -142,16 +142,10 @@ extension ImageProcessor where Self == ImageProcessors.WhiteBalance {
 extension ImageProcessors {
     /// A processor that leaves shades of one colour, by default black and white. Each pixel becomes the colour times
     /// the pixel's brightness, which is 0.2126 red + 0.7152 green + 0.0722 blue of the encoded values.
-    ///
-    /// ```swift
-    /// let grey = ImageRequest(url).processed(by: .monochrome)
-    /// let sepia = ImageRequest(url).processed(by: .monochrome(Color(hex: 0xffd0a0), intensity: 0.8))
-    /// ```
     public struct Monochrome: ImageProcessor, Hashable {
         /// The colour that white becomes. Its alpha is ignored.
         public let color: Color
-        /// The share of the shades in the result: 0 leaves the picture, 1 only the shades. A value outside 0…1 becomes
-        /// the nearer bound.
+        /// The share of the shades in the result, clamped to 0…1: 0 leaves the picture, 1 only the shades.
         public let intensity: Double
 
         /// Creates a processor, by default for black and white.
@@ -181,8 +175,7 @@ extension ImageProcessor where Self == ImageProcessors.Monochrome {
     public static func monochrome(_ color: Color, intensity: Double = 1) -> Self { Self(color, intensity: intensity) }
 }
 
-/// Makes each colour of the result from the colours and the alpha of a picture. Colours are premultiplied, so a
-/// constant to be added is multiplied by alpha: it is in the column of alpha.
+/// Makes colours from premultiplied colours and alpha: a constant to be added is in the column of alpha.
 private struct ColorMatrix {
     /// The shares of the picture's red, green, blue and alpha in the result, in this order.
     private(set) var columns: [SIMD4<Double>] = [
@@ -211,8 +204,7 @@ private struct ColorMatrix {
         columns[3] += SIMD4(sum, sum, sum, 0)
     }
 
-    /// The shades are as bright as the picture. The intensity is their share in the result, 0…1; the rest is the
-    /// picture.
+    /// The shades are as bright as the picture; the intensity, 0…1, is their share in the result.
     init(monochrome color: Color, intensity: Double) {
         let color = SIMD4(color.red, color.green, color.blue, 0)
         for (index, share) in [Self.luma.x, Self.luma.y, Self.luma.z].enumerated() {
@@ -220,8 +212,7 @@ private struct ColorMatrix {
         }
     }
 
-    /// - Parameter curve: for each of the 256 values of a colour that is not multiplied by alpha, the value, 0…255,
-    ///   that replaces it before the matrix is applied.
+    /// `curve` replaces each of the 256 values of a straight colour by a value of 0…255 before the matrix is applied.
     func apply(
         to image: Image, curve: [Float]? = nil, _ context: ProcessingContext
     ) throws(DipperError) -> Image {

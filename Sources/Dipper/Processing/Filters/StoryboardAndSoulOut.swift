@@ -64,8 +64,7 @@ extension ImageProcessors {
         /// - Throws: `DipperError.processingFailed` for a scale that is below 1 or not finite.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard scale >= 1, scale.isFinite else { throw .processingFailed }
-            // Only the middle of the picture is enlarged: the rest of the copy would not be visible. Equal cuts on both
-            // sides keep the copy in the middle.
+            // Only the visible middle of the picture is enlarged; equal cuts on both sides keep it in the middle.
             func visible(_ length: Int) -> Int { length - 2 * Int(Double(length) * (1 - 1 / scale) / 2) }
             let middle = try Crop(width: visible(image.width), height: visible(image.height)).process(image, context)
             return try Blend(Scale(by: scale).process(middle, context), opacity: opacity).process(image, context)

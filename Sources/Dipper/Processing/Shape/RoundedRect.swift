@@ -42,8 +42,7 @@ struct RoundedRect {
         }
     }
 
-    /// The columns of a row outside which no pixel is inside the rectangle, and the columns whose pixels are wholly
-    /// inside.
+    /// The columns outside which no pixel of a row is inside, and those whose pixels are wholly inside.
     private func bounds(_ y: Int, isWhole: Bool) -> (clear: Range<Int>, full: Range<Int>) {
         let (first, last) = (Double(y), Double(y) + 1)
         let (isAbove, isBelow) = (first < top + radius, last > bottom - radius)

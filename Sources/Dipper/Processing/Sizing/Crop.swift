@@ -29,8 +29,7 @@ extension ImageProcessors {
             area = .ratio(ratio, anchor)
         }
 
-        /// Creates a processor that crops pictures to a rectangle. Parts of the rectangle outside the picture are left
-        /// out.
+        /// Creates a processor that crops pictures to the part of a rectangle that is inside them.
         public init(to rectangle: PixelRect) {
             area = .rectangle(rectangle)
         }

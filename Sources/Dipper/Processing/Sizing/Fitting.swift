@@ -1,10 +1,5 @@
 extension ImageProcessors {
     /// A processor that puts a picture into a frame of a fixed size, as views do.
-    ///
-    /// ```swift
-    /// let cell = ImageRequest(url).processed(by: .fitting(width: 400, height: 300, .aspectFill))
-    /// let page = ImageRequest(url).processed(by: .fitting(width: 800, height: 600, .aspectFit, background: .black))
-    /// ```
     public struct Fitting: ImageProcessor, Hashable {
         /// The size of the frame in pixels.
         public let frame: PixelSize
@@ -111,14 +106,12 @@ extension ImageProcessors.Fitting {
         /// The picture in its own size, in the lower right corner. Parts outside the frame are cut off.
         public static let bottomRight = unscaled(at: .bottomRight)
 
-        /// Returns a mode that keeps the picture's own size and places the picture by an anchor. Parts outside the
-        /// frame are cut off.
+        /// Returns a mode that places the picture in its own size by an anchor. Parts outside the frame are cut off.
         public static func unscaled(at anchor: ImageProcessors.Anchor) -> Self {
             Self(scaling: .unscaled, anchor: anchor)
         }
 
-        /// Returns the mode with another anchor than the middle. For example, `.aspectFill.at(.top)` cuts off only the
-        /// bottom of a picture that is too high.
+        /// Returns the mode with another anchor: `.aspectFill.at(.top)` cuts off only the bottom of a high picture.
         public func at(_ anchor: ImageProcessors.Anchor) -> Self { Self(scaling: scaling, anchor: anchor) }
 
         /// For example `aspectFit,0.5:0.5`.

@@ -1,7 +1,6 @@
 extension ImageProcessors {
-    /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours. As the
-    /// first processor of a request, it takes effect while the picture is decoded, as ``Downsample`` does: JPEG then
-    /// starts from a half, a quarter or an eighth of the size.
+    /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours. As
+    /// the first processor of a request, it takes effect while the picture is decoded, as ``Downsample`` does.
     public struct Resize: ImageProcessor, Hashable {
         /// The size, how a picture of other proportions is brought to it, and whether smaller pictures are made larger.
         public let target: TargetSize
@@ -31,8 +30,7 @@ extension ImageProcessors {
 
         public var decodeTarget: TargetSize? { target }
 
-        /// Returns the picture in the target's size, or the picture itself if it has that size or the target has no
-        /// pixels.
+        /// Returns the picture in the target's size; itself if it has that size or the target has no pixels.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try image.resized(to: target.size(for: image.size), context)
         }
@@ -68,12 +66,7 @@ extension TargetSize {
 
 extension ImageProcessors {
     /// A processor that brings a picture to the size in which it is displayed. As the first processor of a request, it
-    /// takes effect while the picture is decoded: formats offer cheap ways to smaller sizes, and the decoder need not
-    /// keep rows in the picture's own size.
-    ///
-    /// ```swift
-    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 150))
-    /// ```
+    /// takes effect while the picture is decoded, which takes less time and memory.
     public struct Downsample: ImageProcessor, Hashable {
         /// The size, and how a picture of other proportions is brought to it.
         public let target: TargetSize

@@ -7,6 +7,5 @@ enum Checks {
 }
 
 extension Trait where Self == ConditionTrait {
-    /// Runs the test in `make check` alone.
     static var inCheck: Self { .enabled(if: Checks.areOn, "runs in make check: set DIPPER_CHECK=1") }
 }

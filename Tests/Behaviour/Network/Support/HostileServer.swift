@@ -5,7 +5,6 @@ import Testing
 
 /// A server that answers by a script, and a cache with small limits that sends one request per call.
 struct HostileServer: Sendable {
-    /// The result of a call.
     enum Outcome: Equatable, Sendable {
         case body(String)
         case error(DipperError)
@@ -60,7 +59,6 @@ struct HostileServer: Sendable {
     }
 }
 
-/// An answer of a hostile server and the expected result of the call.
 struct HostileAnswer: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let steps: [RawStep]
@@ -80,7 +78,6 @@ struct HostileAnswer: Sendable, CustomTestStringConvertible {
 
     init(_ name: String, _ text: String, body: String) { self.init(name, [.send(text), .close], .body(body)) }
 
-    /// Checks the result of a call to a server that gives this answer.
     func check(_ change: (inout DataCache.Configuration) -> Void = { _ in }) async throws {
         let hostile = try await HostileServer(change) { _ in steps }
         let outcome = await hostile.outcome()
@@ -92,7 +89,6 @@ struct HostileAnswer: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// Runs a test with a ``FaultServer`` and a cache that sends one request per call, and ends both.
 func withFaultServer(
     _ change: (inout DataCache.Configuration) -> Void = { _ in },
     _ body: (FaultServer, DataCache) async throws -> Void

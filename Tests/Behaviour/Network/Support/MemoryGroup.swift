@@ -1,14 +1,12 @@
 import Foundation
 import TestSupport
 
-/// A control group of the test's own whose memory is limited, and one of version 2 for the pressure within it where
-/// that is another.
+/// A control group with limited memory: of version 1 where it has the memory controller, with one of version 2 for the
+/// pressure.
 final class MemoryGroup {
     static let limit = 160 << 20
 
-    /// Whether this machine lets tests make them.
     static let isAllowed = (try? MemoryGroup()) != nil
-    /// Whether it also tells of the pressure within them.
     static let hasPressure = (try? MemoryGroup())?.hasPressure == true
 
     private var folders: [String] = []
@@ -63,7 +61,6 @@ final class MemoryGroup {
 
     var hasPressure: Bool { folders.contains { access("\($0)/memory.pressure", W_OK) == 0 } }
 
-    /// Starts a program within.
     func run(_ program: URL) throws -> LineTool {
         let moves = folders.map { "echo $$ > \($0)/cgroup.procs" }
         return try LineTool(

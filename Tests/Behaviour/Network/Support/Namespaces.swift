@@ -26,9 +26,7 @@ final class Namespaces {
     }()
 
     private static let count = Mutex(0)
-    /// The name of the fetching namespace.
     let near: String
-    /// The name of the serving namespace.
     let far: String
     private var port = ""
     private var programs: [LineTool] = []
@@ -90,20 +88,17 @@ final class Namespaces {
 
     // MARK: Programs
 
-    /// Starts a fault server on the far side, on all its addresses.
     func serve() async throws {
         let server = try start(far, Built.executable("NetworkProbe").path, ["serve", "::"])
         guard let line = await server.nextLine() else { throw Unavailable(what: "the server does not start") }
         port = line
     }
 
-    /// Starts a cache on the near side.
     func probe(_ arguments: [String] = []) throws -> Probe {
         let folder = TemporaryFolder()
         return Probe(try start(near, Built.executable("NetworkProbe").path, [folder.path] + arguments), folder)
     }
 
-    /// Starts `dipper batch` on the near side.
     func dipper(_ folder: TemporaryFolder, retries: Int) throws -> LineTool {
         let arguments = ["batch", "--json", "--retries", "\(retries)", "--cache-dir", folder.path]
         return try start(near, Built.executable("dipper").path, arguments)
@@ -120,7 +115,6 @@ final class Namespaces {
     }
 
     /// Starts a name server at 203.0.113.1, which the near side asks. It prints each question as `NAME TYPE`.
-    ///
     /// - Parameter names: names and their addresses, as in `both.test=::1,10.70.0.1`. Questions for a name that begins
     ///   with `hanging` are answered when a line is written to the server.
     func nameServer(_ names: [String]) async throws -> LineTool {
@@ -181,14 +175,12 @@ final class Namespaces {
         for line in sys.stdin: release.set()
         """
 
-    /// A request that the server received.
     struct Served: Decodable {
         var path: String
         var startMS: Double
         var endMS: Double?
     }
 
-    /// Returns all requests that the server has received so far.
     func served() throws -> [Served] {
         let data = try Self.run("ip", ["netns", "exec", far, "curl", "-s", url("127.0.0.1", "/log")])
         return try JSONDecoder().decode([Served].self, from: data)

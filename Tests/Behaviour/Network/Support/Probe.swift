@@ -3,7 +3,6 @@ import TestSupport
 
 /// A running NetworkProbe and the events that it has printed.
 final class Probe {
-    /// A line that the probe printed.
     struct Event: Decodable, Sendable {
         var event: String
         var ms: Double
@@ -17,7 +16,6 @@ final class Probe {
         var answer: Bool?
     }
 
-    /// The events read so far.
     private(set) var events: [Event] = []
     private let tool: LineTool
     private let folder: TemporaryFolder
@@ -28,7 +26,6 @@ final class Probe {
 
     func send(_ command: String) { tool.write(command + "\n") }
 
-    /// Returns the first event of a kind, for a url if one is given; waits for the event if necessary.
     @discardableResult
     func wait(_ kind: String, _ url: String? = nil, after start: Int = 0) async throws -> Event {
         var position = start
@@ -43,7 +40,6 @@ final class Probe {
         }
     }
 
-    /// Sends a command and returns the next event of a kind.
     func ask(_ command: String, _ kind: String) async throws -> Event {
         let start = events.count
         send(command)
@@ -52,7 +48,6 @@ final class Probe {
 
     func reaches(_ host: String) async throws -> Bool { try await ask("reach \(host)", "reach").answer == true }
 
-    /// Waits until the monitor says that a host is, or is not, reachable.
     func waitUntil(_ host: String, isReachable: Bool) async throws {
         while true {
             let start = events.count
@@ -61,9 +56,7 @@ final class Probe {
         }
     }
 
-    /// Returns the number of events of a kind that were read so far.
     func count(_ kind: String) -> Int { events.count { $0.event == kind } }
 
-    /// Returns the next line; `nil` once the probe has ended.
     func nextLine() async -> String? { await tool.nextLine() }
 }

@@ -1,7 +1,6 @@
 import Foundation
 import TestSupport
 
-/// A sentence about a tool or a right that a fixture needs and does not have.
 struct Unavailable: Error {
     let what: String
 }
@@ -30,7 +29,6 @@ func runProgram(
     return data
 }
 
-/// Runs a script of `/bin/sh` in a folder and returns what it prints.
 @discardableResult
 func runShell(_ script: String, in folder: URL) throws -> String {
     let data = try runProgram(URL(fileURLWithPath: "/bin/sh"), ["-c", script], in: folder)
@@ -76,7 +74,6 @@ final class TLSServer {
     let body = Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
     private let folder = TemporaryFolder()
     private var ports: [Port: Int] = [:]
-    /// The server, and its log, which is a pipe.
     private var nginx: (Process, Pipe)?
 
     init() throws {
@@ -103,7 +100,6 @@ final class TLSServer {
         URL(string: "https://localhost:\(ports[port] ?? 0)\(path)") ?? folder.url
     }
 
-    /// The path of the certificate of the trusted authority.
     var authority: String { path("ca.pem") }
     func path(_ file: String) -> String { folder.path + "/" + file }
 

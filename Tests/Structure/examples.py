@@ -1,0 +1,56 @@
+"""Writes the Swift examples of the documentation comments into one file, each in a function, so that they are compiled
+with the tests. What they use without declaring it stands in Tests/DocExamples/Surroundings.swift."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+OF_PICTURES = re.compile(r"[gG]etImage|[iI]mageRequest|ImageBinding|codecs|ImageCache|\bimage\b|Image\b|animation")
+
+
+def blocks(path):
+    """Yields the line and the code of each example."""
+    block = None
+    for number, line in enumerate(path.read_text().split("\n"), 1):
+        comment = re.match(r"\s*///(?: (.*))?$", line)
+        text = (comment.group(1) or "") if comment else None
+        if text is None:
+            block = None
+        elif block is None:
+            if text == "```swift":
+                block, start = [], number
+        elif text == "```":
+            yield start, block
+            block = None
+        else:
+            block.append(text)
+
+
+def main(target):
+    paths = subprocess.run(["git", "ls-files", "Sources/*.swift"], capture_output=True, text=True, check=True).stdout
+    functions = {"PictureExamples": [], "DataExamples": []}
+    for path in map(pathlib.Path, paths.split()):
+        if not path.exists():
+            continue
+        for start, code in blocks(path):
+            # Packages that this one does not use.
+            if any(line.startswith("import ") for line in code):
+                continue
+            isOfPictures = path.parts[1] == "Dipper" or OF_PICTURES.search("\n".join(code))
+            place = f'#sourceLocation(file: "{path}", line: {start + 1})'
+            functions["PictureExamples" if isOfPictures else "DataExamples"].append(
+                f"    static func line{start}Of{re.sub('[^A-Za-z]', '', path.stem)}() async throws {{\n{place}\n"
+                + "\n".join(f"        {line}".rstrip() for line in code)
+                + "\n#sourceLocation()\n    }\n"
+            )
+    text = "// swift-format-ignore-file\nimport Dipper\nimport DipperInspector\nimport DipperTesting\nimport Foundation\nimport Testing\n"
+    for owner, all in functions.items():
+        text += f"\nextension {owner} {{\n" + "\n".join(all) + "}\n"
+    file = pathlib.Path(target)
+    # An unchanged file is not compiled again.
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+
+
+main(sys.argv[1])
