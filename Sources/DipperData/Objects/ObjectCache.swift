@@ -59,12 +59,9 @@ package final class ObjectCache: Sendable {
 
     /// Ends all calls, writes what waits to be written, and returns when the threads have ended.
     package func shutdown() async {
-        await withCheckedContinuation { continuation in
-            let isPosted = engine.post { [state] engine in
-                engine.cancelAll(in: state)
-                continuation.resume()
-            }
-            if !isPosted { continuation.resume() }
+        await engine.wait { [state] engine, continuation in
+            engine.cancelAll(in: state)
+            continuation.resume()
         }
         await workers.shutdown()
         await finishWrites()
@@ -72,11 +69,8 @@ package final class ObjectCache: Sendable {
     }
 
     package func finishWrites() async {
-        await withCheckedContinuation { continuation in
-            let isPosted = engine.post { [state] _ in
-                if state.writes.isEmpty { continuation.resume() } else { state.waiting.append(continuation) }
-            }
-            if !isPosted { continuation.resume() }
+        await engine.wait { [state] _, continuation in
+            if state.writes.isEmpty { continuation.resume() } else { state.waiting.append(continuation) }
         }
     }
 

@@ -163,7 +163,6 @@ package final class Origin: Sendable {
     package let request: DataRequest
     let dataKey: CacheKey
     let policy: DataRequest.CachePolicy
-    let storing: Storing
     /// Whether the request waits until its entry is on disk, which an object in memory does not tell.
     let waitsForDisk: Bool
     let source: ObjectSource
@@ -201,7 +200,6 @@ package final class Origin: Sendable {
         self.source = source
         // Asks a provider, which is code of the program's own.
         waitsForDisk = source.waitsForDisk(request)
-        storing = source.keepsForms ? Self.storing(request, policy, waits: waitsForDisk) : .never
         self.prefix = prefix
         self.following = following
         self.claim = claim
@@ -241,11 +239,11 @@ package final class Origin: Sendable {
 
     var looksOnDisk: Bool { looks && source.keepsForms && policy.readsDisk }
 
-    private static func storing(
-        _ request: DataRequest, _ policy: DataRequest.CachePolicy, waits: Bool
-    ) -> Storing {
-        guard [.useCache, .diskOnly, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else { return .never }
-        guard waits else { return .background }
+    var storing: Storing {
+        guard source.keepsForms, [.useCache, .diskOnly, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else {
+            return .never
+        }
+        guard waitsForDisk else { return .background }
         return request.durability == .durable ? .required : .awaited
     }
 
