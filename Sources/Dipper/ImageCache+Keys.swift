@@ -10,6 +10,12 @@ extension ImageCache {
     /// Returns the cached picture of a key, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
+    ///
+    /// ```swift
+    /// let key = CacheKey("cover of album 17")
+    /// cache.getImage(ImageRequest(url).with(\.key, key)) { image in view.show(image) }
+    /// let cover = cache.image(for: key)   // `nil` until the picture is there
+    /// ```
     public func image(for key: CacheKey) -> Image? { image(for: ImageRequest(key)) }
 
     /// Returns whether the cache has a picture of a key, which ``image(for:)-(CacheKey)`` would return. Decodes nothing

@@ -11,6 +11,14 @@ extension ImageCache {
     /// Returns the cached picture of a URL, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
+    ///
+    /// ```swift
+    /// if let image = cache.image(for: url) {
+    ///     view.show(image)
+    /// } else {
+    ///     cache.getImage(url) { image in view.show(image) }
+    /// }
+    /// ```
     public func image(for url: URL) -> Image? {
         // Building a request takes as long as the rest of a hit.
         if !completes(defaults), !defaults.hasTarget,
@@ -96,6 +104,12 @@ extension ImageCache {
     ///
     /// If the request has processors, the picture counts as processed by them. The bytes are the file that the picture
     /// was made from; if they are `nil`, the cache encodes the picture (``ImageOptions/serializer``).
+    ///
+    /// ```swift
+    /// let avatar = ImageRequest(url).processed(by: .circle)
+    /// let round = try ImageProcessors.Circle().process(image, ProcessingContext())
+    /// try cache.addImage(round, for: avatar)
+    /// ```
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
         let (request, options) = completed(request)
@@ -152,6 +166,12 @@ extension ImageCache {
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
+    ///
+    /// ```swift
+    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+    /// cache.removeVariant(for: thumbnail)                 // the original and other sizes stay
+    /// cache.removeImage(for: thumbnail)                   // the original and all sizes are gone
+    /// ```
     public func removeImage(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
         let (request, options) = completed(source.imageRequest)
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
@@ -258,6 +278,11 @@ extension ImageCache {
     }
 
     /// Returns when the disk has carried out all earlier changes.
+    ///
+    /// ```swift
+    /// try cache.addImage(image, for: url)
+    /// await cache.synchronize()           // the picture is on disk, and other processes find it
+    /// ```
     public func synchronize() async {
         await defaults.options.targetCache?.synchronize()
         await objects.finishWrites()

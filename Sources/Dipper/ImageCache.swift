@@ -42,6 +42,11 @@ public final class ImageCache: Sendable {
     /// Creates a cache, opens its folder if it has one, and starts its threads.
     ///
     /// Creating a cache never fails. If the folder cannot be used, the cache works in memory only and logs the reason.
+    ///
+    /// ```swift
+    /// let inMemory = ImageCache()
+    /// let onDisk = ImageCache(.init(directory: folder))
+    /// ```
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         ownsData = configuration.originals == nil
@@ -101,6 +106,12 @@ public final class ImageCache: Sendable {
     /// Loads a picture urgently, from memory, the disk or the network.
     ///
     /// The call runs in `fastQueue`. A picture of a URL is loaded with the cache's default options.
+    ///
+    /// ```swift
+    /// let image = try await cache.getImage(url).value
+    /// let request = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+    /// let thumbnail = try await cache.getImage(request).value
+    /// ```
     @inlinable
     @discardableResult
     public func getImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .fast) }
@@ -121,6 +132,11 @@ public final class ImageCache: Sendable {
     }
 
     /// Loads a picture like ``getImage(_:)``, and calls a closure at the end, with the picture or the error.
+    ///
+    /// ```swift
+    /// cache.getImage(url) { image in view.show(image) }
+    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// ```
     @_disfavoredOverload
     @discardableResult
     public func getImage(
@@ -338,6 +354,12 @@ public final class ImageCache: Sendable {
 
     /// Ends every call for a URL, whatever its header fields and key, or with the key of a request, with
     /// `DipperError.cancelled`, whatever picture the call makes from the bytes.
+    ///
+    /// ```swift
+    /// cache.getImage(url)
+    /// cache.getImage(ImageRequest(url).processed(by: .circle))
+    /// cache.cancel(url)                   // ends both calls
+    /// ```
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.objects.cancel(key: key) }

@@ -24,6 +24,12 @@ extension Prefetcher where Request == ImageRequest {
     ///
     /// With `keepsInMemory`, pictures are kept in memory too, for requests that do not set
     /// ``ImageOptions/prefetchesToMemory``. Pictures that are only on disk are then decoded, not skipped.
+    ///
+    /// ```swift
+    /// let thumbnails = urls.map { ImageRequest($0).processed(by: .downsample(width: 320, height: 240)) }
+    /// let result = await ImagePrefetcher(cache, thumbnails, keepsInMemory: true).value
+    /// for failure in result.failed { print(failure.request, failure.error) }
+    /// ```
     public convenience init(
         _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {
@@ -41,6 +47,12 @@ extension Prefetcher where Request == ImageRequest {
 
     /// Creates a prefetcher that brings only the files of pictures to disk, or to memory if there is no disk. Nothing
     /// is decoded or processed.
+    ///
+    /// ```swift
+    /// let prefetcher = ImagePrefetcher(cache, urls: urls, maxOutstanding: 8).start()
+    /// prefetcher.pause()                  // the user plays a film
+    /// prefetcher.resume()
+    /// ```
     public convenience init(
         _ cache: ImageCache = .shared, filesOf requests: [ImageRequest], maxOutstanding: Int = 4
     ) {

@@ -3,6 +3,14 @@ import Logging
 
 extension DataCache {
     /// The options of a cache. Every option has a default.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+    /// configuration.memoryLimit = 64 << 20
+    /// configuration.diskLimit = 1 << 30
+    /// configuration.retryPolicy = .fixed(.seconds(2), retries: 5)
+    /// let cache = DataCache(configuration)
+    /// ```
     public struct Configuration: Sendable {
         /// The name of the cache in metrics and in the names of its threads.
         public var name = "data"
@@ -77,6 +85,13 @@ extension DataCache {
         /// fields, credentials, a modifier, redirects, validation, alternatives. Its changes are part of the key as if
         /// the caller had made them. The cache calls it once for each call and look-up: it must be fast, and must
         /// always do the same.
+        ///
+        /// ```swift
+        /// configuration.completeRequest = { request in
+        ///     if request.url?.host() == "api.example.org" { request.credentials = .bearer(token) }
+        ///     request.waitsForDiskWrite = true
+        /// }
+        /// ```
         public var completeRequest: (@Sendable (inout DataRequest) -> Void)?
         /// The queue on which closures run; `nil` for a serial queue of the cache's own.
         public var callbackQueue: CallbackQueue?
@@ -99,6 +114,11 @@ extension DataCache {
         public var maximumRedirects = 10
         /// Whether requests that are made from the URL of a file read that file; otherwise they end with
         /// ``DipperError/unsupportedScheme``. A program that fetches URLs of strangers must not read files for them.
+        ///
+        /// ```swift
+        /// configuration.readsFileURLs = false
+        /// configuration.network.addressPolicy = .publicOnly
+        /// ```
         public var readsFileURLs = true
         /// The limits and options of the transport built on libcurl; without effect if ``transport`` is set.
         public var network = CurlConfiguration()
@@ -110,9 +130,20 @@ extension DataCache {
         /// life of the cache: `nil` for the options of ``network``, or an error with which all calls to the origin end.
         /// An error that is no ``DipperError`` becomes ``DipperError/tlsRejected``. After an error that may pass
         /// (``DipperError/mayPass``) the next attempt asks again.
+        ///
+        /// ```swift
+        /// configuration.answerTLSChallenge = { origin in
+        ///     origin.host() == "nas.local" ? TLSAnswer(authorities: house) : nil
+        /// }
+        /// ```
         public var answerTLSChallenge: (@Sendable (_ origin: URL) async throws -> TLSAnswer?)?
         /// The credentials for the HTTP proxy; `nil` for user and password in the proxy's URL. They are sent to the
         /// proxy only, and are no part of any key. A 407 in spite of them ends the call.
+        ///
+        /// ```swift
+        /// configuration.network.proxy = "http://proxy:3128"
+        /// configuration.proxyCredentials = .basic(user: "kiosk", password: password)
+        /// ```
         public var proxyCredentials: Credentials?
         /// The transport that moves the bytes; `nil` for the one built on libcurl.
         public var transport: (any Transport)?

@@ -120,6 +120,11 @@ extension DataCache {
     ///
     /// If the disk fails to store an entry that is not durable, the entry stays in memory and the method does not
     /// throw.
+    ///
+    /// ```swift
+    /// let draft = Data("Dear Ms Lovelace".utf8)
+    /// try await cache.addDataAndWait(draft, for: DataRequest(url).with(\.durability, .durable))
+    /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
     ///   not on disk.
     public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
@@ -232,6 +237,11 @@ extension DataCache {
     public func clearDisk() { store.clearDisk() }
 
     /// Returns when the disk tier, and the ``Configuration/tiers`` that work, have carried out all earlier changes.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// await cache.synchronize()       // the files are gone
+    /// ```
     public func synchronize() async { await store.synchronize() }
 
     /// Returns when nothing is left to do: all calls have ended, their closures have been called, and the entries are
@@ -240,6 +250,11 @@ extension DataCache {
     /// A call that waits for the network, for a retry or for room in a suspended queue has not ended. Calls made
     /// meanwhile are waited for as well. Closures of an actor have been handed to the actor, which may not have run
     /// them yet.
+    ///
+    /// ```swift
+    /// for url in urls { cache.slowGetData(url) }
+    /// await cache.idle()              // all of them are on disk, or have failed
+    /// ```
     public func idle() async {
         var begun: Int
         repeat {
@@ -317,5 +332,10 @@ extension DataCache {
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 
     /// Reads every entry on disk, removes damaged entries, repairs the index, and returns a report.
+    ///
+    /// ```swift
+    /// let report = await cache.verify()
+    /// if !report.isSound { print("removed \(report.damaged) damaged entries", report.indexProblems) }
+    /// ```
     public func verify() async -> StoreReport { await store.disk?.verify() ?? StoreReport() }
 }

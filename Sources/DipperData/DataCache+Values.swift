@@ -12,6 +12,11 @@ extension DataCache {
     ///
     /// A call for bytes that cannot be decoded ends with ``DipperError/undecodable``, whose ``DipperError/detail`` has
     /// the path of the failing key.
+    ///
+    /// ```swift
+    /// struct Feed: Codable { var items: [Item] }
+    /// let feed = try await cache.getValue(Feed.self, from: url).value
+    /// ```
     @discardableResult
     public func getValue<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()

@@ -39,6 +39,12 @@ public final class DataCache: Sendable {
     /// Creates a cache, opens its folder, if it has one, and starts its threads.
     ///
     /// If the folder cannot be used, the cache works in memory only and logs the reason.
+    ///
+    /// ```swift
+    /// let folder = URL(fileURLWithPath: "/var/cache/kiosk", isDirectory: true)
+    /// let cache = DataCache(.init(directory: folder))
+    /// let scratch = DataCache()       // in memory only
+    /// ```
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         completesRequests = configuration.completeRequest != nil
@@ -109,12 +115,23 @@ public final class DataCache: Sendable {
 
     /// Fetches bytes at once, in ``fastQueue``: from memory, from disk or from the network, as the
     /// ``DataRequest/cachePolicy`` of a request says.
+    ///
+    /// ```swift
+    /// let page = try await cache.getData(url).value
+    /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"])
+    /// let feed = try await cache.getData(request).value
+    /// ```
     @inlinable
     @discardableResult
     public func getData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .fast) }
 
     /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``. If the call fails, it is not called;
     /// see ``FetchTask/onFail(_:)``.
+    ///
+    /// ```swift
+    /// cache.getData(url) { data in print(data.count) }
+    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// ```
     @discardableResult
     public func getData(
         _ source: some DataRequestConvertible,
@@ -205,6 +222,11 @@ public final class DataCache: Sendable {
 
     /// Moves the urgent calls for a URL, whatever their header fields and keys, or with the key of a request, to
     /// ``slowQueue`` without restarting their fetch.
+    ///
+    /// ```swift
+    /// cache.getData(url)
+    /// cache.moveTaskToSlowQueue(url)      // it has scrolled out of sight
+    /// ```
     public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
         for key in keys(of: source.dataRequest) { moveTaskToSlowQueue(key: key) }
     }

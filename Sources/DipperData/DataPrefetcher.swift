@@ -8,6 +8,11 @@ extension Prefetcher where Request == DataRequest {
     ///
     /// At most `maxOutstanding` calls are under way at a time; `slowQueue` decides how many of them fetch. Calls that
     /// wait for the network or for their next attempt do not count, up to 256 of them.
+    ///
+    /// ```swift
+    /// let requests = urls.map { DataRequest($0).with(\.diskExpiration, .days(30)) }
+    /// let prefetcher = DataPrefetcher(cache, requests, maxOutstanding: 8).start()
+    /// ```
     public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
         self.init(
             requests, maxOutstanding: maxOutstanding,
@@ -22,6 +27,11 @@ extension Prefetcher where Request == DataRequest {
     }
 
     /// Creates a prefetcher for URLs, with the cache's defaults. ``start()`` starts it.
+    ///
+    /// ```swift
+    /// let result = await DataPrefetcher(cache, urls: urls).value
+    /// print(result.completed.count, result.failed.count)
+    /// ```
     public convenience init(_ cache: DataCache = .shared, urls: [URL], maxOutstanding: Int = 4) {
         self.init(cache, urls.map { DataRequest($0) }, maxOutstanding: maxOutstanding)
     }

@@ -5,6 +5,16 @@ import Foundation
 /// pictures itself.
 ///
 /// A held decode occupies a decoding thread: call ``releaseAll()`` before the cache shuts down, which waits for it.
+///
+/// ```swift
+/// let decoder = CountingDecoder(isHeld: true)
+/// configuration.codecs.register(decoder)
+/// let cache = ImageCache(configuration)
+/// let task = cache.getImage(url)
+/// try await decoder.waitForDecodes(1)  // the picture has arrived
+/// decoder.release()
+/// let image = try await task.value
+/// ```
 public final class CountingDecoder: ImageDecoder {
     private struct State {
         var decodes = 0
@@ -23,6 +33,11 @@ public final class CountingDecoder: ImageDecoder {
 
     /// Creates a decoder that makes a white picture of any bytes that no known format begins with, so that a test needs
     /// no files. If a target is set, for example by `.downsample(width:height:)`, it decides the picture's size.
+    ///
+    /// ```swift
+    /// configuration.codecs.register(CountingDecoder(making: PixelSize(width: 4_000, height: 3_000)))
+    /// transport.script(url, [.body(Data("a photograph".utf8))])
+    /// ```
     public convenience init(making size: PixelSize, isHeld: Bool = false) {
         self.init(PictureMaker(size: size), isHeld: isHeld)
     }

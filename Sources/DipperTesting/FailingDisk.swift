@@ -89,6 +89,13 @@ public final class FailingDisk: Sendable {
     }
 
     /// Makes operations wait until ``release()``, as on a disk that is slow, by default all that change the disk.
+    ///
+    /// ```swift
+    /// disk.hold()
+    /// try cache.addData(Data("here".utf8), for: "note")
+    /// try await disk.waitForHeld(1)       // the entry is still to be written
+    /// disk.release()
+    /// ```
     public func hold(_ operations: Set<Operation> = [.write, .flush, .remove]) {
         state.update { $0.holds = operations }
     }

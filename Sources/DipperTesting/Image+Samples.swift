@@ -43,6 +43,11 @@ extension ScriptedTransport.Step {
     }
 
     /// Returns an answer with status 200, an animated picture's file as its body, and the media type of the format.
+    ///
+    /// ```swift
+    /// let frames = (1...3).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(40)) }
+    /// try transport.script(url, [.animation(frames)])
+    /// ```
     /// - Parameters:
     ///   - frames: at least one, all of one size.
     ///   - loopCount: the number of times the animation plays; 0 for endlessly.

@@ -2,6 +2,16 @@ import Foundation
 import Synchronization
 
 /// A clock that stands still until a test moves it on. Sleepers wake in the order of their times.
+///
+/// ```swift
+/// let clock = ManualClock()
+/// var configuration = DataCache.Configuration()
+/// configuration.clock = clock
+/// let cache = DataCache(configuration)
+/// let task = cache.getData(url)           // its first attempt fails
+/// try await clock.waitForSleepers(1)      // it waits for its back-off
+/// clock.advance(by: .seconds(30))         // it tries again
+/// ```
 public final class ManualClock: Clock, Sendable {
     public struct Instant: InstantProtocol {
         public var offset: Duration
@@ -94,6 +104,12 @@ public final class ManualClock: Clock, Sendable {
 }
 
 /// A wall clock that stands still until a test moves it on, for ``DipperData/DataCache/Configuration/now``.
+///
+/// ```swift
+/// let date = ManualDate()
+/// configuration.now = { date.now }
+/// date.advance(by: 3_600)
+/// ```
 public final class ManualDate: Sendable {
     private let state: Mutex<Date>
 

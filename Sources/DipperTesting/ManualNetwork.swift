@@ -2,6 +2,13 @@ import DipperData
 import Synchronization
 
 /// A network monitor whose state a test sets.
+///
+/// ```swift
+/// let network = ManualNetwork(isUp: false)
+/// configuration.networkMonitor = network
+/// let task = DataCache(configuration).getData(url)       // waits for the network
+/// network.isUp = true                                    // can be fetched now
+/// ```
 public final class ManualNetwork: NetworkMonitor {
     private struct State: Equatable {
         var isUp: Bool
@@ -44,6 +51,13 @@ public final class ManualNetwork: NetworkMonitor {
 }
 
 /// A memory pressure monitor whose level a test sets.
+///
+/// ```swift
+/// let pressure = ManualMemoryPressure()
+/// configuration.memoryPressure = pressure
+/// let cache = DataCache(configuration)
+/// pressure.level = .severe        // the memory tier is empty now
+/// ```
 public final class ManualMemoryPressure: MemoryPressureMonitor {
     private let state: ObservedState<MemoryPressure>
 

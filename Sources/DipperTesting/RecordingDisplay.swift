@@ -3,6 +3,15 @@ import Dipper
 /// A display that records what it is told to show.
 ///
 /// The record keeps the pictures in memory until ``forget()``.
+///
+/// ```swift
+/// let display = RecordingDisplay()
+/// let binding = ImageBinding(display, cache: cache, queue: .inPlace)
+/// binding.setImage(url, placeholder: .color(.black))
+/// #expect(display.descriptions == ["placeholder 000000ff", "activity"])
+/// try await transport.nextTransfer().finish(with: try picture.png)
+/// #expect(try await display.nextImage().size == picture.size)
+/// ```
 public final class RecordingDisplay: ImageDisplay, Sendable {
     /// A call of the display.
     public enum Event: Sendable, CustomStringConvertible {

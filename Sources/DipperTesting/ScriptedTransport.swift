@@ -6,6 +6,16 @@ import Foundation
 /// A script answers the requests for its URL at once, one step per attempt:
 ///
 /// A request for a URL without a script waits until the test answers it by hand; see ``nextTransfer()``.
+///
+/// ```swift
+/// let transport = ScriptedTransport()
+/// transport.script(url, [.status(503), .body(Data("here".utf8))])
+/// var configuration = DataCache.Configuration()
+/// configuration.transport = transport
+/// configuration.networkMonitor = ManualNetwork()
+/// let cache = DataCache(configuration)
+/// let data = try await cache.getData(url).value       // the answer of the second attempt
+/// ```
 public final class ScriptedTransport: Transport {
     /// The outcome of one attempt.
     public enum Step: Sendable {
@@ -106,6 +116,13 @@ public final class ScriptedTransport: Transport {
 }
 
 /// A transfer that a test controls.
+///
+/// ```swift
+/// let transfer = try await transport.nextTransfer()
+/// print(transfer.request.headers["Accept"] ?? "any", transfer.queue, transfer.isThrottled)
+/// transfer.send(progress: 2, of: 4)
+/// transfer.finish(with: Data("here".utf8), headers: ["ETag": "\"1\""])
+/// ```
 public final class ScriptedTransfer: Transfer {
     private struct State {
         var status: Status
@@ -176,6 +193,11 @@ public final class ScriptedTransfer: Transfer {
 
     /// Sets the part of the answer that the transfer has received so far. The transfer reports that part before its end
     /// when the cache cancels it, and shows it to the cache for previews.
+    ///
+    /// ```swift
+    /// transfer.hold(TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8)))
+    /// task.cancel()       // the transfer reports the two bytes before its end
+    /// ```
     public func hold(_ response: TransferResponse) { state.update { $0.held = response } }
 
     func meet(_ step: ScriptedTransport.Step) {

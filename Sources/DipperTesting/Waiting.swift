@@ -34,6 +34,11 @@ extension ImageCache {
 }
 
 /// The error of a wait for an event that did not come within the limit, of the real clock, or whose task was cancelled.
+///
+/// ```swift
+/// let transfer = try await transport.nextTransfer(within: .seconds(5))
+/// // throws: "no transfer began; 1 transfers so far: http://example.org/a.json, within 5.0 seconds"
+/// ```
 public struct WaitTimeout: Error, CustomStringConvertible {
     /// A sentence that says what was waited for, how long, and what was there instead.
     public let description: String

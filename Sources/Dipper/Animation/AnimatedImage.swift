@@ -280,6 +280,12 @@ extension AnimatedImage {
 
     /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with
     /// ``currentFrame`` and ends with the player.
+    ///
+    /// ```swift
+    /// let frames = player.frames
+    /// player.start()
+    /// for await frame in frames { view.show(frame) }
+    /// ```
     public var frames: AsyncStream<Image> {
         let (stream, continuation) = AsyncStream.makeStream(of: Image.self, bufferingPolicy: .bufferingNewest(1))
         let number = player.withLock { player -> Int? in

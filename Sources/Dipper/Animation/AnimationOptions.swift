@@ -1,6 +1,12 @@
 import DipperData
 
 /// The options with which an ``AnimatedImage`` plays.
+///
+/// ```swift
+/// var options = AnimationOptions(loop: .count(3))
+/// options.processors = [.downsample(width: 64, height: 64)]
+/// let player = AnimatedImage(image, options: options)
+/// ```
 public struct AnimationOptions: Sendable {
     /// A number of times that all frames are shown.
     public enum LoopMode: Sendable, Hashable {

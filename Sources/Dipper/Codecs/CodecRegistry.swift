@@ -13,6 +13,12 @@ public struct CodecRegistry: Sendable {
     private var encoders: [any ImageEncoder]
 
     /// Creates a registry without formats.
+    ///
+    /// ```swift
+    /// configuration.codecs = CodecRegistry()
+    /// configuration.codecs.register(JPEGDecoder())        // the cache reads JPEG and nothing else
+    /// configuration.codecs.register(JPEGEncoder())
+    /// ```
     public init() {
         decoders = []
         encoders = []

@@ -35,6 +35,11 @@ extension ImageEncoder {
 }
 
 /// Options for encoding a picture.
+///
+/// ```swift
+/// var options = EncodeOptions(quality: 0.7)
+/// options.background = .black                         // JPEG has no transparency
+/// ```
 public struct EncodeOptions: Sendable, Hashable {
     /// The quality from 0 to 1, for lossy formats: JPEG and lossy WebP.
     public var quality = 0.85

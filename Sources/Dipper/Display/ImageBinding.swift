@@ -81,6 +81,12 @@ public final class ImageBinding: Sendable {
     ///
     /// The completion is called once, on the display's queue or on its own actor, with the picture or the error:
     /// `DipperError.replaced` if another picture was set meanwhile, `DipperError.noSource` if there was no request.
+    ///
+    /// ```swift
+    /// binding.setImage(ImageRequest(url).processed(by: .circle), placeholder: .color(.black)) { result in
+    ///     if case .failure(let error) = result, error != .replaced { print(error) }
+    /// }
+    /// ```
     /// - Returns: the call that loads the picture; `nil` if there is none, or if the method is called by the display or
     ///   a completion, so that the call is made afterwards.
     @discardableResult

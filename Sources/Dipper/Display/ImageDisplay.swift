@@ -17,6 +17,12 @@ public protocol ImageDisplay: AnyObject {
     func show(_ content: DisplayContent, _ transition: ImageTransition)
 
     /// Shows that a picture is being loaded, and how much of it is there; `nil` if no picture is being loaded.
+    ///
+    /// ```swift
+    /// func showActivity(_ activity: DisplayActivity?) {
+    ///     if let fraction = activity?.fraction { bar.set(fraction) } else { bar.hide() }
+    /// }
+    /// ```
     func showActivity(_ activity: DisplayActivity?)
 
     /// The size in pixels in which the display draws its picture; `nil`, the default, if it does not know.
@@ -65,6 +71,12 @@ public enum DisplayContent: Sendable {
 
 extension DisplayOptions {
     /// The content that is shown in place of a picture.
+    ///
+    /// ```swift
+    /// let icon = DisplayOptions.Placeholder.object("image-missing")      // the name of an icon, which the display knows how to show
+    /// let options = DisplayOptions().with(\.failure, icon)
+    /// binding.setImage(url, placeholder: .image(image), options: options)
+    /// ```
     public enum Placeholder: Sendable {
         /// Another picture.
         case image(Image)
@@ -114,6 +126,14 @@ public enum ImageTransition: Sendable, Hashable {
 }
 
 /// The options with which an ``ImageBinding`` brings a picture to its display. Every option has a default.
+///
+/// ```swift
+/// let options = DisplayOptions()
+///     .with(\.transition, .fade(.milliseconds(200)))
+///     .with(\.failure, .color(Color(hex: 0xc03030)))
+///     .with(\.keepsCurrentImage, true)
+/// binding.setImage(url, options: options)
+/// ```
 public struct DisplayOptions: Sendable {
     /// The treatment of a fetch whose picture the display no longer wants.
     public enum Abandonment: String, Sendable, Hashable, CaseIterable {

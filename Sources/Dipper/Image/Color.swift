@@ -1,4 +1,10 @@
 /// A colour in sRGB, not multiplied by its alpha.
+///
+/// ```swift
+/// let blue = Color(hex: 0x3584e4)
+/// let request = ImageRequest(url).processed(by: .overlay(blue.with(alpha: 0.5)))
+/// print(blue.hex, blue.premultiplied)
+/// ```
 public struct Color: Sendable, Hashable {
     /// Red, green and blue from 0 to 1, as encoded in sRGB (not linear light).
     public let red, green, blue: Double

@@ -1,4 +1,11 @@
 /// Options for decoding a picture.
+///
+/// ```swift
+/// var options = DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64)))
+/// options.firstFrameOnly = true
+/// options.isCancelled = { Task.isCancelled }
+/// let icon = try CodecRegistry.standard.decode(bytes, options)
+/// ```
 public struct DecodeOptions: Sendable {
     /// The size wanted, in pixels as displayed; `nil` for the picture's own size.
     public var target: TargetSize?

@@ -56,6 +56,12 @@ public struct Image: Sendable {
 
     /// Calls a closure with the pixels: `height` rows of ``rowStride`` bytes, each beginning with `width` pixels of
     /// red, green, blue and alpha, with the colours multiplied by alpha.
+    ///
+    /// ```swift
+    /// let rows = image.withPixels { bytes in
+    ///     (0..<image.height).map { y in Data(bytes[y * image.rowStride..<y * image.rowStride + image.width * 4]) }
+    /// }
+    /// ```
     public func withPixels<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -84,6 +90,11 @@ public struct Image: Sendable {
 extension Image {
     /// Creates a picture from the caller's pixels: rows of premultiplied red, green, blue and alpha, without gaps, top
     /// to bottom.
+    ///
+    /// ```swift
+    /// let pixels: [UInt8] = (0...255).flatMap { [$0, $0, $0, 255] }
+    /// let gradient = Image(size: PixelSize(width: 256, height: 1), premultiplied: pixels)
+    /// ```
     /// - Returns: `nil` if the number of bytes is not `width × height × 4`, the size is empty or a side is above 2^24
     ///   pixels, a colour is above its alpha, or there is no memory.
     public init?(size: PixelSize, premultiplied pixels: some Collection<UInt8>, scale: Double = 1) {

@@ -19,6 +19,11 @@ public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// The size that a picture of any size is scaled to.
+///
+/// ```swift
+/// let tile = TargetSize(PixelSize(width: 256, height: 256), .fill, allowsUpscaling: true)
+/// let request = ImageRequest(url).processed(by: .downsample(to: tile))
+/// ```
 public struct TargetSize: Sendable, Hashable {
     /// A rule for pictures whose proportions differ from those of the target.
     public enum Mode: String, Sendable, Hashable, CaseIterable {
@@ -45,6 +50,11 @@ public struct TargetSize: Sendable, Hashable {
     }
 
     /// Returns the size that a picture of a given size is scaled to: at least one pixel in each direction.
+    ///
+    /// ```swift
+    /// let target = TargetSize(PixelSize(width: 400, height: 300))
+    /// let size = target.size(for: PixelSize(width: 1600, height: 900))             // 400x225
+    /// ```
     public func size(for picture: PixelSize) -> PixelSize {
         guard !picture.isEmpty, !size.isEmpty else { return picture }
         let x = Double(size.width) / Double(picture.width)

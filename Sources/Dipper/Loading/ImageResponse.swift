@@ -1,6 +1,12 @@
 import Foundation
 
 /// A picture and where it came from.
+///
+/// ```swift
+/// let response = try await cache.getImage(url).response
+/// print(response.source, response.attempts, response.headers["Last-Modified"] ?? "")
+/// view.show(response.image)
+/// ```
 public struct ImageResponse: FetchResponse {
     /// The task of the call.
     public typealias Handle = ImageTask

@@ -18,6 +18,12 @@ public struct ImageOptions: Sendable {
 
     /// The number of pixels for each point of the display, stored in the result and used for lengths in points; 1 by
     /// default.
+    ///
+    /// ```swift
+    /// let request = ImageRequest(url)
+    ///     .with(\.scale, 2)
+    ///     .processed(by: .roundedCorners(radius: .points(8)))               // 16 pixels
+    /// ```
     public var scale: Double?
 
     /// Whether an animation is reduced to its first frame; `false` by default.

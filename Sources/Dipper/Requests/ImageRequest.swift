@@ -48,6 +48,12 @@ public struct ImageRequest: Sendable {
     }
 
     /// Creates a request for a picture whose bytes another request describes.
+    ///
+    /// ```swift
+    /// let data = DataRequest(url).with(\.timeout, .seconds(10))
+    /// let bytes = try await cache.data.getData(data).value
+    /// let image = try await cache.getImage(ImageRequest(data)).value          // without a second fetch
+    /// ```
     public init(_ data: DataRequest) {
         self.data = data
     }
@@ -86,11 +92,26 @@ public struct ImageRequest: Sendable {
     }
 
     /// Returns a copy of the request with one more processor, which is applied last.
+    ///
+    /// ```swift
+    /// let request = ImageRequest(url)
+    ///     .processed(by: .downsample(width: 200, height: 200, .fill))
+    ///     .processed(by: .crop(width: 200, height: 200))
+    ///     .processed(by: .roundedCorners(radius: 12))
+    /// ```
     public func processed(by processor: any ImageProcessor) -> ImageRequest {
         with(\.processors, (options.processors ?? []) + [processor])
     }
 
     /// Returns a copy of the request with an ``ImageOptions/imageModifier``.
+    ///
+    /// ```swift
+    /// let still = ImageRequest(url).modified { image in
+    ///     var image = image
+    ///     image.animation = nil           // the cache keeps the animation for other requests
+    ///     return image
+    /// }
+    /// ```
     public func modified(_ body: @escaping @Sendable (Image) -> Image) -> ImageRequest {
         with(\.imageModifier, body)
     }

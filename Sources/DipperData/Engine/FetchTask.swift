@@ -12,7 +12,19 @@ import Foundation
 ///
 /// Hooks are called in the order of the events, the end last. A closure runs on the task's callback queue
 /// (``CallbackQueue``), but one that is written in a class of the main actor runs on the main actor, and may use its
-/// members. A closure in a method of another actor runs on that actor, where events may overtake each other. The top
+/// members:
+///
+/// ```swift
+/// @MainActor final class PhotoController {
+///     let (cache, view) = (ImageCache.shared, PhotoView())
+///
+///     func load(_ url: URL) {
+///         cache.getImage(url) { image in self.view.image = image }
+///     }
+/// }
+/// ```
+///
+/// A closure in a method of another actor runs on that actor, where events may overtake each other. The top
 /// level of a `main.swift` belongs to the main actor: a program that blocks the main thread there, instead of awaiting
 /// a task, does not get its closures called.
 ///
@@ -59,6 +71,13 @@ public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringCon
 
 extension FetchTask {
     /// The result of the task, once it has ended. Cancelling the Swift task that awaits the property cancels this call.
+    ///
+    /// ```swift
+    /// switch await task.result {
+    /// case .success(let value): print(value)
+    /// case .failure(let error): print(error)
+    /// }
+    /// ```
     public var result: Result<Value, DipperError> {
         get async {
             do throws(DipperError) {
@@ -72,6 +91,11 @@ extension FetchTask {
     // MARK: Hooks
 
     /// Calls a closure with the bytes or the picture when the task ends with success.
+    ///
+    /// ```swift
+    /// task.onProgress { progress in print(progress.fraction) }
+    ///     .then { value in print(value) }
+    /// ```
     @discardableResult
     public func then(@_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Value) -> Void) -> Self {
         let body = onItsActor(body)
@@ -81,6 +105,15 @@ extension FetchTask {
     }
 
     /// Calls a closure once when the task ends, with its response or its error.
+    ///
+    /// ```swift
+    /// task.onEnd { result in
+    ///     switch result {
+    ///     case .success(let response): print(response.source)
+    ///     case .failure(let error): print(error)
+    ///     }
+    /// }
+    /// ```
     @discardableResult
     public func onEnd(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Response, DipperError>) -> Void
@@ -106,6 +139,12 @@ extension FetchTask {
     }
 
     /// Calls a closure as bytes arrive, at most once per ``DataRequest/progressInterval``, and with the last bytes.
+    ///
+    /// ```swift
+    /// task.onProgress { progress in
+    ///     if progress.expected != nil { print(progress.fraction) } else { print(progress.received, "bytes") }
+    /// }
+    /// ```
     @discardableResult
     public func onProgress(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (TaskProgress) -> Void
@@ -116,6 +155,11 @@ extension FetchTask {
 
     /// Calls a closure when a newer result has been fetched, or could not be fetched, after the task was answered with
     /// a result that is out of date (`stale-while-revalidate`). See ``FetchResponse/revalidation``.
+    ///
+    /// ```swift
+    /// task.then { value in print(value) }
+    ///     .onRevalidate { newer in if case .success(let response) = newer { print(response.value) } }
+    /// ```
     @discardableResult
     public func onRevalidate(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Response, DipperError>) -> Void
@@ -157,6 +201,11 @@ public enum TaskHook<Response: Sendable>: Sendable {
 }
 
 /// The answer to a call: the bytes, and where they came from.
+///
+/// ```swift
+/// let response = try await cache.getData(url).response
+/// print(response.status, response.source, response.headers["Content-Type"] ?? "no type")
+/// ```
 public struct DataResponse: FetchResponse {
     /// The task of the call.
     public typealias Handle = DataTask
@@ -189,8 +238,19 @@ public struct DataResponse: FetchResponse {
     /// The number of network attempts made for this result; 0 if the cache answered.
     public var attempts: Int { extras?.value.attempts ?? 0 }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
+    ///
+    /// ```swift
+    /// if let metrics = try await task.response.metrics {
+    ///     print(metrics.httpVersion, metrics.firstByte, metrics.total)
+    /// }
+    /// ```
     public var metrics: TransferMetrics? { extras?.value.metrics }
     /// The prefetch of newer bytes, if these are out of date but may be used meanwhile; otherwise `nil`.
+    ///
+    /// ```swift
+    /// let response = try await cache.getData(url).response
+    /// if let newer = try await response.revalidation?.value { print(newer.count) }
+    /// ```
     public var revalidation: DataTask? { extras?.value.revalidation }
 
     /// The time at which the server made the answer or last confirmed it, as far as that is known.
@@ -230,6 +290,12 @@ extension DataResponse: RedactedStringConvertible {
 }
 
 /// The answer to a call: a ``DataResponse``, a ``ValueResponse`` or an `ImageResponse`.
+///
+/// ```swift
+/// func log(_ response: some FetchResponse) {
+///     print(response.status, response.source, response.headers["Content-Type"] ?? "no type")
+/// }
+/// ```
 public protocol FetchResponse: Sendable {
     /// The type of the result: `Data`, `Image`, or the type of a typed value.
     associatedtype Value: Sendable

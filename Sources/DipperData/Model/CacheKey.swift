@@ -8,6 +8,11 @@ import Foundation
 /// the identities of its ``Credentials``, ``RequestModifier`` and ``BodyTransform``. Field names and the URL's query
 /// are plain text in the key; field values, the user and the identities are digests. A key may also be any string of
 /// the caller's own, to which the identities are added.
+///
+/// ```swift
+/// let data = try await cache.getData(DataRequest(url).with(\.key, "front page")).value
+/// let again = cache.data(for: "front page")
+/// ```
 public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
     /// The key as text.
     public let string: String

@@ -17,6 +17,11 @@ public struct CacheTiers: OptionSet, Sendable, Hashable {
 }
 
 /// The point at which an entry counts as written.
+///
+/// ```swift
+/// let request = DataRequest(url).with(\.durability, .durable)
+/// try await cache.addDataAndWait(Data("receipt 7".utf8), for: request)
+/// ```
 public enum Durability: Sendable, Hashable {
     /// The system has the bytes, and brings them to the device in its own time. A program that is killed loses nothing;
     /// a power cut may cost the latest entries, but never leads to wrong ones.

@@ -4,6 +4,16 @@ import Foundation
 ///
 /// New cases can be added without breaking callers: compare with the static members, or ask ``mayPass``,
 /// ``isCancelled`` and ``status``. Two errors are equal if they are of one kind, whatever their ``detail``.
+///
+/// ```swift
+/// do {
+///     print(try await task.value.count)
+/// } catch .cancelled {
+///     print("Nobody waits any more.")
+/// } catch {
+///     print(error.status == 404 ? "There is no such file." : "\(error)")
+/// }
+/// ```
 public struct DipperError: Error, Sendable, Hashable {
     private struct Notes: Sendable {
         var detail: String?

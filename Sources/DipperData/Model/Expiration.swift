@@ -24,6 +24,11 @@ public enum Expiration: Sendable, Hashable {
 }
 
 /// The effect of a read on an entry's expiration.
+///
+/// ```swift
+/// configuration.diskExpiration = .days(7)
+/// configuration.diskAccessExtension = .cacheTime      // a week after the last use
+/// ```
 public enum AccessExtension: Sendable, Hashable {
     /// The expiration stays.
     case unchanged

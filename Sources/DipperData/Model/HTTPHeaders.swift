@@ -1,6 +1,12 @@
 /// The header fields of a request or a response: an ordered list of names and values.
 ///
 /// Names compare without regard to case (RFC 9110, section 5.1); values are kept as they are.
+///
+/// ```swift
+/// var headers: HTTPHeaders = ["Accept": "application/json", "Accept-Language": "en"]
+/// headers["User-Agent"] = "Kiosk/2.0"
+/// print(headers["accept"] ?? "")      // application/json
+/// ```
 public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
     /// The fields in order. A name may occur more than once.
     public private(set) var fields: [Field]

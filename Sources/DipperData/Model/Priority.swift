@@ -1,4 +1,9 @@
 /// The order of a fetch inside its queue, from 0 (last) to 1 (first), compared in steps of one hundredth.
+///
+/// ```swift
+/// cache.slowGetData(DataRequest(url).with(\.priority, .high))
+/// task.priority = 0.6
+/// ```
 public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLiteral {
     /// The priority as a number from 0 to 1.
     public let value: Double

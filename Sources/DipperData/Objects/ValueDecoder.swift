@@ -3,6 +3,16 @@ import Foundation
 /// A decoder of typed values; see ``DataCache/getValue(_:from:decoder:)``.
 ///
 /// ``JSONValueDecoder`` and ``PropertyListValueDecoder`` are built in.
+///
+/// ```swift
+/// struct CSVDecoder: ValueDecoder {
+///     let identifier = "csv"
+///     func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+///         try CSV.decode(type, from: data)
+///     }
+/// }
+/// let table = try await cache.getValue(Table.self, from: url, decoder: CSVDecoder()).value
+/// ```
 public protocol ValueDecoder: Sendable {
     /// The identity of the decoder: decoders with one identity must make equal values of the same bytes.
     var identifier: String { get }

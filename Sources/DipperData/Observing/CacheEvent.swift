@@ -8,6 +8,12 @@ import Synchronization
 /// ``Kind/callJoined(fetch:)`` links each of them to the fetch.
 ///
 /// No text of an event holds a secret.
+///
+/// ```swift
+/// for await event in cache.events {
+///     if case .callFailed(let error) = event.kind { print(event.time, event.key, error) }
+/// }
+/// ```
 public struct CacheEvent: Sendable {
     /// The time since the cache was created, on the cache's clock.
     public let time: Duration
@@ -152,6 +158,12 @@ extension CacheEvent {
 
 extension CacheEvent {
     /// A removal of entries by a tier itself, or by a call that named no single entry. Each process reports its own.
+    ///
+    /// ```swift
+    /// for await event in cache.events(about: .removals) {
+    ///     if case .cleaned(let cleaning) = event.kind { print(cleaning.tier, cleaning.reason, cleaning.bytes) }
+    /// }
+    /// ```
     public struct Cleaning: Sendable, Hashable {
         /// The tier that entries are kept in.
         public enum TierName: String, Sendable, Hashable, CaseIterable {

@@ -2,6 +2,15 @@
 ///
 /// A sink receives every event of its topics, at once and on the thread that does the work, from many threads at a
 /// time. ``DataCache/events`` is for listeners that take their time.
+///
+/// ```swift
+/// struct FailureLog: EventSink {
+///     var topics: CacheEvent.Topics { .failures }
+///     func receive(_ event: CacheEvent) { print(event) }
+/// }
+/// var configuration = DataCache.Configuration()
+/// configuration.eventSinks = [FailureLog()]
+/// ```
 public protocol EventSink: Sendable {
     /// The topics of the events that the sink receives; all by default. The cache asks once.
     var topics: CacheEvent.Topics { get }

@@ -194,6 +194,11 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     }
 
     /// The progress of the prefetcher now.
+    ///
+    /// ```swift
+    /// let progress = prefetcher.progress
+    /// print("\(progress.finished) of \(progress.total), \(progress.failed) failed")
+    /// ```
     public var progress: PrefetchProgress { state.withLock { $0.progress } }
 
     /// Calls a closure with the progress at the start, when requests are added and as requests end, on the cache's
@@ -225,6 +230,11 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// The result of the prefetcher. Awaiting it starts the prefetcher and returns when all requests have ended or the
     /// prefetcher has been stopped, perhaps before the closures have been called. Cancelling the Swift task that awaits
     /// it stops the prefetcher.
+    ///
+    /// ```swift
+    /// let result = await prefetcher.value
+    /// for failure in result.failed { print(failure.request, failure.error) }
+    /// ```
     public var value: PrefetchResult<Request> {
         get async {
             start()

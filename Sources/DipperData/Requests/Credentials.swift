@@ -3,6 +3,11 @@ import Foundation
 /// The credentials for a protection space: the origin of a request (``DataRequest/credentials``) or a proxy
 /// (``DataCache/Configuration/proxyCredentials``). They are sent to that space only, never to another origin after a
 /// redirect. The identity of a request's credentials is part of the entry's key.
+///
+/// ```swift
+/// let credentials = Credentials.bearer(token, identity: "alice")
+/// let data = try await cache.getData(DataRequest(url).with(\.credentials, credentials)).value
+/// ```
 public struct Credentials: Sendable {
     /// The information given to the closure that supplies credentials.
     public struct Challenge: Sendable {
@@ -37,6 +42,13 @@ public struct Credentials: Sendable {
 
     /// Returns credentials that a closure supplies: before each attempt, and once more if the server answers 401, or
     /// the proxy 407, so that an expired token can be renewed.
+    ///
+    /// ```swift
+    /// let credentials = Credentials.provider(identity: session.account) { challenge in
+    ///     let token = await session.token(renewing: challenge.demand != nil)
+    ///     return "Bearer \(token)"
+    /// }
+    /// ```
     /// - Parameters:
     ///   - identity: the account for which the closure supplies credentials, as text; not a token. The cache hashes it
     ///     and never writes it in clear. Without an identity the answers are not written to disk, and only requests

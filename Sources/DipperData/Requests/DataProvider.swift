@@ -3,6 +3,15 @@ import Foundation
 /// A source of bytes other than a URL: a file, text, memory, or code of the caller.
 ///
 /// The cache asks a provider as it asks a server: once per key, in the queue of the call, with retries.
+///
+/// ```swift
+/// struct Noise: DataProvider {
+///     let seed: UInt8
+///     var cacheKey: CacheKey { CacheKey("noise-\(seed)") }
+///     func data() async throws -> Data { Data((0..<1_024).map { UInt8(truncatingIfNeeded: $0 * Int(seed)) }) }
+/// }
+/// let noise = try await cache.getData(DataRequest(Noise(seed: 7))).value
+/// ```
 public protocol DataProvider: Sendable {
     /// The key by which the bytes are cached.
     var cacheKey: CacheKey { get }
@@ -20,6 +29,11 @@ extension DataProvider {
 }
 
 /// A provider of bytes that a closure of the caller supplies.
+///
+/// ```swift
+/// let settings = CustomProvider(key: "settings") { try JSONEncoder().encode(["theme": "dark"]) }
+/// let data = try await cache.getData(DataRequest(settings)).value
+/// ```
 public struct CustomProvider: DataProvider {
     public let cacheKey: CacheKey
     private let body: @Sendable () async throws -> Data
@@ -34,6 +48,11 @@ public struct CustomProvider: DataProvider {
 }
 
 /// A provider of bytes that are in memory.
+///
+/// ```swift
+/// let empty = MemoryProvider(Data("[]".utf8), key: "empty list")
+/// let request = DataRequest(feedURL).with(\.alternatives, [.provider(empty)])
+/// ```
 public struct MemoryProvider: DataProvider {
     public let cacheKey: CacheKey
     private let bytes: Data

@@ -46,6 +46,14 @@ extension DataRequest.Source: RedactedStringConvertible {
 }
 
 /// A value that a cache of bytes can fetch by its request: a URL, as a value or as text, or a ``DataRequest``.
+///
+/// ```swift
+/// struct Feed: DataRequestConvertible {
+///     let url: URL
+///     var dataRequest: DataRequest { DataRequest(url).with(\.headers, ["Accept": "application/json"]) }
+/// }
+/// let data = try await cache.getData(Feed(url: url)).value
+/// ```
 public protocol DataRequestConvertible {
     /// The request for the value.
     var dataRequest: DataRequest { get }

@@ -141,6 +141,11 @@ public struct DataRequest: Sendable {
     ///
     /// If the disk fails, a task whose entry is to be durable ends with ``DipperError/notWritten``; other tasks do not
     /// fail. A durable entry that the cache has is flushed to the device if it was not.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.waitsForDiskWrite, true).with(\.durability, .durable)
+    /// let data = try await cache.getData(request).value       // on the device by now
+    /// ```
     public var waitsForDiskWrite: Bool {
         get { boxed?.value.waitsForDiskWrite ?? false }
         set { change { $0.waitsForDiskWrite = newValue } }

@@ -2,6 +2,12 @@ import Foundation
 
 /// A provider of the bytes of a local file. The cache keeps the bytes that it has read: to read a changed file again,
 /// use `removeData` or ``DataRequest/CachePolicy/ignoreCache``.
+///
+/// ```swift
+/// var provider = FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json"))
+/// provider.maximumSize = 1 << 20
+/// let menu = try await cache.getData(DataRequest(provider)).value
+/// ```
 public struct FileProvider: DataProvider {
     /// The URL of the file.
     public let file: URL

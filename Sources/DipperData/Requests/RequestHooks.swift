@@ -39,6 +39,11 @@ public struct RequestModifier: Sendable {
 /// them. It is applied once to each complete answer of a server with a status of 200 to 299, before the validation.
 ///
 /// Progress, previews, ``DataTask/onBytes(_:)`` and partial downloads deal with the bytes as the server has sent them.
+///
+/// ```swift
+/// let decrypted = BodyTransform(identifier: "vault-1") { bytes in try vault.open(bytes) }
+/// let image = try await cache.getImage(ImageRequest(url).with(\.bodyTransform, decrypted)).value
+/// ```
 public struct BodyTransform: Sendable {
     let identity: HookIdentity
     let apply: @Sendable (Data) throws -> Data
@@ -93,6 +98,13 @@ public struct ResponseValidation: Sendable {
 /// kind of answer, such as `Accept` and `User-Agent`. Without a handler, a redirect from https to http ends the call
 /// with ``DipperError/insecureRedirect``. A handler that returns the request allows such a redirect; the answer is then
 /// delivered but not kept.
+///
+/// ```swift
+/// let sameHost = RedirectHandler { redirection, request in
+///     request.url.host() == url.host() ? request : nil
+/// }
+/// let request = DataRequest(url).with(\.redirectHandler, sameHost)
+/// ```
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
     public struct Redirection: Sendable {

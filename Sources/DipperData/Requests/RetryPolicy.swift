@@ -5,6 +5,12 @@ import Foundation
 /// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a ``custom(_:)`` policy says so.
 /// While the network is down, the cache makes and counts no attempt: the fetch waits for the network to return, until
 /// ``deadline``.
+///
+/// ```swift
+/// var policy = RetryPolicy.exponential(base: .seconds(1), cap: .seconds(60), retries: 5)
+/// policy.deadline = .seconds(600)
+/// let request = DataRequest(url).with(\.retryPolicy, policy)
+/// ```
 public struct RetryPolicy: Sendable {
     /// The facts on which a retry is decided.
     public struct Context: Sendable {

@@ -69,6 +69,12 @@ extension TransferResponse: RedactedStringConvertible {
 }
 
 /// The times and the sizes of one transfer. Each time counts from the start of the transfer.
+///
+/// ```swift
+/// if let metrics = try await cache.getRemoteData(url).response.metrics {
+///     print("name \(metrics.nameLookup), first byte \(metrics.firstByte), total \(metrics.total)")
+/// }
+/// ```
 public struct TransferMetrics: Sendable, Hashable {
     /// The time until the host's address was known.
     public var nameLookup: Duration = .zero

@@ -3,6 +3,12 @@
     import Foundation
 
     /// A decoder for still and animated GIF 87a and 89a, by giflib.
+    ///
+    /// ```swift
+    /// if let frames = try GIFDecoder().frames(of: bytes, DecodeOptions()) {
+    ///     while let frame = try frames.next() { print(frame.image.size, frame.duration) }
+    /// }
+    /// ```
     public struct GIFDecoder: ImageDecoder {
         /// The format ``ImageFormat/gif``.
         public let format = ImageFormat.gif

@@ -6,6 +6,13 @@
     /// An encoder for still and animated GIF 89a, by giflib: 256 colours for each frame, each pixel opaque or
     /// transparent. A picture of few colours keeps them exactly; others get the colours of giflib's median cut. Pixels
     /// with less than half of full alpha become transparent. Durations are rounded to hundredths of a second.
+    ///
+    /// ```swift
+    /// var frames: [AnimationFrame] = []
+    /// let decoder = try image.animation?.makeFrameDecoder()
+    /// while let frame = try decoder?.next() { frames.append(frame) }
+    /// let file = try GIFEncoder().encode(frames, loopCount: 0, EncodeOptions())
+    /// ```
     public struct GIFEncoder: ImageEncoder {
         /// The format ``ImageFormat/gif``.
         public let format = ImageFormat.gif

@@ -1,6 +1,12 @@
 import Foundation
 
 /// A file format of pictures.
+///
+/// ```swift
+/// if let format = ImageFormat(sniffing: bytes) {
+///     try bytes.write(to: folder.appending(path: "photo.\(format.fileExtension)"))
+/// }
+/// ```
 public struct ImageFormat: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
     /// The name of the format, for example `jpeg`.
     public let rawValue: String

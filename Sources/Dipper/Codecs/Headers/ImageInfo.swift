@@ -37,6 +37,11 @@ extension ImageInfo {
     ///
     /// The size is not read for svg, pdf, webm and BigTIFF. An icon has the size of its largest picture, a film that of
     /// its first video track.
+    ///
+    /// ```swift
+    /// let info = try ImageInfo(bytes)
+    /// if let size = info.size { print(info.format, size, info.frameCount) }
+    /// ```
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`; ``isHeaderIncomplete(_:)`` returns whether
     ///   more bytes may help.
     public init(_ data: Data) throws(DipperError) {

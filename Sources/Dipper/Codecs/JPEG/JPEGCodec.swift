@@ -7,6 +7,11 @@ import Foundation
 /// For a smaller target the picture is first decoded to 1/8, 1/4 or 1/2 of its size. A file with invalid codes still
 /// gives a picture, as in browsers. A file that ends too early throws `DipperError.undecodable` unless the options
 /// allow a partial picture: then the missing part of a single scan is transparent, and a progressive picture is coarse.
+///
+/// ```swift
+/// let target = TargetSize(PixelSize(width: 320, height: 240))
+/// let small = try JPEGDecoder().decode(bytes, DecodeOptions(target: target))
+/// ```
 public struct JPEGDecoder: ImageDecoder {
     /// The format ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }

@@ -3,6 +3,12 @@
     import Foundation
 
     /// An encoder for WebP, by libwebp: lossy with a quality, or lossless; still and animated.
+    ///
+    /// ```swift
+    /// var options = EncodeOptions()
+    /// options.isLossless = true
+    /// let file = try WebPEncoder().encode(image, options)
+    /// ```
     public struct WebPEncoder: ImageEncoder {
         /// The format ``ImageFormat/webp``.
         public let format = ImageFormat.webp

@@ -142,6 +142,11 @@ extension ImageProcessor where Self == ImageProcessors.WhiteBalance {
 extension ImageProcessors {
     /// A processor that leaves shades of one colour, by default black and white. Each pixel becomes the colour times
     /// the pixel's brightness, which is 0.2126 red + 0.7152 green + 0.0722 blue of the encoded values.
+    ///
+    /// ```swift
+    /// let grey = ImageRequest(url).processed(by: .monochrome)
+    /// let sepia = ImageRequest(url).processed(by: .monochrome(Color(hex: 0xffd0a0), intensity: 0.8))
+    /// ```
     public struct Monochrome: ImageProcessor, Hashable {
         /// The colour that white becomes. Its alpha is ignored.
         public let color: Color

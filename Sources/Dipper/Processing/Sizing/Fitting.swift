@@ -1,5 +1,10 @@
 extension ImageProcessors {
     /// A processor that puts a picture into a frame of a fixed size, as views do.
+    ///
+    /// ```swift
+    /// let cell = ImageRequest(url).processed(by: .fitting(width: 400, height: 300, .aspectFill))
+    /// let page = ImageRequest(url).processed(by: .fitting(width: 800, height: 600, .aspectFit, background: .black))
+    /// ```
     public struct Fitting: ImageProcessor, Hashable {
         /// The size of the frame in pixels.
         public let frame: PixelSize
