@@ -5,75 +5,54 @@ import Synchronization
 /// prefetches at half of it, so that there is room for urgent pictures.
 final class DecodeBacklog: Sendable {
     private struct State: Sendable {
-        var all: ByteBudget
-        var prefetches: ByteBudget
-        /// By the number of the data cache.
-        var holds: [UInt64: Holds] = [:]
+        /// For each of ``queues``.
+        var budgets: [ByteBudget]
+        /// For each of ``queues``, by the number of the data cache.
+        var holds: [UInt64: [FetchHold]] = [:]
 
-        var notices: Notices { Notices(all: all.notice, prefetches: prefetches.notice) }
+        var notices: [ByteBudget.Notice] { budgets.map(\.notice) }
     }
 
-    private struct Notices: Hashable {
-        let all: ByteBudget.Notice
-        let prefetches: ByteBudget.Notice
-    }
-
-    private final class Holds: Sendable {
-        private let all: FetchHold
-        private let prefetches: FetchHold
-
-        init(_ originals: DataCache) {
-            all = originals.makeHold(of: .fast)
-            prefetches = originals.makeHold(of: .slow)
-        }
-
-        var isOver: Bool { all.isOver }
-
-        func tell(_ notices: Notices) {
-            prefetches.tell(notices.prefetches)
-            all.tell(notices.all)
-        }
-    }
-
+    /// A hold of `slow` holds back prefetches, one of `fast` all fetches.
+    private static let queues: [FetchQueue] = [.slow, .fast]
     private let state: Mutex<State>
 
     /// The limit is in bytes.
     init(limit: Int) {
-        state = Mutex(State(all: ByteBudget(limit: limit), prefetches: ByteBudget(limit: limit / 2)))
+        state = Mutex(State(budgets: [ByteBudget(limit: limit / 2), ByteBudget(limit: limit)]))
     }
-
-    var used: Int { state.withLock { $0.all.used } }
-
-    var count: Int { state.withLock { $0.holds.count } }
 
     /// Holds back the fetches of a data cache too. Must be called before anything is fetched from that cache.
     func follow(_ originals: DataCache) {
         let number = originals.number
         let present = state.withLock { $0.holds }
         if present[number] != nil { return }
-        let holds = Holds(originals)
+        let holds = Self.queues.map(originals.makeHold)
         // Looking at a data cache may release it, which must not happen under the lock.
-        let over = present.filter(\.value.isOver)
-        let notices = state.withLock { state -> Notices? in
-            guard state.holds[number] == nil else { return nil }
+        let over = present.filter { $0.value.contains(where: \.isOver) }
+        let notices = state.withLock { state -> [ByteBudget.Notice] in
+            guard state.holds[number] == nil else { return [] }
             for number in over.keys { state.holds[number] = nil }
             state.holds[number] = holds
             return state.notices
         }
         withExtendedLifetime(over) {}
-        if let notices { holds.tell(notices) }
+        Self.tell(notices, to: holds)
     }
 
     /// Adds bytes that wait to be decoded; a negative number takes away those that wait no longer.
     func take(_ bytes: Int) {
-        let (notices, holds) = state.withLock { state -> (Notices, [Holds]) in
+        let (notices, holds) = state.withLock { state -> ([ByteBudget.Notice], [[FetchHold]]) in
             let before = state.notices
-            state.all.take(bytes)
-            state.prefetches.take(bytes)
+            for index in state.budgets.indices { state.budgets[index].take(bytes) }
             let notices = state.notices
             return (notices, notices == before ? [] : Array(state.holds.values))
         }
-        for hold in holds { hold.tell(notices) }
+        for holds in holds { Self.tell(notices, to: holds) }
+    }
+
+    private static func tell(_ notices: [ByteBudget.Notice], to holds: [FetchHold]) {
+        for (notice, hold) in zip(notices, holds) { hold.tell(notice) }
     }
 }
 
@@ -93,20 +72,12 @@ enum DecodeCost {
             default: whole
             }
         // A processor makes a second picture from the decoded one.
-        let result = bytes(target)
-        let made = chain?.processors.isEmpty == false ? sum(result, result) : result
-        return sum(held, made)
+        let pictures = chain?.processors.isEmpty == false ? 2.0 : 1
+        let sum = held + pictures * bytes(target)
+        return sum < 0x1p62 ? Int(sum) : .max
     }
 
-    private static func bytes(_ size: PixelSize) -> Int {
-        let (pixels, overflows) = size.width.multipliedReportingOverflow(by: size.height)
-        return overflows || pixels > Int.max / 4 ? .max : pixels * 4
-    }
-
-    private static func sum(_ a: Int, _ b: Int) -> Int {
-        let (sum, overflows) = a.addingReportingOverflow(b)
-        return overflows ? .max : sum
-    }
+    private static func bytes(_ size: PixelSize) -> Double { 4 * Double(size.width) * Double(size.height) }
 }
 
 /// Releases the memory that is kept for later pictures when memory becomes short, and keeps none until the pressure

@@ -22,12 +22,11 @@ final class ResolvedOptions: Sendable {
         chain = ImageProcessors.Chain(options.processors ?? [])
         var parts = chain.processors.map(\.identifier)
         if let scale = options.scale, scale != 1, chain.usesScale { parts.append("scale(\(scale))") }
-        var decoding: [String] = []
-        if options.firstFrameOnly == true { decoding.append("first frame") }
-        if options.allowsPartial == true { decoding.append("partial") }
-        if options.preloadsFrames == true { decoding.append("all frames") }
-        if let extractor = options.extractor { decoding.append(extractor.name) }
-        keySuffix = Self.suffix(parts + decoding)
+        if options.firstFrameOnly == true { parts.append("first frame") }
+        if options.allowsPartial == true { parts.append("partial") }
+        if options.preloadsFrames == true { parts.append("all frames") }
+        if let extractor = options.extractor { parts.append(extractor.name) }
+        keySuffix = parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
     }
 
     var withoutLastProcessor: ResolvedOptions {
@@ -37,10 +36,6 @@ final class ResolvedOptions: Sendable {
     }
 
     var processingScale: Double { chain.usesScale ? options.scale ?? 1 : 1 }
-
-    private static func suffix(_ parts: [String]) -> String {
-        parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
-    }
 
     /// Memory holds the pictures of all data caches, which may have different bytes under one key.
     func inMemory(_ key: CacheKey) -> CacheKey { prefix.isEmpty ? key : CacheKey(verbatim: prefix + key.string) }

@@ -281,7 +281,8 @@ actor Engine: LoopClient {
         }
     }
 
-    private nonisolated func wait(
+    /// Returns when the continuation is resumed; at once if the engine has ended.
+    nonisolated func wait(
         _ body: @escaping @Sendable (isolated Engine, CheckedContinuation<Void, Never>) -> Void
     ) async {
         await withCheckedContinuation { continuation in

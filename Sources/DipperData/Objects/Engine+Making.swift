@@ -35,7 +35,7 @@ extension Engine {
 
     func settle(_ make: ObjectWork) {
         guard make.calls.isEmpty, make.children.isEmpty else { return make.refresh(in: self) }
-        if case .over = make.stage { return }
+        if make.stage == .over { return }
         let root = make.root
         make.lookUp?.cancel()
         enter(make, .over)
@@ -43,7 +43,7 @@ extension Engine {
         leaveRun(make)
         make.wait(for: nil)
         let (cache, key) = (make.cache, make.origin.key)
-        if let works = cache.state.works[key] { works.makes.removeAll { $0 === make } }
+        cache.state.works[key]?.makes.removeAll { $0 === make }
         if let parent = exchange(&make.parent, with: nil) {
             parent.children.removeAll { $0 === make }
             settle(parent)
@@ -60,9 +60,9 @@ extension Engine {
     }
 
     func endIdle(_ key: CacheKey, in cache: ObjectCache) {
-        guard let works = cache.state.works[key] else { return }
-        for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
-        if works.isEmpty { cache.state.works[key] = nil }
+        cache.state.change(key) { works in
+            for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
+        }
     }
 
     private func leaveRun(_ make: ObjectWork) {
@@ -79,9 +79,7 @@ extension Engine {
 
     private func end(_ run: StepWork, of key: CacheKey, in cache: ObjectCache) {
         stopWaiting(&run.waiting, in: cache)
-        guard let works = cache.state.works[key] else { return }
-        works.runs.removeAll { $0 === run }
-        if works.isEmpty { cache.state.works[key] = nil }
+        cache.state.change(key) { works in works.runs.removeAll { $0 === run } }
     }
 
     /// Lets the prefetches start that work has held back.
@@ -90,14 +88,18 @@ extension Engine {
     }
 
     private func fail(_ make: ObjectWork, _ error: DipperError) {
-        let (calls, children) = (exchange(&make.calls, with: []), make.children)
-        if !calls.isEmpty { tellEnd(make, calls, .failure(error)) }
+        endCalls(of: make, .failure(error))
+        for child in make.children { fail(child, error) }
+        settle(make)
+    }
+
+    private func endCalls(of make: ObjectWork, _ result: Result<MadeObject, DipperError>) {
+        let calls = exchange(&make.calls, with: [])
+        if !calls.isEmpty { tellEnd(make, calls, result.map(\.basis.source)) }
         for call in calls {
             make.wants.remove(call.want)
-            end(call, .failure(error))
+            end(call, result)
         }
-        for child in children { fail(child, error) }
-        settle(make)
     }
 
     // MARK: Looking
@@ -107,10 +109,6 @@ extension Engine {
 
     func begin(_ make: ObjectWork) {
         make.refresh(in: self)
-        if make.origin.looks { look(make) } else { descend(make) }
-    }
-
-    private func look(_ make: ObjectWork) {
         let (origin, step) = (make.origin, make.step)
         if let object = atHand(make) { return found(object, for: make) }
         guard step.isStored, origin.looksOnDisk else { return descend(make) }
@@ -124,10 +122,8 @@ extension Engine {
         make.lookUp = origin.source.read(
             step.key(origin.dataKey), for: origin.request, place(make.wants.highest)
         ) { stored in
-            // Counted at once, so that those who read further forms hear of it.
             let bytes = stored?.data.count ?? 0
-            listener.waiting(bytes)
-            if !self.post({ $0.looked(make, round, stored, bytes) }) { listener.waiting(-bytes) }
+            self.post(counting: bytes, listener) { $0.looked(make, round, stored, bytes) }
         }
     }
 
@@ -156,22 +152,21 @@ extension Engine {
         let (origin, key) = (make.origin, make.step.key(make.origin.dataKey))
         if let object = atHand(make) { return found(object, for: make) }
         guard let stored else { return descend(make) }
-        let form = ObjectWork.Form(data: stored.data, info: stored.info, digest: stored.info.digestOfOriginal ?? 0)
         let use = origin.source.use(of: stored.info, for: origin.request)
         guard use == .fresh || use == .stale else {
-            make.earlier = form
+            make.earlier = stored
             return descend(make)
         }
         let source = use == .fresh ? ResponseSource.disk : .stale
         guard origin.waitsForDisk else {
-            return perform(make, .form(form, source), waiting: exchange(&waiting, with: 0))
+            return perform(make, .form(stored, source), waiting: exchange(&waiting, with: 0))
         }
         enter(make, .looking)
         let round = make.round
         origin.source.settle(key, for: origin.request) { isOnDisk in
             self.post { engine in
                 guard make.round == round else { return }
-                if isOnDisk { engine.perform(make, .form(form, source)) } else { engine.descend(make) }
+                if isOnDisk { engine.perform(make, .form(stored, source)) } else { engine.descend(make) }
             }
         }
     }
@@ -181,22 +176,25 @@ extension Engine {
     private func descend(_ make: ObjectWork) {
         guard make.earlier == nil, let before = make.step.before else { return fetch(make) }
         let (origin, cache) = (make.origin, make.cache)
+        // What is in memory may be older than bytes that have been fetched.
+        if make.supply == nil, let object = cache.hit(origin, before) ?? cache.added(origin, before, isWhole: false) {
+            return perform(make, .object(object))
+        }
+        // An object that is on its way is shared.
         if make.step.isWholePath {
-            if let object = cache.hit(origin, before) ?? cache.added(origin, before, isWhole: false) {
-                return perform(make, .object(object))
-            }
-            // An object that is in memory, or on its way, is shared.
             guard let parent = joinable(origin, before, in: cache, keepsBytes: make.keepsBytes) else {
                 return fetch(make)
             }
-            grow(make, from: parent)
-        } else if let object = cache.added(origin, before, isWhole: false) {
-            perform(make, .object(object))
-        } else {
-            let (parent, isNew) = self.make(origin, before, in: cache, keepsBytes: make.keepsBytes)
-            grow(make, from: parent)
-            if isNew { begin(parent) }
+            return grow(make, from: parent)
         }
+        let (parent, isNew) = self.make(origin, before, in: cache, keepsBytes: make.keepsBytes)
+        grow(make, from: parent)
+        guard isNew else { return }
+        guard let supply = make.supply else { return begin(parent) }
+        parent.supply = supply
+        supply.makes.append(parent)
+        parent.refresh(in: self)
+        descend(parent)
     }
 
     private func grow(_ make: ObjectWork, from parent: ObjectWork) {
@@ -215,6 +213,7 @@ extension Engine {
 
     private func fetch(_ make: ObjectWork) {
         enter(make, .waiting)
+        if let supply = make.supply { return arrived(supply, for: make) }
         let works = works(of: make.origin.key, in: make.cache.state)
         let origin = make.broken.map { isRefetched(make, $0.digest) ? make.origin : make.origin.renewed } ?? make.origin
         let present = works.supplies.first {
@@ -254,10 +253,8 @@ extension Engine {
     private func start(_ supply: BytesWork, in cache: ObjectCache) {
         let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
         task.observe { news in
-            // Counted at once, so that those who fetch further bytes hear of it.
             let bytes = if case .ended(.success(let response), _) = news { response.data.count } else { 0 }
-            listener.waiting(bytes)
-            if !self.post({ $0.heard(news, of: supply, in: cache) }) { listener.waiting(-bytes) }
+            self.post(counting: bytes, listener) { $0.heard(news, of: supply, in: cache) }
         }
         if supply.origin.following == nil { source.engine.begin(task) }
     }
@@ -272,11 +269,7 @@ extension Engine {
     }
 
     private func end(_ supply: BytesWork, in cache: ObjectCache) {
-        let (state, key) = (cache.state, supply.origin.key)
-        if let works = state.works[key] {
-            works.supplies.removeAll { $0 === supply }
-            if works.isEmpty { state.works[key] = nil }
-        }
+        cache.state.change(supply.origin.key) { works in works.supplies.removeAll { $0 === supply } }
         supply.isClosed = true
         supply.data = nil
         supply.endPreviews()
@@ -289,6 +282,14 @@ extension Engine {
         guard supply.data == nil, let basis = supply.basis else { return }
         if cache.state.works[supply.origin.key]?.makes.contains(where: { $0.root === supply }) == true { return }
         tellEnd(supply, .success(basis.source))
+    }
+
+    /// Counts bytes at once, so that what brings further bytes hears of them, and posts their arrival.
+    private nonisolated func post(
+        counting bytes: Int, _ listener: ObjectCache.Listener, _ body: @escaping @Sendable (isolated Engine) -> Void
+    ) {
+        listener.waiting(bytes)
+        if !post(body) { listener.waiting(-bytes) }
     }
 
     private func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) {
@@ -316,7 +317,8 @@ extension Engine {
         case .retry:
             supply.failure = nil
             for call in calls { call.tell(.retry) }
-        case .progress(let progress): for call in calls { call.tell(.progress(progress)) }
+        case .progress(let progress):
+            for call in calls { call.tell(.progress(progress)) }
         case .ended(let result, let attempts):
             supply.endPreviews()
             for call in calls { call.note(attempts: attempts) }
@@ -336,7 +338,7 @@ extension Engine {
         supply.data = response.data
         let (task, source) = (supply.task, supply.origin.source)
         supply.basis = Provenance(
-            response.info, response.source, attempts: response.attempts, metrics: response.metrics,
+            info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
             revalidation: response.revalidation, claim: supply.claim,
             call: source.events.wants(.objects) ? task.eventID : nil)
         if response.source != .network || response.info.isStandIn { supply.isNewest = false }
@@ -354,7 +356,7 @@ extension Engine {
     }
 
     private func arrived(_ supply: BytesWork, for make: ObjectWork) {
-        guard let data = supply.data, let basis = supply.basis, case .waiting = make.stage else { return }
+        guard let data = supply.data, let basis = supply.basis, make.stage == .waiting else { return }
         if make.earlier == nil, let before = make.step.before,
             let parent = joinable(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
         {
@@ -403,7 +405,8 @@ extension Engine {
         // The next step takes memory as well.
         let steps = make.family.map(\.step)
         let ticket = (programs ?? cache.workers).add(
-            place(make.wants.highest, isNext: run.isNext), cost: { steps.reduce(0) { max($0, run.cost($1)) } },
+            place(make.wants.highest, isNext: run.isNext),
+            cost: { steps.reduce(0) { max($0, $1.cost(of: run.material)) } },
             untilTaken: work)
         guard let ticket else { return fail(make, .shutDown) }
         run.ticket = ticket
@@ -428,37 +431,22 @@ extension Engine {
         case .otherBytes:
             for make in makes {
                 make.earlier = nil
-                goOn(make)
+                descend(make)
             }
         case .failed(let error, let digest):
-            let isBroken = error == .undecodable || error == .unsupportedFormat
-            for make in makes { failed(make, run, error, isBroken: isBroken, digest) }
+            for make in makes { failed(make, run, error, digest) }
         }
     }
 
-    private func goOn(_ make: ObjectWork) {
-        enter(make, .waiting)
-        guard let supply = make.supply, let before = make.step.before, !make.step.isWholePath else {
-            if let supply = make.supply { arrived(supply, for: make) } else { descend(make) }
-            return
-        }
-        let (parent, isNew) = self.make(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
-        grow(make, from: parent)
-        guard isNew else { return }
-        parent.supply = supply
-        supply.makes.append(parent)
-        parent.refresh(in: self)
-        goOn(parent)
-    }
-
-    private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError, isBroken: Bool, _ digest: UInt64) {
+    private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError, _ digest: UInt64) {
+        let isBroken = error == .undecodable || error == .unsupportedFormat
         switch run.source {
         case .form, .bytes(_, _, orForm: .some):
             guard isBroken else { break }
             // The stored form is bad, and is made again.
             if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
             make.earlier = nil
-            return make.supply == nil ? descend(make) : goOn(make)
+            return descend(make)
         case .bytes(_, let basis, orForm: nil):
             guard isBroken, make.step.programs == nil else { break }
             // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
@@ -467,6 +455,7 @@ extension Engine {
                 make.broken = (error, digest)
                 make.supply?.isClosed = true
                 leaveSupply(make)
+                make.supply = nil
                 return fetch(make)
             }
         case .object: break
@@ -486,7 +475,7 @@ extension Engine {
         keep(object, for: makes, isWritten: isWritten)
         for make in makes {
             for child in make.children {
-                if case .waiting = child.stage { perform(child, .object(object)) }
+                if child.stage == .waiting { perform(child, .object(object)) }
             }
             settle(make)
         }
@@ -518,27 +507,22 @@ extension Engine {
             let lead = writers.filter({ !$0.isOutdated && $0.claim.allows(.disk) })
                 .max(by: { $0.origin.storing < $1.origin.storing })
         else {
-            let isLost = !isWritten && first.step.isStored
-            return deliver(makes, object) { isLost && $0.origin.storing == .required ? .notWritten : nil }
+            return deliver(object, to: makes, isLost: !isWritten && first.step.isStored)
         }
         let patient = writers.filter { $0.origin.storing >= .awaited }
-        deliver(makes.filter { make in !patient.contains { $0 === make } }, object)
+        deliver(object, to: makes.filter { make in !patient.contains { $0 === make } })
         for make in patient { enter(make, .writing) }
         let step = lead.calls.first?.step ?? lead.step
         let keepsBytes = writers.contains(where: \.keepsBytes)
         write(WriteWork(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient), in: cache)
     }
 
-    /// - Parameter failing: returns the error that the calls end with, if they do not get the object.
-    func deliver(_ makes: [ObjectWork], _ object: MadeObject, failing: (ObjectWork) -> DipperError? = { _ in nil }) {
-        for make in makes where !make.calls.isEmpty {
-            let result = failing(make).map { Result<MadeObject, DipperError>.failure($0) } ?? .success(object)
-            let calls = exchange(&make.calls, with: [])
-            tellEnd(make, calls, result.map(\.basis.source))
-            for call in calls {
-                make.wants.remove(call.want)
-                end(call, result)
-            }
+    /// - Parameter isLost: whether the stored form that should be on disk is not.
+    func deliver(_ object: MadeObject, to makes: [ObjectWork], isLost: Bool = false) {
+        for make in makes {
+            // mutant Durable: `= isLost && make` => `= isLost && false && make`
+            let hasFailed = isLost && make.origin.storing == .required
+            endCalls(of: make, hasFailed ? .failure(.notWritten) : .success(object))
         }
     }
 
@@ -546,15 +530,13 @@ extension Engine {
     private func supersede(by object: MadeObject, _ origin: Origin, in cache: ObjectCache) {
         let info = object.basis.info
         for make in cache.state.works[origin.key]?.makes ?? [] {
-            if case .looking = make.stage { continue }
+            if make.stage == .looking { continue }
             // A fetch that is under way brings no older bytes.
             if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
             (make.isOutdated, make.isClosed) = (true, true)
         }
-        for (present, next) in cache.state.writes.values {
-            for write in [present, next].compactMap(\.self) where write.origin.key == origin.key {
-                if !write.object.isAdded, write.object.basis.info !== info { write.revoke() }
-            }
+        for write in cache.state.writes.values.joined() where write.origin.key == origin.key {
+            if !write.object.isAdded, write.object.basis.info !== info { write.revoke() }
         }
         for key in cache.memory.derivedKeys(of: origin.key) + [origin.key] {
             if let entry = cache.memory.entry(for: key), entry.digest != object.basis.digest {
@@ -574,59 +556,40 @@ enum StepResult: Sendable {
 
 extension ObjectCache {
     func perform(_ run: StepWork, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
-        let events = origin.source.events
+        let basis: Provenance
+        let original: Data?
         var digest: UInt64 = 0
-        do throws(DipperError) {
-            switch run.source {
-            case .bytes(let data, let asked, let form):
-                digest = data.digest
-                let basis = asked.with(digest: digest)
-                let task = MakingTask(origin.dataKey, call: basis.call, events) { run.isCancelled }
-                if let product = present(run.key, madeOf: digest) {
-                    var object = MadeObject(product, basis)
-                    object.isPresent = true
-                    object.excerpt = keepsBytes ? step.excerpt(of: data) : data
-                    return .made(object)
-                }
-                if let form {
-                    guard form.digest == digest else { return .otherBytes }
-                    var object = MadeObject(try step.make(of: .form(form.data), task), basis)
-                    object.form = form.data
-                    return .made(object)
-                }
-                var object = MadeObject(try step.make(of: .bytes(data), task), basis)
-                object.excerpt = keepsBytes ? step.excerpt(of: data) : data
-                return .made(object)
-            case .form(let form, let source):
-                let task = MakingTask(origin.dataKey, events) { run.isCancelled }
-                let product = try step.make(of: .form(form.data), task)
-                var object = MadeObject(product, Provenance(form.info, digest: form.digest, source))
-                object.form = form.data
-                return .made(object)
-            case .object(let parent):
-                var object = MadeObject(parent.product, parent.basis)
-                if let product = present(run.key, madeOf: parent.basis.digest) {
-                    object = MadeObject(product, parent.basis)
-                    object.isPresent = true
-                } else {
-                    let task = MakingTask(origin.dataKey, call: parent.basis.call, events) { run.isCancelled }
-                    object = MadeObject(try step.make(of: .product(parent.product), task), parent.basis)
-                }
-                object.excerpt = parent.excerpt.flatMap { keepsBytes ? step.excerpt(of: $0) : $0 }
-                return .made(object)
+        switch run.source {
+        case .bytes(let data, var asked, _):
+            digest = data.digest
+            asked.digest = digest
+            basis = asked
+            original = data
+        case .form(let form, let source):
+            basis = Provenance(ofForm: form.info, source)
+            original = nil
+        case .object(let parent):
+            digest = parent.basis.digest
+            basis = parent.basis
+            original = parent.excerpt
+        }
+        var object: MadeObject
+        // A stored form is read after memory has been asked, with no digest.
+        if let product = present(run.key, madeOf: digest) {
+            object = MadeObject(product, basis)
+            object.isPresent = true
+        } else {
+            if case .bytes(_, _, let form?) = run.source, form.info.digestOfOriginal != digest { return .otherBytes }
+            let (events, material) = (origin.source.events, run.material)
+            let task = MakingTask(origin.dataKey, call: basis.call, events) { run.isCancelled }
+            do throws(DipperError) {
+                object = MadeObject(try step.make(of: material, task), basis)
+            } catch {
+                return .failed(error, digest: digest)
             }
-        } catch {
-            return .failed(error, digest: digest)
+            if case .form(let form) = material { object.form = form }
         }
-    }
-}
-
-extension StepWork {
-    func cost(_ step: any ObjectStep) -> Int {
-        switch source {
-        case .bytes(let data, _, nil): step.cost(of: .bytes(data))
-        case .form(let form, _), .bytes(_, _, .some(let form)): step.cost(of: .form(form.data))
-        case .object(let parent): step.cost(of: .product(parent.product))
-        }
+        if object.form == nil { object.excerpt = original.flatMap { keepsBytes ? step.excerpt(of: $0) : $0 } }
+        return .made(object)
     }
 }

@@ -2,12 +2,6 @@ import Foundation
 
 /// One write at a time for each stored form: the latest wins, and none begins after a removal.
 extension Engine {
-    enum WriteEnd {
-        case stored
-        case unneeded
-        case failed
-    }
-
     /// From this number of writes on, a write is as urgent as a call: each holds an object.
     private static let mostLeisurely = 8
 
@@ -16,30 +10,25 @@ extension Engine {
         welcome(cache.state)
         cache.state.writeCount += 1
         for make in write.makes { make.wait(for: write) }
-        guard let line = cache.state.writes[write.key] else {
-            cache.state.writes[write.key] = (write, nil)
-            return begin(write, in: cache)
+        var line = cache.state.writes[write.key] ?? []
+        let replaced = line.last?.take() == true ? line.popLast() : nil
+        line.append(write)
+        cache.state.writes[write.key] = line
+        if let replaced {
+            replaced.ticket?.cancel()
+            end(replaced, isLost: true, in: cache)
         }
-        if line.present.take() {
-            line.present.ticket?.cancel()
-            cache.state.writes[write.key] = (write, nil)
-            end(line.present, .failed, in: cache)
-            begin(write, in: cache)
-        } else {
-            cache.state.writes[write.key] = (line.present, write)
-            if let next = line.next { end(next, .failed, in: cache) }
-        }
+        if line.count == 1 { begin(write, in: cache) }
     }
 
     /// Has a call wait until an object that the program has added is written.
     func hold(_ make: ObjectWork, until key: CacheKey) {
-        guard let line = make.cache.state.writes[key] else {
+        guard let write = make.cache.state.writes[key]?.last else {
             // The write is on its way to the engine.
             let round = make.round
             post { if make.round == round { $0.begin(make) } }
             return
         }
-        let write = line.next ?? line.present
         write.blocked.append(make)
         make.wait(for: write)
         write.refresh(in: self)
@@ -52,34 +41,33 @@ extension Engine {
         let place = isInHurry ? place(want, isNext: true) : .init(rank: .background, priority: .normal)
         let work: @Sendable () -> Void = {
             guard write.take() else { return }
-            cache.perform(write) { end in self.post { $0.written(write, end, in: cache) } }
+            cache.perform(write) { isLost in self.post { $0.written(write, isLost: isLost, in: cache) } }
         }
         write.ticket = cache.workers.add(place, work)
         // If the threads have ended, the rest is written all the same.
         if write.ticket == nil { self.work(work) { _, _ in } }
     }
 
-    private func written(_ write: WriteWork, _ result: WriteEnd, in cache: ObjectCache) {
-        guard let line = cache.state.writes[write.key], line.present === write else { return }
-        cache.state.writes[write.key] = line.next.map { ($0, nil) }
-        end(write, result, in: cache)
-        if let next = line.next { begin(next, in: cache) }
+    private func written(_ write: WriteWork, isLost: Bool, in cache: ObjectCache) {
+        guard var line = cache.state.writes[write.key], line.first === write else { return }
+        line.removeFirst()
+        cache.state.writes[write.key] = line.isEmpty ? nil : line
+        end(write, isLost: isLost, in: cache)
+        if let next = line.first { begin(next, in: cache) }
     }
 
-    private func end(_ write: WriteWork, _ result: WriteEnd, in cache: ObjectCache) {
+    private func end(_ write: WriteWork, isLost: Bool, in cache: ObjectCache) {
         cache.state.writeCount -= 1
         if write.object.isAdded { cache.unstage(write.key, write.object) }
         for make in write.makes {
-            guard case .writing = make.stage else { continue }
+            guard make.stage == .writing else { continue }
             make.wait(for: nil)
             makeReady(make)
-            // mutant Durable: `lt == .failed && make` => `lt == .failed && false && make`
-            let isLost = result == .failed && make.origin.storing == .required
-            deliver([make], write.object) { _ in isLost ? .notWritten : nil }
+            deliver(write.object, to: [make], isLost: isLost)
             settle(make)
         }
         for make in write.blocked {
-            guard case .looking = make.stage, make.dependency === write else { continue }
+            guard make.stage == .looking, make.dependency === write else { continue }
             make.wait(for: nil)
             begin(make)
         }
@@ -89,33 +77,34 @@ extension Engine {
 }
 
 extension ObjectCache {
-    fileprivate func perform(_ write: WriteWork, written: @escaping @Sendable (Engine.WriteEnd) -> Void) {
+    /// - Parameter written: called with whether a stored form that should be on disk is not.
+    fileprivate func perform(_ write: WriteWork, written: @escaping @Sendable (_ isLost: Bool) -> Void) {
         let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
         let mayWrite = {
             object.isAdded
                 ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true && !write.isRevoked
         }
-        guard mayWrite() else { return written(.failed) }
-        if object.isPresent, source.has(key) { return written(.stored) }
-        guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return written(.unneeded) }
+        guard mayWrite() else { return written(true) }
+        if object.isPresent, source.has(key) { return written(false) }
+        guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return written(false) }
         do throws(DipperError) {
             let form = try form(of: write)
             // A removed object must not replace one that was added after the removal.
-            guard mayWrite() else { return written(.failed) }
+            guard mayWrite() else { return written(true) }
             if object.isAdded {
                 // A fetch that has begun since the object was added did not find it on disk.
                 source.remove(key, from: .all)
                 // An entry that is removed or added from now on is not replaced.
                 let claim = source.claim(key)
-                guard mayWrite() else { return written(.failed) }
+                guard mayWrite() else { return written(true) }
                 source.add(form, for: request.with(\.key, key), claim)
-                return written(.stored)
+                return written(false)
             }
-            let whenWritten: @Sendable (Bool) -> Void = { written($0 ? .stored : .failed) }
+            let whenWritten: @Sendable (Bool) -> Void = { written(!$0) }
             source.keep(
                 form, for: key, madeOf: object.basis.info, digest: object.basis.digest, request, write.claim,
                 whenWritten: write.isAwaited ? whenWritten : nil)
-            if !write.isAwaited { written(.stored) }
+            if !write.isAwaited { written(false) }
         } catch {
             listener.notKept(key, error)
             // No stored form takes the place of the bytes.
@@ -124,7 +113,7 @@ extension ObjectCache {
             {
                 source.keepBytes(bytes, object.basis.info, for: request, claim)
             }
-            written(.unneeded)
+            written(false)
         }
     }
 

@@ -9,7 +9,8 @@ package final class ObjectCache: Sendable {
         var works: [CacheKey: WorksOfKey] = [:]
         /// Calls whose callers asked for other keys than those of their origins, by these keys.
         var aliases: [CacheKey: [ObjectIdentifier: ObjectCall]] = [:]
-        var writes: [CacheKey: (present: WriteWork, next: WriteWork?)] = [:]
+        /// The write under way, and the one that waits for its end.
+        var writes: [CacheKey: [WriteWork]] = [:]
         var writeCount = 0
         /// The digests of stored bytes that have been fetched again because an object could not be made of them.
         var refetched: [CacheKey: UInt64] = [:]
@@ -17,6 +18,13 @@ package final class ObjectCache: Sendable {
         var isGuest = false
 
         var isIdle: Bool { works.isEmpty && writes.isEmpty }
+
+        /// Takes out work of a key.
+        func change(_ key: CacheKey, _ body: (WorksOfKey) -> Void) {
+            guard let present = works[key] else { return }
+            body(present)
+            if present.isEmpty { works[key] = nil }
+        }
     }
 
     /// The parts of the program that hear of the making.
@@ -51,12 +59,9 @@ package final class ObjectCache: Sendable {
 
     /// Ends all calls, writes what waits to be written, and returns when the threads have ended.
     package func shutdown() async {
-        await withCheckedContinuation { continuation in
-            let isPosted = engine.post { [state] engine in
-                engine.cancelAll(in: state)
-                continuation.resume()
-            }
-            if !isPosted { continuation.resume() }
+        await engine.wait { [state] engine, continuation in
+            engine.cancelAll(in: state)
+            continuation.resume()
         }
         await workers.shutdown()
         await finishWrites()
@@ -64,11 +69,8 @@ package final class ObjectCache: Sendable {
     }
 
     package func finishWrites() async {
-        await withCheckedContinuation { continuation in
-            let isPosted = engine.post { [state] _ in
-                if state.writes.isEmpty { continuation.resume() } else { state.waiting.append(continuation) }
-            }
-            if !isPosted { continuation.resume() }
+        await engine.wait { [state] _, continuation in
+            if state.writes.isEmpty { continuation.resume() } else { state.waiting.append(continuation) }
         }
     }
 
@@ -86,7 +88,7 @@ package final class ObjectCache: Sendable {
     }
 
     private func object(_ entry: ObjectTier.Entry, _ source: ResponseSource = .memory) -> MadeObject {
-        var object = MadeObject(entry.product, Provenance(entry.info, digest: entry.digest, source))
+        var object = MadeObject(entry.product, Provenance(info: entry.info, digest: entry.digest, source: source))
         object.isAdded = entry.isAdded
         object.isPresent = true
         return object
@@ -128,42 +130,45 @@ package final class ObjectCache: Sendable {
             return entry.product
         }
         return keeping(origin, step) { () throws(DipperError) -> MadeObject? in
-            let task = MakingTask(origin.dataKey)
-            if let object = added(origin, step, isWhole: true) { return object }
-            if step.isStored, let stored = stored(step.key(origin.dataKey), for: origin),
-                let product = try? step.make(of: .form(stored.data), task)
-            {
-                let basis = Provenance(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk)
-                return MadeObject(product, basis)
-            }
-            return try made(origin, step, task)
+            try made(origin, step, in: .all)
         }
     }
 
-    private func made(_ origin: Origin, _ step: any ObjectStep, _ task: MakingTask) throws(DipperError) -> MadeObject? {
-        if let before = step.before {
-            if let parent = kept(origin, before) {
-                return MadeObject(try step.make(of: .product(parent.product), task), parent.basis)
-            }
-            if !step.isWholePath {
-                guard let parent = try made(origin, before, task) else { return nil }
-                return MadeObject(try step.make(of: .product(parent.product), task), parent.basis)
-            }
+    /// Makes an object of what some tiers have.
+    /// - Parameter isWhole: whether the object itself is asked for, and not one that is made from it.
+    private func made(
+        _ origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers, isWhole: Bool = true
+    ) throws(DipperError) -> MadeObject? {
+        if tiers.contains(.memory), let object = inMemory(origin, step, isWhole: isWhole) { return object }
+        let task = MakingTask(origin.dataKey)
+        if step.isStored, let stored = stored(step.key(origin.dataKey), for: origin, in: tiers),
+            let product = try? step.make(of: .form(stored.data), task)
+        {
+            return MadeObject(product, Provenance(ofForm: stored.info, .disk))
         }
-        guard step.programs == nil, let stored = stored(origin.dataKey, for: origin) else { return nil }
-        let basis = Provenance(stored.info, digest: stored.data.digest, .disk)
+        if let before = step.before {
+            let parent: MadeObject? =
+                if !step.isWholePath {
+                    try made(origin, before, in: tiers, isWhole: false)
+                } else if tiers.contains(.memory) {
+                    inMemory(origin, before, isWhole: false)
+                } else {
+                    nil
+                }
+            if let parent { return MadeObject(try step.make(of: .product(parent.product), task), parent.basis) }
+            if !step.isWholePath { return nil }
+        }
+        guard step.programs == nil, let stored = stored(origin.dataKey, for: origin, in: tiers) else { return nil }
+        let basis = Provenance(info: stored.info, digest: stored.data.digest, source: .disk)
         return MadeObject(try step.make(of: .bytes(stored.data), task), basis)
     }
 
-    private func kept(_ origin: Origin, _ step: any ObjectStep) -> MadeObject? {
-        if let object = added(origin, step, isWhole: false) { return object }
-        if let entry = memory.entry(for: step.key(origin.key)), entry.info.mayBeShown(to: origin.request.headers) {
-            return object(entry)
-        }
-        guard step.isStored, let stored = stored(step.key(origin.dataKey), for: origin),
-            let product = try? step.make(of: .form(stored.data), MakingTask(origin.dataKey))
+    private func inMemory(_ origin: Origin, _ step: any ObjectStep, isWhole: Bool) -> MadeObject? {
+        if let object = added(origin, step, isWhole: isWhole) { return object }
+        guard !isWhole, let entry = memory.entry(for: step.key(origin.key)),
+            entry.info.mayBeShown(to: origin.request.headers)
         else { return nil }
-        return MadeObject(product, Provenance(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk))
+        return object(entry)
     }
 
     /// Returns an object made of the entry in some tiers, on a thread that makes objects; memory keeps it if all are
@@ -175,31 +180,11 @@ package final class ObjectCache: Sendable {
             ) {
                 let found =
                     tiers == .all
-                    ? self.find(origin, step) : try? self.made(origin, step, MakingTask(origin.dataKey), in: tiers)
+                    ? self.find(origin, step) : (try? self.made(origin, step, in: tiers))?.product
                 answer(found)
             }
             if ticket == nil { answer(nil) }
         }
-    }
-
-    private func made(
-        _ origin: Origin, _ step: any ObjectStep, _ task: MakingTask, in tiers: CacheTiers
-    ) throws(DipperError) -> Product? {
-        if tiers.contains(.memory), let object = added(origin, step, isWhole: true) { return object.product }
-        if step.isStored, let stored = stored(step.key(origin.dataKey), for: origin, in: tiers),
-            let product = try? step.make(of: .form(stored.data), task)
-        {
-            return product
-        }
-        if let before = step.before, !step.isWholePath {
-            guard let parent = try made(origin, before, task, in: tiers) else { return nil }
-            return try step.make(of: .product(parent), task)
-        }
-        if tiers.contains(.memory), let before = step.before, let parent = added(origin, before, isWhole: false) {
-            return try step.make(of: .product(parent.product), task)
-        }
-        guard step.programs == nil, let stored = stored(origin.dataKey, for: origin, in: tiers) else { return nil }
-        return try step.make(of: .bytes(stored.data), task)
     }
 
     /// Returns the memory that making an object of the entry in some tiers takes, in bytes.
@@ -220,7 +205,7 @@ package final class ObjectCache: Sendable {
     package func make(_ data: Data, _ info: EntryInfo, for origin: Origin, _ step: any ObjectStep) -> Product? {
         keeping(origin, step) { () throws(DipperError) -> MadeObject? in
             let product = try step.make(of: .bytes(data), MakingTask(origin.dataKey))
-            return MadeObject(product, Provenance(info, digest: data.digest, .disk))
+            return MadeObject(product, Provenance(info: info, digest: data.digest, source: .disk))
         }
     }
 
@@ -254,7 +239,7 @@ package final class ObjectCache: Sendable {
         _ product: Product, _ info: EntryInfo, form: Data? = nil, for origin: Origin, _ step: any ObjectStep
     ) {
         let (key, place) = (step.addedKey(origin.key), step.addedKey(origin.dataKey))
-        var object = MadeObject(product, Provenance(info, digest: form?.digest ?? 0, .memory))
+        var object = MadeObject(product, Provenance(info: info, digest: form?.digest ?? 0, source: .memory))
         object.form = form
         object.isAdded = true
         let added = object
@@ -285,12 +270,21 @@ package final class ObjectCache: Sendable {
         withExtendedLifetime(removed) {}
     }
 
+    private func unstage(where isConcerned: (CacheKey, MadeObject) -> Bool) {
+        let removed = staged.withLock { staged -> [CacheKey: MadeObject] in
+            let old = staged.filter { isConcerned($0.key, $0.value) }
+            for key in old.keys { staged[key] = nil }
+            return old
+        }
+        withExtendedLifetime(removed) {}
+    }
+
     // MARK: Removing
 
     // The caller removes the bytes or the stored form, which revokes the claims of work under way.
 
     package func remove(_ key: CacheKey, from tiers: CacheTiers) {
-        if tiers.contains(.disk) { unstage { $0 == key || $0.isDerived(of: key) } }
+        if tiers.contains(.disk) { unstage { staged, _ in staged == key || staged.isDerived(of: key) } }
         if tiers.contains(.memory) { forget(key) }
     }
 
@@ -308,30 +302,16 @@ package final class ObjectCache: Sendable {
     }
 
     package func removeAll() {
-        unstage { _ in true }
+        removeUnwritten()
         memory.removeAll()
     }
 
     /// Drops the added objects that are not written yet; memory keeps them.
-    package func removeUnwritten() { unstage { _ in true } }
+    package func removeUnwritten() { unstage { _, _ in true } }
 
     /// Removes the objects whose bytes were stored before a time, in seconds since 1970.
     package func removeAll(storedBefore limit: TimeInterval) {
-        let removed = staged.withLock { staged -> [CacheKey: MadeObject] in
-            let old = staged.filter { $0.value.basis.info.stored < limit }
-            for key in old.keys { staged[key] = nil }
-            return old
-        }
-        withExtendedLifetime(removed) {}
+        unstage { _, object in object.basis.info.stored < limit }
         memory.removeExpired(storedBefore: limit)
-    }
-
-    private func unstage(where isConcerned: (CacheKey) -> Bool) {
-        let removed = staged.withLock { staged -> [CacheKey: MadeObject] in
-            let old = staged.filter { isConcerned($0.key) }
-            for key in old.keys { staged[key] = nil }
-            return old
-        }
-        withExtendedLifetime(removed) {}
     }
 }

@@ -47,12 +47,12 @@ package final class ObjectSource: Sendable {
     }
 
     func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
-        if watchesBytes, isReplaced(info, request.cacheKey) { return .revalidate }
+        if watchesBytes, let present = store.memory.part(of: request.cacheKey, { $0.info }),
+            present.stored > info.stored
+        {
+            return .revalidate
+        }
         return defaults.use(of: info, for: request, at: store.now)
-    }
-
-    private func isReplaced(_ info: EntryInfo, _ key: CacheKey) -> Bool {
-        store.memory.part(of: key) { $0.info }.map { $0.stored > info.stored } ?? false
     }
 
     func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
@@ -163,7 +163,6 @@ package final class Origin: Sendable {
     package let request: DataRequest
     let dataKey: CacheKey
     let policy: DataRequest.CachePolicy
-    let storing: Storing
     /// Whether the request waits until its entry is on disk, which an object in memory does not tell.
     let waitsForDisk: Bool
     let source: ObjectSource
@@ -173,7 +172,7 @@ package final class Origin: Sendable {
     let following: (@Sendable () -> DataTask)?
     let claim: Claim?
 
-    enum Storing: Int, Comparable {
+    enum Storing: Comparable {
         case never
         /// After it has been delivered.
         case background
@@ -181,8 +180,6 @@ package final class Origin: Sendable {
         case awaited
         /// Before it is delivered; if the write fails, ``DipperError/notWritten`` is.
         case required
-
-        static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
     }
 
     /// - Parameters:
@@ -203,7 +200,6 @@ package final class Origin: Sendable {
         self.source = source
         // Asks a provider, which is code of the program's own.
         waitsForDisk = source.waitsForDisk(request)
-        storing = source.keepsForms ? Self.storing(request, policy, waits: waitsForDisk) : .never
         self.prefix = prefix
         self.following = following
         self.claim = claim
@@ -241,13 +237,13 @@ package final class Origin: Sendable {
     var looks: Bool { following == nil && !isAnew }
     var isAnew: Bool { following == nil && (policy == .ignoreCache || policy == .bypass) }
 
-    var looksOnDisk: Bool { source.keepsForms && policy.readsDisk }
+    var looksOnDisk: Bool { looks && source.keepsForms && policy.readsDisk }
 
-    private static func storing(
-        _ request: DataRequest, _ policy: DataRequest.CachePolicy, waits: Bool
-    ) -> Storing {
-        guard [.useCache, .diskOnly, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else { return .never }
-        guard waits else { return .background }
+    var storing: Storing {
+        guard source.keepsForms, [.useCache, .diskOnly, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else {
+            return .never
+        }
+        guard waitsForDisk else { return .background }
         return request.durability == .durable ? .required : .awaited
     }
 

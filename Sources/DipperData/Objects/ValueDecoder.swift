@@ -127,15 +127,7 @@ final class ValueStep: ObjectStep {
 
     /// Returns a path such as `items[3].title`; `the top` for an empty one.
     private static func path(_ keys: [any CodingKey]) -> String {
-        guard !keys.isEmpty else { return "the top" }
-        var text = ""
-        for key in keys {
-            if let index = key.intValue {
-                text += "[\(index)]"
-            } else {
-                text += text.isEmpty ? key.stringValue : "." + key.stringValue
-            }
-        }
-        return text
+        let parts = keys.map { key in key.intValue.map { "[\($0)]" } ?? "." + key.stringValue }
+        return parts.isEmpty ? "the top" : String(parts.joined().trimmingPrefix("."))
     }
 }

@@ -90,12 +90,6 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
         case over
     }
 
-    struct Form {
-        let data: Data
-        let info: EntryInfo
-        let digest: UInt64
-    }
-
     let cache: ObjectCache
     let origin: Origin
     let step: any ObjectStep
@@ -116,7 +110,7 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     /// Whether no prefetch starts because this work may fetch.
     var isReserved = false
     /// The stored form made of earlier bytes. It serves if the bytes are still the same.
-    var earlier: Form?
+    var earlier: StoredData?
     /// The stored bytes that are fetched again because the object cannot be made of them.
     var broken: (error: DipperError, digest: UInt64)?
     var object: MadeObject?
@@ -139,16 +133,10 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     var root: BytesWork? { supply ?? parent?.root }
 
     var fetch: BytesWork? {
-        guard case .waiting = stage else { return nil }
-        return root.flatMap { $0.basis == nil ? $0 : nil }
+        stage == .waiting ? root.flatMap { $0.basis == nil ? $0 : nil } : nil
     }
 
-    var isMade: Bool {
-        switch stage {
-        case .writing, .ready: true
-        default: false
-        }
-    }
+    var isMade: Bool { stage == .writing || stage == .ready }
 
     var family: [ObjectWork] { children.reduce([self]) { $0 + $1.family } }
     var allCalls: [ObjectCall] { family.flatMap(\.calls) }
@@ -206,8 +194,8 @@ final class BytesWork: SharedWork, @unchecked Sendable {
 /// One step under way on a thread, for all that wait for its object.
 final class StepWork: SharedWork, @unchecked Sendable {
     enum Source {
-        case bytes(Data, Provenance, orForm: ObjectWork.Form?)
-        case form(ObjectWork.Form, ResponseSource)
+        case bytes(Data, Provenance, orForm: StoredData?)
+        case form(StoredData, ResponseSource)
         case object(MadeObject)
     }
 
@@ -228,6 +216,14 @@ final class StepWork: SharedWork, @unchecked Sendable {
 
     /// Whether the step comes before all other work, so that few whole objects wait for their next step.
     var isNext: Bool { if case .object = source { true } else { false } }
+
+    var material: Material {
+        switch source {
+        case .bytes(let data, _, nil): .bytes(data)
+        case .form(let form, _), .bytes(_, _, .some(let form)): .form(form.data)
+        case .object(let parent): .product(parent.product)
+        }
+    }
 
     var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
 
@@ -250,8 +246,6 @@ final class WriteWork: SharedWork, @unchecked Sendable {
     let step: any ObjectStep
     let claim: Claim?
     let keepsBytes: Bool
-    /// Whether calls wait until the disk has the object.
-    let isAwaited: Bool
     /// Work whose calls wait for the end.
     let makes: [ObjectWork]
     /// Work that looks for the object again after the write.
@@ -265,8 +259,11 @@ final class WriteWork: SharedWork, @unchecked Sendable {
         for makes: [ObjectWork] = []
     ) {
         (self.object, self.origin, self.step, self.claim) = (object, origin, step, claim)
-        (self.keepsBytes, self.makes, isAwaited) = (keepsBytes, makes, !makes.isEmpty)
+        (self.keepsBytes, self.makes) = (keepsBytes, makes)
     }
+
+    /// Whether calls wait until the disk has the object.
+    var isAwaited: Bool { !makes.isEmpty }
 
     var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
     var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
@@ -292,36 +289,28 @@ final class WorksOfKey {
 
     /// Whether it is not yet known which work a call comes to wait for.
     var isLooking: Bool {
-        !deciding.isEmpty || makes.contains { if case .looking = $0.stage { true } else { false } }
+        !deciding.isEmpty || makes.contains { $0.stage == .looking }
     }
 }
 
 /// The answer that an object was made from, without its bytes.
-package final class Provenance: Sendable {
+package struct Provenance: Sendable {
     package let info: EntryInfo
     /// 0 if there are no bytes.
-    package let digest: UInt64
+    package var digest: UInt64 = 0
     package let source: ResponseSource
-    package let attempts: Int
-    package let metrics: TransferMetrics?
+    package var attempts = 0
+    package var metrics: TransferMetrics?
     /// The fetch of newer bytes, if these are out of date.
-    package let revalidation: DataTask?
-    package let claim: Claim?
-    let call: CacheEvent.ID?
+    package var revalidation: DataTask?
+    package var claim: Claim?
+    var call: CacheEvent.ID?
+}
 
-    init(
-        _ info: EntryInfo, digest: UInt64 = 0, _ source: ResponseSource, attempts: Int = 0,
-        metrics: TransferMetrics? = nil, revalidation: DataTask? = nil, claim: Claim? = nil,
-        call: CacheEvent.ID? = nil
-    ) {
-        (self.info, self.digest, self.source, self.attempts, self.metrics) = (info, digest, source, attempts, metrics)
-        (self.revalidation, self.claim, self.call) = (revalidation, claim, call)
-    }
-
-    func with(digest: UInt64) -> Provenance {
-        Provenance(
-            info, digest: digest, source, attempts: attempts, metrics: metrics, revalidation: revalidation,
-            claim: claim, call: call)
+extension Provenance {
+    /// - Parameter info: the metadata of the stored form that the object is made from.
+    init(ofForm info: EntryInfo, _ source: ResponseSource) {
+        self.init(info: info, digest: info.digestOfOriginal ?? 0, source: source)
     }
 }
 

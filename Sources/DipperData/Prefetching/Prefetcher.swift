@@ -1,3 +1,6 @@
+import DequeModule
+import Synchronization
+
 /// A prefetcher of many requests whose answers someone may need later: it makes a few calls at a time, in `slowQueue`.
 ///
 /// ```swift
@@ -13,48 +16,182 @@
 ///
 /// Methods may be called from any thread. The prefetcher continues if it is released; ``stop()`` ends it.
 public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
-    private let window: PrefetchWindow<Request>
+    /// The operations of a cache that a prefetcher uses.
+    package struct Cache: Sendable {
+        /// Runs work that may block, such as reading the disk, on another thread.
+        let run: @Sendable (@escaping @Sendable () -> Void) -> Void
+        /// Returns whether the cache can answer a request as it is wanted without the network.
+        let isCached: @Sendable (Request) -> Bool
+        /// Makes a call and tells its events to a closure.
+        let call: @Sendable (Request, @escaping @Sendable (News) -> Void) -> any FetchTask
+        let callbackQueue: CallbackQueue
 
-    package init(_ requests: [Request], maxOutstanding: Int, _ cache: PrefetchWindow<Request>.Cache) {
-        window = PrefetchWindow(requests, maxOutstanding: maxOutstanding, cache)
+        /// - Parameter call: makes a call in `slowQueue` whose closures are called in place.
+        package init<Task: FetchTask>(
+            run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
+            isCached: @escaping @Sendable (Request) -> Bool, callbackQueue: CallbackQueue,
+            call: @escaping @Sendable (Request) -> Task
+        ) {
+            (self.run, self.isCached, self.callbackQueue) = (run, isCached, callbackQueue)
+            self.call = { request, tell in
+                let task = call(request)
+                task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
+                task.onRetry { tell(.resumed) }
+                task.onEnd { tell(.ended($0.error)) }
+                return task
+            }
+        }
+    }
+
+    /// An event in the life of a call.
+    enum News: Sendable {
+        /// The call waits for the network or for its next attempt.
+        case parked
+        case resumed
+        case ended(DipperError?)
+    }
+
+    private struct Call {
+        let request: Request
+        var task: (any FetchTask)?
+    }
+
+    private typealias Waiter = CheckedContinuation<PrefetchResult<Request>, Never>
+
+    private struct State {
+        var waiting: Deque<Request>
+        var calls: [Int: Call] = [:]
+        var lastCall = 0
+        /// The calls that wait, and hold no place meanwhile.
+        var parked: Set<Int> = []
+        var result = PrefetchResult<Request>()
+        var hasStarted = false
+        var isPaused = false
+        var isPumping = false
+        /// The priority of all calls; `nil` for those of the requests.
+        var priority: Priority?
+
+        var progressHooks: [@Sendable (PrefetchProgress) -> Void] = []
+        var endHooks: [@Sendable (PrefetchResult<Request>) -> Void] = []
+        var waiters: [Waiter] = []
+        /// The progress that the hooks have heard of.
+        var told = PrefetchProgress()
+        var isTelling = false
+        var hasToldEnd = false
+
+        /// Nothing is added after the end.
+        var hasEnded: Bool { hasStarted && waiting.isEmpty && calls.isEmpty }
+        var hasNews: Bool { !hasToldEnd && (progress != told || hasEnded) }
+
+        var progress: PrefetchProgress {
+            var progress = PrefetchProgress()
+            progress.completed = result.completed.count
+            progress.failed = result.failed.count
+            progress.skipped = result.skipped.count
+            progress.total = progress.finished + result.remaining.count + waiting.count + calls.count
+            return progress
+        }
+
+        /// Takes out a call, unless it has been taken out before.
+        mutating func leave(_ number: Int) -> Call? {
+            parked.remove(number)
+            return calls.removeValue(forKey: number)
+        }
+
+        /// - Returns: the call if it has ended. The caller releases it.
+        mutating func hear(_ news: News, from number: Int) -> Call? {
+            guard let call = calls[number] else { return nil }
+            switch news {
+            case .parked: parked.insert(number)
+            case .resumed: parked.remove(number)
+            case .ended(let error?): result.failed.append(.init(request: call.request, error: error))
+            case .ended(nil): result.completed.append(call.request)
+            }
+            if case .ended = news { return leave(number) }
+            return nil
+        }
+    }
+
+    /// The number of requests that are looked at before other users of the disk have their turn.
+    private static var batch: Int { 32 }
+    /// From this number of parked calls on no more are made, because each of them holds memory.
+    private static var maxParked: Int { 256 }
+
+    private let cache: Cache
+    private let maxOutstanding: Int
+    private let state: Mutex<State>
+
+    package init(_ requests: [Request], maxOutstanding: Int, _ cache: Cache) {
+        (self.cache, self.maxOutstanding) = (cache, max(1, maxOutstanding))
+        state = Mutex(State(waiting: Deque(requests)))
     }
 
     /// Starts the prefetcher. Without effect the second time.
     @discardableResult
     public func start() -> Prefetcher {
-        window.start()
+        change { $0.hasStarted = true }
         return self
     }
 
     /// Adds requests behind those that wait.
     /// - Returns: false, and nothing is added, if the prefetcher has ended.
     @discardableResult
-    public func add(_ requests: [Request]) -> Bool { window.add(requests) }
+    public func add(_ requests: [Request]) -> Bool {
+        change { state in
+            guard !state.hasEnded else { return false }
+            state.waiting.append(contentsOf: requests)
+            return true
+        }
+    }
 
     /// Takes requests, equal to those that were added, out of the prefetcher. Their calls under way are cancelled; a
     /// fetch goes on if other calls wait for it. Progress and result no longer contain them.
-    public func remove(_ requests: [Request]) { window.remove(Set(requests)) }
+    public func remove(_ requests: [Request]) {
+        let requests = Set(requests)
+        let calls = change { state -> [Call] in
+            state.waiting.removeAll(where: requests.contains)
+            let numbers = state.calls.filter { requests.contains($0.value.request) }.keys.sorted()
+            return numbers.compactMap { state.leave($0) }
+        }
+        for call in calls { call.task?.cancel() }
+    }
 
     /// The priority inside `slowQueue` of all calls of the prefetcher, also of those under way. With `nil`, the default,
     /// new calls have the priorities of their requests.
     public var priority: Priority? {
-        get { window.priority }
-        set { window.priority = newValue }
+        get { state.withLock { $0.priority } }
+        set {
+            let calls = state.withLock { state in
+                state.priority = newValue
+                return state.calls.values.compactMap(\.task)
+            }
+            if let newValue { for task in calls { task.priority = newValue } }
+        }
     }
 
     /// Pauses the prefetcher: no more calls are made. Calls under way go on to their ends.
-    public func pause() { window.pause() }
+    public func pause() { change { $0.isPaused = true } }
 
     /// Resumes a paused prefetcher.
-    public func resume() { window.resume() }
+    public func resume() { change { $0.isPaused = false } }
 
     /// Whether the prefetcher is paused.
-    public var isPaused: Bool { window.isPaused }
+    public var isPaused: Bool { state.withLock { $0.isPaused } }
 
     /// Stops the prefetcher: cancels the calls under way and makes no more. ``PrefetchResult/remaining`` has the
     /// requests that were not done. A fetch goes on if other calls wait for it; the received part of a body is kept, so
     /// that a later fetch can continue it.
-    public func stop() { window.stop() }
+    public func stop() {
+        let calls = change { state -> [Call] in
+            guard !state.hasEnded else { return [] }
+            let calls = state.calls.keys.sorted().compactMap { state.leave($0) }
+            state.result.remaining = calls.map(\.request) + state.waiting
+            state.waiting = []
+            state.hasStarted = true
+            return calls
+        }
+        for call in calls { call.task?.cancel() }
+    }
 
     /// The progress of the prefetcher now.
     ///
@@ -62,7 +199,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// let progress = prefetcher.progress
     /// print("\(progress.finished) of \(progress.total), \(progress.failed) failed")
     /// ```
-    public var progress: PrefetchProgress { window.progress }
+    public var progress: PrefetchProgress { state.withLock { $0.progress } }
 
     /// Calls a closure with the progress at the start, when requests are added and as requests end, on the cache's
     /// callback queue. If requests end faster than the closure is called, it gets the latest progress.
@@ -70,7 +207,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     public func onProgress(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (PrefetchProgress) -> Void
     ) -> Prefetcher {
-        window.onProgress(onItsActor(body))
+        let body = onItsActor(body)
+        state.withLock { $0.progressHooks.append(body) }
         return self
     }
 
@@ -79,7 +217,13 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     public func onEnd(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (PrefetchResult<Request>) -> Void
     ) -> Prefetcher {
-        window.onEnd(onItsActor(body))
+        let body = onItsActor(body)
+        let result = state.withLock { state -> PrefetchResult<Request>? in
+            if state.hasToldEnd { return state.result }
+            state.endHooks.append(body)
+            return nil
+        }
+        if let result { cache.callbackQueue.perform { body(result) } }
         return self
     }
 
@@ -93,8 +237,136 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// ```
     public var value: PrefetchResult<Request> {
         get async {
-            window.start()
-            return await window.value
+            start()
+            return await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    let result = state.withLock { state -> PrefetchResult<Request>? in
+                        if mayReturn(state) { return state.result }
+                        state.waiters.append(continuation)
+                        return nil
+                    }
+                    if let result { continuation.resume(returning: result) }
+                }
+            } onCancel: {
+                stop()
+            }
+        }
+    }
+
+    // MARK: Calls
+
+    @discardableResult
+    private func change<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+        let (result, mustPump) = state.withLock { state -> (Result, Bool) in
+            let result = body(&state)
+            let mustPump = !state.isPumping && mayTake(state)
+            if mustPump { state.isPumping = true }
+            return (result, mustPump)
+        }
+        // Before pumping, so that hooks that run in place do not find more and more to tell.
+        tell()
+        if mustPump { cache.run { self.pump() } }
+        return result
+    }
+
+    private func mayTake(_ state: borrowing State) -> Bool {
+        // mutant Prefetch: `ed && !state.isPaused && !state.waiting` => `ed && !state.waiting`
+        state.hasStarted && !state.isPaused && !state.waiting.isEmpty && state.parked.count < Self.maxParked
+            && state.calls.count - state.parked.count < maxOutstanding
+    }
+
+    /// Looks at requests as long as there is room for calls. Only one pump runs at a time.
+    private func pump() {
+        for _ in 0..<Self.batch {
+            let taken = state.withLock { state -> (Int, Request)? in
+                guard mayTake(state), let request = state.waiting.popFirst() else {
+                    state.isPumping = false
+                    return nil
+                }
+                state.lastCall += 1
+                state.calls[state.lastCall] = Call(request: request)
+                return (state.lastCall, request)
+            }
+            guard let (number, request) = taken else { return tell() }
+            if cache.isCached(request) {
+                state.withLock { state in
+                    if state.leave(number) != nil { state.result.skipped.append(request) }
+                }
+            } else {
+                call(number, request)
+            }
+        }
+        tell()
+        cache.run { self.pump() }
+    }
+
+    private func call(_ number: Int, _ request: Request) {
+        // The call is released where no lock is held.
+        let task = cache.call(request) { [self] news in _ = change { $0.hear(news, from: number) } }
+        // The call may have ended or been taken out already.
+        let (isWanted, priority) = state.withLock { state in
+            state.calls[number]?.task = task
+            return (state.calls[number] != nil, state.priority)
+        }
+        if !isWanted { task.cancel() }
+        if let priority { task.priority = priority }
+    }
+
+    // MARK: Hooks and waiters
+
+    /// Whether hooks run on a queue. Such a queue may be held up, so code that awaits the end does not wait for it.
+    private var isQueued: Bool { !cache.callbackQueue.isInPlace }
+
+    private func mayReturn(_ state: borrowing State) -> Bool {
+        isQueued ? state.hasEnded : state.hasToldEnd && !state.isTelling
+    }
+
+    /// If the hooks are being called already, they hear of this news as well.
+    private func tell() {
+        let isFirst = state.withLock { state in
+            guard !state.isTelling, state.hasNews else { return false }
+            state.isTelling = true
+            return true
+        }
+        if isFirst { tellNews() }
+        let (waiters, result) = state.withLock { state -> ([Waiter], PrefetchResult<Request>) in
+            guard mayReturn(state) else { return ([], PrefetchResult()) }
+            return (exchange(&state.waiters, with: []), state.result)
+        }
+        for waiter in waiters { waiter.resume(returning: result) }
+    }
+
+    /// One piece of news in each turn of the queue, so that other work has its turn.
+    private func tellNews() {
+        cache.callbackQueue.perform { [self] in
+            while tellNext() {
+                if isQueued { return tellNews() }
+            }
+        }
+    }
+
+    /// - Returns: whether there is more to tell.
+    private func tellNext() -> Bool {
+        let call = state.withLock { state -> () -> Void in
+            let progress = state.progress
+            if progress != state.told {
+                state.told = progress
+                let hooks = state.progressHooks
+                return { for hook in hooks { hook(progress) } }
+            }
+            guard state.hasEnded, !state.hasToldEnd else { return {} }
+            state.hasToldEnd = true
+            let (result, hooks) = (state.result, exchange(&state.endHooks, with: []))
+            let heard = exchange(&state.progressHooks, with: [])
+            return {
+                for hook in hooks { hook(result) }
+                _ = heard
+            }
+        }
+        call()
+        return state.withLock { state in
+            state.isTelling = state.hasNews
+            return state.isTelling
         }
     }
 }
