@@ -103,6 +103,20 @@ struct TierAccessTests {
         await onDisk.shutdown()
     }
 
+    @Test("a picture in memory is enough for one that is made from it, without the bytes")
+    func fromMemory() async throws {
+        let test = TestImageCache()
+        test.transport.script(a, [try .image(.sample(40, 30))])
+        _ = try await test.cache.getImage(a).value
+        test.cache.data.clearMemory()
+        let small = ImageRequest(a).processed(by: .resize(width: 8, height: 6))
+        let circle = ImageRequest(a).processed(by: .circle)
+        #expect(await test.cache.image(for: circle, in: .disk) == nil)
+        #expect(await test.cache.image(for: circle, in: .memory)?.size == PixelSize(width: 30, height: 30))
+        #expect(await test.cache.image(for: small, in: .memory)?.width == 8)
+        await test.cache.shutdown()
+    }
+
     @Test("a picture that is added is on disk when the method returns, also as the file of a request")
     func additions() async throws {
         let test = TestImageCache(folder: TemporaryFolder())

@@ -240,11 +240,12 @@ package final class Origin: Sendable {
     var looksOnDisk: Bool { looks && source.keepsForms && policy.readsDisk }
 
     var storing: Storing {
-        guard source.keepsForms, [.useCache, .diskOnly, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else {
-            return .never
+        guard source.keepsForms else { return .never }
+        return switch policy {
+        case .useCache, .diskOnly, .ignoreCache, .fromMemoryOrRefresh:
+            waitsForDisk ? request.durability == .durable ? .required : .awaited : .background
+        default: .never
         }
-        guard waitsForDisk else { return .background }
-        return request.durability == .durable ? .required : .awaited
     }
 
     func isLike(_ other: Origin) -> Bool {

@@ -302,14 +302,16 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
 
     private func call(_ number: Int, _ request: Request) {
         // The call is released where no lock is held.
+        let given = priority
         let task = cache.call(request) { [self] news in _ = change { $0.hear(news, from: number) } }
+        if let given { task.priority = given }
         // The call may have ended or been taken out already.
         let (isWanted, priority) = state.withLock { state in
             state.calls[number]?.task = task
             return (state.calls[number] != nil, state.priority)
         }
         if !isWanted { task.cancel() }
-        if let priority { task.priority = priority }
+        if let priority, priority != given { task.priority = priority }
     }
 
     // MARK: Hooks and waiters

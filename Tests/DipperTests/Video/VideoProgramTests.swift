@@ -147,7 +147,8 @@ struct VideoProgramTests {
         let fake = try await FakeProgram(
             """
             while [ "$1" != -ss ]; do shift; done
-            watch; tell $2; echo $2 >>$HERE/runs; mkdir $HERE/first && pause; picture
+            mkdir $HERE/first 2>/dev/null && isFirst=1
+            watch; tell $2; echo $2 >>$HERE/runs; [ "$isFirst" ] && pause; picture
             """)
         let test = TestImageCache()
         test.transport.script(video, [.body(Data("video".utf8))])
