@@ -35,7 +35,10 @@ public protocol Tier: Sendable {
     func record(named name: String) async throws -> Data?
 
     /// Stores a record under a name, in place of an earlier one.
-    /// - Parameter expiration: the time from which no cache uses the record; `nil` for never.
+    /// - Parameters:
+    ///   - record: bytes that only a cache can read.
+    ///   - name: the name under which every cache looks for the record.
+    ///   - expiration: the time from which no cache uses the record; `nil` for never.
     func store(_ record: Data, named name: String, until expiration: Date?) async throws
 
     /// Removes the record of a name, if there is one.
