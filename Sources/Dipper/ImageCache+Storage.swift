@@ -182,7 +182,7 @@ extension ImageCache {
     }
 
     /// Removes the one picture that a request makes, from both tiers or from one of them. Without processors in the
-    /// request, this is the original file and the picture decoded from it. See ``removeImage(for:from:)-(_,_)``.
+    /// request, this is the original file and the picture decoded from it. See ``removeImage(for:from:)-(ImageRequestConvertible,_)``.
     public func removeVariant(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let (request, options) = completed(request)
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
