@@ -26,7 +26,8 @@ extension DiskTier {
             (.expired(at: now().timeIntervalSince1970), .expired),
             (.oldest(untilSize: limit - limit / 10), .overLimit))
         do {
-            if try job.step(self), !jobs.withLock({ exchange(&$0.isKeepingLimit, with: true) }) {
+            if try job.step(self, for: .milliseconds(10)), !jobs.withLock({ exchange(&$0.isKeepingLimit, with: true) })
+            {
                 job.whenEnded = { _ in self.jobs.withLock { $0.isKeepingLimit = false } }
                 return start(job)
             }
@@ -63,8 +64,6 @@ struct Removal: DiskJob {
     /// A selection, and the reason that an event gives for its removal; `nil` for no event.
     typealias Part = (selection: EntryIndex.Selection, reason: CacheEvent.Cleaning.Reason?)
 
-    private static let longestStep = Duration.milliseconds(10)
-
     private var parts: [Part]
     var whenEnded: @Sendable (_ isDone: Bool) -> Void = { _ in }
     private var isBegun = false
@@ -74,14 +73,18 @@ struct Removal: DiskJob {
 
     var isDone: Bool { parts.isEmpty }
 
-    mutating func step(_ tier: DiskTier) throws -> Bool {
+    /// Removes a few entries, so that what is to be written does not wait long.
+    mutating func step(_ tier: DiskTier) throws -> Bool { try step(tier, for: .zero) }
+
+    /// - Parameter span: after it no further entries are removed.
+    mutating func step(_ tier: DiskTier, for span: Duration) throws -> Bool {
         guard let index = tier.opened.writableIndex else { return false }
         if !isBegun {
             isBegun = true
             // Recent accesses, once written, keep entries from being the oldest and may extend lifetimes.
             if parts.contains(where: { $0.reason == .overLimit || $0.reason == .expired }) { tier.writeAccesses() }
         }
-        let end = ContinuousClock.now + Self.longestStep
+        let end = ContinuousClock.now + span
         while let part = parts.first {
             var selection = part.selection
             if case .stored(let limit, let last) = selection, part.reason == .flushed {
