@@ -61,7 +61,7 @@ final class BlobFiles: Sendable {
     var isThere: Bool { blobs.status.st_nlink > 0 && lock?.isThere != false }
 
     /// - Parameter size: the expected size, in bytes; at most one byte more is read.
-    func read(_ name: String, size: Int) throws(FileError) -> FileBytes? {
+    func read(_ name: String, size: Int) throws(FileError) -> Data? {
         try faults?.check(.read, name)
         guard let path = Self.path(name) else { return nil }
         return try blobs.readFile(path, atMost: size + 1)

@@ -39,23 +39,17 @@ enum CacheFolder {
     /// beginning of the marker, or zeros. Also `true` for a file that has just disappeared.
     static func isUnfinishedMarker(_ name: String, in folder: Folder) -> Bool {
         guard Folder.isTemporary(name) else { return false }
-        if folder.entry(name) == nil { return true }
-        guard let (file, size) = try? folder.openFile(name) else { return folder.entry(name) == nil }
-        defer { close(file) }
-        var bytes = [UInt8](repeating: 0, count: markerText.count)
-        guard size <= bytes.count, pread(file, &bytes, size, 0) == size else { return false }
-        return markerText.starts(with: bytes[..<size]) || bytes.allSatisfy { $0 == 0 }
+        guard let bytes = try? folder.readFile(name, atMost: markerText.count + 1) else {
+            return folder.entry(name) == nil
+        }
+        return markerText.starts(with: bytes) || (bytes.count <= markerText.count && bytes.allSatisfy { $0 == 0 })
     }
 
     private static func isMarked(_ folder: Folder) throws -> Bool {
         // mutant FolderSafety: `return false }` => `return true }`
         guard folder.entry(markerName) != nil else { return false }
-        guard let (file, size) = try folder.openFile(markerName) else { throw foreign(folder) }
-        defer { close(file) }
-        var bytes = [UInt8](repeating: 0, count: min(size, 64))
-        let count = pread(file, &bytes, bytes.count, 0)
-        if count < 0 { throw FileError("read", folder.path + "/" + markerName) }
-        let words = String(decoding: bytes.prefix(count), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        guard let bytes = try folder.readFile(markerName, atMost: 64) else { throw foreign(folder) }
+        let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
         guard words.count == 2, words[0] == markerName, let number = Int(words[1]) else { throw foreign(folder) }
         guard number == format else {
             throw StoreProblem(

@@ -68,7 +68,7 @@ extension DiskTier {
     func file(for key: CacheKey) -> URL? {
         let opened = opened
         guard info(of: key) != nil, let content = try? opened.index?.content(EntryIndex.id(of: key)),
-            content.layout?.coding == .identity, let blob = content.blob, let files = opened.files
+            content.footer?.coding == .identity, let blob = content.blob, let files = opened.files
         else { return nil }
         return URL(fileURLWithPath: files.location(blob))
     }

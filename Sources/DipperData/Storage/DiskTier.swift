@@ -7,7 +7,7 @@ import Synchronization
 //     dipper-cache     the marker (CacheFolder.swift)
 //     index.sqlite     application_id "DIPR", user_version 4. Tables `entry` and `partial` have a row for each entry
 //                      and partial body: key, URL, times, size, the trailer with metadata and checksum
-//                      (EntryRecord.swift), and a small body, or the name of its file. Table `total` has the number
+//                      (RecordFormat.swift), and a small body, or the name of its file. Table `total` has the number
 //                      and the size of all entries, so that opening costs the same at any size, and the place up to
 //                      which rows have been cleared. Table `swept` has the boot in which rows and files were compared.
 //     index-2.sqlite   replaces a damaged index, and so on; the highest number counts (IndexFile.swift).
@@ -140,55 +140,71 @@ final class DiskTier: Sendable {
     /// Reads no body from a file, unless a codec has encoded it, and does not count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
         let id = EntryIndex.id(of: key)
-        let (change, goneBefore) = staging(of: .init(key: key))
-        let found: (info: EntryInfo, lifetime: Lifetime, expires: TimeInterval)
-        switch change {
-        case .write(let record): found = (record.value.info, record.lifetime, record.lifetime.expires)
-        case .remove: return nil
-        case nil where goneBefore == .infinity: return nil
-        case nil:
-            guard let stored = storedInfo(id, key), stored.info.stored >= goneBefore else { return nil }
-            found = stored
-        }
+        guard let (record, indexed) = find(.init(key: key), id, withBody: false) else { return nil }
+        let info = record.value.info
         let known = accesses.withLock { $0[id] }
-        let expires = known?.expires(found.lifetime, found.info, found.expires) ?? found.expires
-        return expires > now().timeIntervalSince1970 ? found.info : nil
-    }
-
-    private func storedInfo(
-        _ id: Int, _ key: CacheKey
-    ) -> (info: EntryInfo, lifetime: Lifetime, expires: TimeInterval)? {
-        let opened = opened
-        let row = lookUp(id, .entry, opened) { content in
-            try content.blob.map { try opened.files?.size(of: $0) != nil } ?? true ? content : nil
-        }
-        guard let content = row?.found else { return nil }
-        if content.layout?.isEncoded == true {
-            return stored(id, key).map { ($0.record.value.info, $0.record.lifetime, $0.expires) }
-        }
-        let metadata = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
-        guard let metadata, metadata.key == key else { return nil }
-        return (metadata.info, metadata.lifetime, content.expires)
-    }
-
-    /// Returns the staged change, and the time before which versions on disk no longer count.
-    private func staging(of slot: StagingArea.Slot) -> (change: StagingArea.Change?, goneBefore: TimeInterval) {
-        let (change, goneBefore) = staged.withLock { ($0.area[slot]?.change, $0.area.goneBefore(slot)) }
-        return (change, max(goneBefore, history.storedBefore))
+        let expires = known?.expires(record.lifetime, info, indexed) ?? indexed
+        return expires > now().timeIntervalSince1970 ? info : nil
     }
 
     /// Returns the record with its expiration as indexed, without later accesses.
     private func find(
-        _ slot: StagingArea.Slot, _ id: Int
+        _ slot: StagingArea.Slot, _ id: Int, withBody: Bool = true
     ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let (change, goneBefore) = staging(of: slot)
+        let (change, goneBefore) = staged.withLock { ($0.area[slot]?.change, $0.area.goneBefore(slot)) }
         switch change {
         case .write(let record): return (record, record.lifetime.expires)
         case .remove: return nil
         case nil where goneBefore == .infinity: return nil
         case nil:
-            return stored(id, slot.key, slot.table).flatMap { $0.record.value.info.stored < goneBefore ? nil : $0 }
+            guard let found = stored(id, slot, withBody: withBody) else { return nil }
+            return found.record.value.info.stored < max(goneBefore, history.storedBefore) ? nil : found
         }
+    }
+
+    /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
+    private func stored(
+        _ id: Int, _ slot: StagingArea.Slot, withBody: Bool
+    ) -> (record: EntryRecord, expires: TimeInterval)? {
+        let begun = RemovalHistory.now
+        let opened = opened
+        var missing: String?
+        do {
+            while let content = try opened.index?.content(id, in: slot.table) {
+                switch try read(content, opened, begun, withBody: withBody) {
+                // Another key may share the number.
+                case .record(let record): return record.key == slot.key ? (record, content.expires) : nil
+                case .unreadable(_, let error):
+                    if let error { complain("an entry cannot be decoded and counts as absent", error) }
+                    return nil
+                // The row has been replaced or removed since it was read, and is read once more.
+                case nil where missing != content.blob: missing = content.blob
+                case .damaged, nil:
+                    writer.run { self.removeDamaged(id, slot.table, content) }
+                    return nil
+                }
+            }
+        } catch let error as FileError {
+            complain("a file cannot be read", error)
+        } catch {
+            indexFailed(error)
+        }
+        return nil
+    }
+
+    /// `nil` if the file of the row is gone.
+    func read(
+        _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = RemovalHistory.now, withBody: Bool = true
+    ) throws(FileError) -> RecordFormat.Reading? {
+        guard let footer = content.footer else { return .damaged }
+        var body = content.body
+        if withBody || footer.coding == nil {
+            if let blob = content.blob { body = try opened.files?.read(blob, size: footer.body) }
+            guard let body else { return nil }
+            return options.format.decode(body, content.trailer, begun: begun)
+        }
+        if let blob = content.blob, try opened.files?.size(of: blob) == nil { return nil }
+        return EntryRecord.decodeMetadata(content.trailer).map(RecordFormat.Reading.record) ?? .damaged
     }
 
     /// Returns the rows whose entries have not been removed or flushed.
@@ -205,65 +221,6 @@ final class DiskTier: Sendable {
                     return row.stored >= max(flushed, staged.area.goneBefore(slot))
                         && !removals.contains { $0.covers(slot) }
                 }
-            }
-        }
-    }
-
-    /// If the file of a row is gone, the row has been replaced or removed since it was read, and is read once more.
-    private func lookUp<Found>(
-        _ id: Int, _ table: EntryIndex.Table, _ opened: Opened, _ find: (EntryIndex.Content) throws -> Found?
-    ) -> (content: EntryIndex.Content, found: Found?)? {
-        var missing: String?
-        do {
-            while let content = try opened.index?.content(id, in: table) {
-                let found = try find(content)
-                if found != nil || missing == content.blob { return (content, found) }
-                missing = content.blob
-            }
-        } catch let error as FileError {
-            complain("a file cannot be read", error)
-        } catch {
-            indexFailed(error)
-        }
-        return nil
-    }
-
-    /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
-    private func stored(
-        _ id: Int, _ key: CacheKey, _ table: EntryIndex.Table = .entry
-    ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let begun = RemovalHistory.now
-        let opened = opened
-        guard let (content, reading) = lookUp(id, table, opened, { try read($0, opened, begun) }) else { return nil }
-        switch reading {
-        // Another key may share the number.
-        case .record(let record): return record.key == key ? (record, content.expires) : nil
-        case .unreadable(_, let error):
-            if let error { complain("an entry cannot be decoded and counts as absent", error) }
-        case .damaged, nil: writer.run { self.removeDamaged(id, table, content) }
-        }
-        return nil
-    }
-
-    /// `nil` if the file of the row is gone.
-    func read(
-        _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = RemovalHistory.now
-    ) throws(FileError) -> RecordFormat.Reading? {
-        let format = options.format
-        if let body = content.body {
-            return body.withUnsafeBytes { bytes in
-                content.trailer.withUnsafeBytes { format.decode(bytes, $0, begun: begun) { body } }
-            }
-        }
-        guard let layout = content.layout else { return .damaged }
-        guard let blob = content.blob, let file = try opened.files?.read(blob, size: layout.body) else { return nil }
-        let bytes = UnsafeRawBufferPointer(start: file.bytes, count: file.count)
-        var isTaken = false
-        defer { if !isTaken { free(file.bytes) } }
-        return content.trailer.withUnsafeBytes { trailer in
-            format.decode(bytes, trailer, begun: begun) {
-                isTaken = true
-                return Data(bytesNoCopy: file.bytes, count: file.count, deallocator: .free)
             }
         }
     }

@@ -38,7 +38,7 @@ final class EntryIndex: Sendable {
         var accessed: TimeInterval
         var lifetime: Lifetime
         var blob: String?
-        /// The metadata and the checksum; see EntryRecord.swift.
+        /// The metadata and the checksum; see RecordFormat.swift.
         var trailer: Data
     }
 
@@ -50,7 +50,7 @@ final class EntryIndex: Sendable {
         var expires: TimeInterval
 
         /// `nil` if the trailer is damaged.
-        var layout: EntryRecord.Layout? { trailer.withUnsafeBytes { EntryRecord.layout($0, size: nil) } }
+        var footer: RecordFormat.Footer? { RecordFormat.Footer(trailer) }
     }
 
     struct Damage: Error {}

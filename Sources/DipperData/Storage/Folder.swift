@@ -159,8 +159,8 @@ final class Folder: Sendable {
         }
     }
 
-    /// Reads a file in this folder or a subfolder; `nil` if there is none. The caller frees the memory.
-    func readFile(_ name: String, atMost limit: Int) throws(FileError) -> FileBytes? {
+    /// Reads a file in this folder or a subfolder; `nil` if there is none.
+    func readFile(_ name: String, atMost limit: Int) throws(FileError) -> Data? {
         guard let (file, whole) = try openFile(name) else { return nil }
         defer { close(file) }
         let size = min(whole, limit)
@@ -177,7 +177,7 @@ final class Folder: Sendable {
             }
             count += read
         }
-        return (bytes, count)
+        return Data(bytesNoCopy: bytes, count: count, deallocator: .free)
     }
 
     func listing() throws(FileError) -> [String] {
@@ -243,8 +243,6 @@ struct FileError: Error, CustomStringConvertible {
 
     var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
 }
-
-typealias FileBytes = (bytes: UnsafeMutableRawPointer, count: Int)
 
 package enum DiskOperation: Sendable {
     case read, write, flush, remove

@@ -1,0 +1,178 @@
+import CXXHash
+import Foundation
+
+// A record is one entry in its stored form, in two parts. On disk the trailer is in a row of the index, and the body in
+// the row or in a file; a tier of the program gets them one after the other:
+//
+//     body        the entry's bytes; compressed if the version is 3
+//     trailer     metadata: see EntryRecord.swift
+//                 footer, 32 bytes, little-endian:
+//                   0  magic "DIPR"
+//                   4  version of this format, UInt32: 2; 3 for a compressed body; 4 for an encoded record
+//                   8  length of the stored body, UInt64
+//                  16  length of the metadata, UInt32
+//                  20  compression of the body, UInt32: 1 for gzip (RFC 1952), 2 for Zstandard (RFC 8878); zero in
+//                      versions 2 and 4
+//                  24  checksum, UInt64
+//
+// The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the stored body. A record
+// with a wrong footer, length or checksum counts as absent.
+//
+// Version 4 has, in place of the body, a whole record of version 2 or 3 that a `RecordCodec` has encoded. Its metadata
+// is the label: the number of the codec (UInt64), and the key. Without the codec only checksum and label can be read.
+
+/// The form of entries on disk: a compression of bodies, and a codec around it. Records that no codec has encoded are
+/// read whatever the format is.
+struct RecordFormat: Sendable {
+    var compression = StorageCompression.off
+    var codec: (any RecordCodec)?
+
+    enum Reading {
+        case record(EntryRecord)
+        /// A sound record that another codec has encoded, or that the codec refuses with an error.
+        case unreadable(CacheKey, DipperError?)
+        case damaged
+
+        var record: EntryRecord? { if case .record(let record) = self { record } else { nil } }
+
+        var key: CacheKey? {
+            switch self {
+            case .record(let record): record.key
+            case .unreadable(let key, _): key
+            case .damaged: nil
+            }
+        }
+    }
+
+    func encode(_ record: EntryRecord) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
+        let compressed = compression.compressed(record.value)
+        let body = compressed ?? record.value.data
+        var trailer = record.metadata
+        if compressed != nil { trailer.append(value: UInt64(record.value.data.count)) }
+        Footer.append(to: &trailer, body, compressed == nil ? .identity : compression.coding)
+        guard let codec else { return (body, trailer) }
+        var whole = Data(capacity: body.count + trailer.count)
+        whole.append(body)
+        whole.append(contentsOf: trailer)
+        let encoded: Data
+        do { encoded = try codec.encode(whole) } catch { throw DipperError(error, as: .unencodable) }
+        var label: [UInt8] = []
+        label.append(value: Self.number(of: codec))
+        label.append(text: record.key.string)
+        Footer.append(to: &label, encoded, nil)
+        return (encoded, label)
+    }
+
+    func decode(_ whole: Data, begun: UInt64 = RemovalHistory.now, limit: Int = .max) -> Reading {
+        guard let body = Footer(whole)?.body, body <= whole.count else { return .damaged }
+        return decode(Data(whole.prefix(body)), whole.dropFirst(body), begun: begun, limit: limit)
+    }
+
+    /// - Parameters:
+    ///   - begun: a moment of ``RemovalHistory`` before the bytes were read.
+    ///   - limit: the largest size of a decompressed body, in bytes.
+    func decode(
+        _ body: Data, _ trailer: Data, begun: UInt64 = RemovalHistory.now, limit: Int = .max
+    ) -> Reading {
+        guard let footer = Footer(trailer), footer.fits(body, trailer) else { return .damaged }
+        let metadata = trailer.prefix(footer.metadata)
+        if let coding = footer.coding {
+            let record = EntryRecord.decode(metadata, body, coding, begun: begun, limit: limit)
+            return record.map(Reading.record) ?? .damaged
+        }
+        guard let label = EntryRecord.decodeLabel(metadata) else { return .damaged }
+        guard let codec, label.codec == Self.number(of: codec) else { return .unreadable(label.key, nil) }
+        let whole: Data
+        do {
+            whole = try codec.decode(body)
+        } catch {
+            return .unreadable(label.key, DipperError(error, as: .undecodable))
+        }
+        guard let record = RecordFormat().decode(whole, begun: begun, limit: limit).record,
+            record.key == label.key
+        else { return .unreadable(label.key, .undecodable) }
+        return .record(record)
+    }
+
+    /// XXH3-64 of the codec's identifier.
+    private static func number(of codec: any RecordCodec) -> UInt64 { Data(codec.identifier.utf8).digest }
+
+    /// The last bytes of a record.
+    struct Footer {
+        private static let size = 32
+        private static let magic: UInt32 = 0x5250_4944
+
+        /// Lengths in bytes.
+        let body: Int
+        let metadata: Int
+        /// `nil` if a codec has encoded the record.
+        let coding: StorageCompression.Coding?
+
+        private static func version(_ coding: StorageCompression.Coding?) -> UInt32 {
+            switch coding {
+            case .identity: 2
+            case .gzip, .zstd: 3
+            case nil: 4
+            }
+        }
+
+        static func append(to metadata: inout [UInt8], _ body: Data, _ coding: StorageCompression.Coding?) {
+            let length = metadata.count
+            metadata.append(value: magic)
+            metadata.append(value: version(coding))
+            metadata.append(value: UInt64(body.count))
+            metadata.append(value: UInt32(length))
+            metadata.append(value: coding?.rawValue ?? 0)
+            let sum = metadata.withUnsafeBytes { checksum(body, $0) }
+            metadata.append(value: sum)
+        }
+
+        /// `nil` if `tail` does not end with the last bytes of a record.
+        init?(_ tail: Data) {
+            let bytes = tail.suffix(Self.size)
+            guard bytes.count == Self.size else { return nil }
+            let (magic, version, body, metadata, compression) = bytes.withUnsafeBytes {
+                (
+                    $0.loadLE(UInt32.self, at: 0), $0.loadLE(UInt32.self, at: 4), $0.loadLE(UInt64.self, at: 8),
+                    $0.loadLE(UInt32.self, at: 16), $0.loadLE(UInt32.self, at: 20)
+                )
+            }
+            guard magic == Self.magic, body <= UInt64(Int.max) / 2,
+                let known = StorageCompression.Coding(rawValue: compression)
+            else { return nil }
+            coding = version == Self.version(nil) && known == .identity ? nil : known
+            guard version == Self.version(coding) else { return nil }
+            self.body = Int(body)
+            self.metadata = Int(metadata)
+        }
+
+        func fits(_ body: Data, _ trailer: Data) -> Bool {
+            guard self.body == body.count, metadata + Self.size == trailer.count else { return false }
+            return trailer.withUnsafeBytes { bytes in
+                let checked = UnsafeRawBufferPointer(rebasing: bytes.dropLast(8))
+                return Self.checksum(body, checked) == bytes.loadLE(UInt64.self, at: checked.count)
+            }
+        }
+
+        private static func checksum(_ body: Data, _ trailer: UnsafeRawBufferPointer) -> UInt64 {
+            dipper_xxh3_seeded(trailer.baseAddress, trailer.count, body.digest)
+        }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    func loadLE<Value: FixedWidthInteger>(_ type: Value.Type, at offset: Int) -> Value {
+        Value(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+}
+
+extension [UInt8] {
+    mutating func append(value: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: value.littleEndian) { append(contentsOf: $0) }
+    }
+
+    mutating func append(text: String) {
+        append(value: UInt32(clamping: text.utf8.count))
+        append(contentsOf: text.utf8)
+    }
+}
