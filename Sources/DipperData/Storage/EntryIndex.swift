@@ -40,6 +40,10 @@ final class EntryIndex: Sendable {
         var blob: String?
         /// The metadata and the checksum; see RecordFormat.swift.
         var trailer: Data
+        /// For the eviction order.
+        var uses: UInt8 = 0
+        /// Whether the row was written after the store was cleared last.
+        var isPresent = true
     }
 
     struct Content: Sendable {
@@ -276,17 +280,6 @@ final class EntryIndex: Sendable {
         }
     }
 
-    private static let columns = "id, key, url, size, stored, accessed, expires, extension, blob, trailer"
-
-    private static func row(_ row: SQLiteConnection.Row) throws -> Row {
-        guard let id = row.integer(0), let key = row.text(1), let trailer = row.blob(9) else { throw Damage() }
-        return Row(
-            id: id, key: key, url: row.text(2) ?? key, size: try number(row, 3), stored: moment(row, 4),
-            accessed: moment(row, 5),
-            lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)), blob: row.text(8),
-            trailer: trailer)
-    }
-
     static func number(_ row: SQLiteConnection.Row, _ column: Int32) throws -> Int {
         guard let number = row.integer(column), (0...1 << 50).contains(number) else { throw Damage() }
         return number
@@ -307,8 +300,8 @@ final class EntryIndex: Sendable {
     func rows(in table: Table = .entry, after id: Int?, limit: Int) throws -> [Row] {
         try read { db in
             let rows = try db.all(
-                "SELECT \(Self.columns) FROM \(table.rawValue) WHERE id >= ? AND \(table.isPresent) ORDER BY id LIMIT ?",
-                id.map { $0 &+ 1 } ?? .min, id == .max ? 0 : limit, body: Self.row)
+                "\(Row.query(table)) WHERE id >= ? AND \(table.isPresent) ORDER BY id LIMIT ?",
+                id.map { $0 &+ 1 } ?? .min, id == .max ? 0 : limit, body: Row.init)
             // A caller that continues after the last row must come to an end.
             if let id, let last = rows.last, last.id <= id { throw Damage() }
             return rows
@@ -398,4 +391,26 @@ struct IndexError: Error, CustomStringConvertible {
     let index: EntryIndex
 
     var description: String { "\(cause)" }
+}
+
+extension EntryIndex.Row {
+    static func query(_ table: EntryIndex.Table) -> String {
+        """
+        SELECT id, key, url, size, stored, accessed, expires, extension, blob, trailer, uses, \(table.isPresent)
+        FROM \(table.rawValue)
+        """
+    }
+
+    init(_ row: SQLiteConnection.Row) throws {
+        guard let id = row.integer(0), let key = row.text(1), let trailer = row.blob(9) else {
+            throw EntryIndex.Damage()
+        }
+        self.init(
+            id: id, key: key, url: row.text(2) ?? key, size: try EntryIndex.number(row, 3),
+            stored: EntryIndex.moment(row, 4), accessed: EntryIndex.moment(row, 5),
+            lifetime: Lifetime(
+                expires: EntryIndex.time(row, 6) ?? .infinity, accessExtension: EntryIndex.time(row, 7)),
+            blob: row.text(8), trailer: trailer, uses: UInt8(clamping: row.integer(10) ?? 0),
+            isPresent: row.integer(11) == 1)
+    }
 }
