@@ -2,10 +2,9 @@ import Dispatch
 import Foundation
 import Synchronization
 
-// Each lock is taken alone, but for these: DiskTier.staged is held while DiskTier.accesses and the condition of Workers
-// are taken; NetlinkMonitor.questions, while answers is; TaskFeed.log and AnimatedImage.player, while an `AsyncStream`
-// takes an element, AnimatedImage.player also while frames are freed; the writer of an EntryIndex, during a
-// transaction.
+// Each lock is taken alone, but for these: DiskTier.state is held while the condition of Workers is taken;
+// NetlinkMonitor.questions, while answers is; TaskFeed.log and AnimatedImage.player, while an `AsyncStream` takes an
+// element, AnimatedImage.player also while frames are freed.
 
 /// A thread for work that blocks.
 package final class JoinableThread: Sendable {

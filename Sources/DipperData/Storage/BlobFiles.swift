@@ -133,6 +133,12 @@ final class BlobFiles: Sendable {
         return try blobs.folder(shard)?.listing() ?? []
     }
 
+    /// Returns whether another store is or may be open.
+    func isOpenElsewhere(_ store: some StringProtocol) -> Bool {
+        guard let lock else { return true }
+        return store != lock.id && lock.isOpen(store)
+    }
+
     func location(_ name: String) -> String { "\(blobs.path)/\(BlobName.shard(name))/\(name)" }
 
     /// `nil` for a name from a damaged index that might lead elsewhere.

@@ -1,49 +1,53 @@
 import Foundation
-import Synchronization
 
 /// Work of the writer thread in steps, between which other work has its turn.
 protocol DiskJob: Sendable {
     /// Returns whether there is more to do.
     mutating func step(_ tier: DiskTier) throws -> Bool
-
     /// Called once, even if a step failed or none ran: on the writer thread, or on the caller's if that one is ending.
     func end(_ tier: DiskTier)
 }
 
+/// The jobs that have begun and not ended.
 struct DiskJobs {
-    enum Kind { case asked, background, opening }
+    enum Kind {
+        case asked, clearing, keepingLimit
+        /// Work that nobody waits for: the end of another store's clearing, and a comparison of files and index.
+        case leftovers, sweep
 
-    private var open: [(number: UInt64, kind: Kind)] = []
+        var isAwaited: Bool { ![.leftovers, .sweep].contains(self) }
+    }
+
+    private var open: [UInt64: Kind] = [:]
     private(set) var latest: UInt64 = 0
-    var isKeepingLimit = false
-    var isClearing = false
 
     mutating func begin(_ kind: Kind) -> UInt64 {
         latest += 1
-        open.append((latest, kind))
+        open[latest] = kind
         return latest
     }
 
-    mutating func end(_ number: UInt64) { open.removeAll { $0.number == number } }
+    mutating func end(_ number: UInt64) { open[number] = nil }
 
-    func isOpen(upTo number: UInt64, _ kind: Kind?) -> Bool {
-        open.contains { $0.number <= number && (kind == nil || $0.kind == kind) }
+    func has(_ kinds: [Kind]) -> Bool { open.values.contains { kinds.contains($0) } }
+
+    func isWaiting(upTo number: UInt64, forAll: Bool) -> Bool {
+        open.contains { $0 <= number && (forAll || $1.isAwaited) }
     }
 }
 
 extension DiskTier {
-    /// Attempts of two seconds each, while another process holds the index.
-    private static let mostAttempts = 30
+    func hasJob(_ kinds: DiskJobs.Kind...) -> Bool { state.withLock { $0.jobs.has(kinds) } }
 
     func start(_ job: some DiskJob, _ kind: DiskJobs.Kind = .asked) {
-        carryOn(job, jobs.withLock { $0.begin(kind) }, attempts: 0)
+        carryOn(job, state.withLock { $0.jobs.begin(kind) })
     }
 
-    private func carryOn(_ job: some DiskJob, _ number: UInt64, attempts: Int) {
+    private func carryOn(_ job: some DiskJob, _ number: UInt64) {
         let isRunning = writer.run {
             var job = job
-            if let attempts = self.step(&job, attempts: attempts) {
-                self.carryOn(job, number, attempts: attempts)
+            if self.attempt({ try job.step(self) }) == true {
+                self.carryOn(job, number)
             } else {
                 self.end(job, number)
             }
@@ -53,48 +57,35 @@ extension DiskTier {
 
     private func end(_ job: some DiskJob, _ number: UInt64) {
         job.end(self)
-        jobs.withLock { $0.end(number) }
+        state.withLock { $0.jobs.end(number) }
     }
 
-    /// Returns the failed attempts at the next step; `nil` if the job has ended.
-    private func step(_ job: inout some DiskJob, attempts: Int) -> Int? {
-        if opened.isIndexHeld, attempts < Self.mostAttempts {
-            reopen()
-            if opened.isIndexHeld { return attempts + 1 }
-        }
-        let begun = ContinuousClock.now
-        do {
-            return try job.step(self) ? 0 : nil
-        } catch {
-            if IndexFailure(error) == .busy, attempts < Self.mostAttempts {
-                Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
-                return attempts + 1
-            }
-            indexFailed(error)
-            return nil
-        }
-    }
+    // MARK: Waiting
 
-    func synchronize() async { await jobsEnd(.asked) }
+    /// Returns when the changes and jobs so far have been carried out, except those that nobody waits for.
+    func synchronize() async { await finish(forAll: false) }
 
     /// Also waits for a comparison of files and index, if one is due.
-    func reconcile() async { await jobsEnd(nil) }
+    func reconcile() async { await finish(forAll: true) }
 
-    func jobsEnd(_ kind: DiskJobs.Kind?) async {
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            // Work ahead of this closure may stage changes, which may begin jobs.
-            let isRunning = writer.run {
-                let change = self.staged.withLock { $0.area.latest }
-                self.wait(while: { self.staged.withLock { $0.area.isWaiting(upTo: change) } }) {
-                    let job = self.jobs.withLock { $0.latest }
-                    self.wait(while: { self.jobs.withLock { $0.isOpen(upTo: job, kind) } }) { continuation.resume() }
-                }
-            }
-            if !isRunning { continuation.resume() }
-        }
+    private func finish(forAll: Bool) async {
+        // Work of the writer may stage changes, which may begin jobs.
+        _ = await turn()
+        let change = state.withLock { $0.staged.latest }
+        while state.withLock({ $0.staged.isWaiting(upTo: change) }), await turn() {}
+        let job = state.withLock { $0.jobs.latest }
+        while state.withLock({ $0.jobs.isWaiting(upTo: job, forAll: forAll) }), await turn() {}
     }
 
-    private func wait(while condition: @escaping @Sendable () -> Bool, then goOn: @escaping @Sendable () -> Void) {
-        guard condition(), writer.run({ self.wait(while: condition, then: goOn) }) else { return goOn() }
+    /// Returns when the index is open, or when another process has held it for a minute.
+    func indexOpened() async {
+        for _ in 0..<Self.mostAttempts where opened.isIndexHeld { _ = await turn() }
+    }
+
+    /// Returns when the writer has done what was waiting for it; `false` if it is ending.
+    private func turn() async -> Bool {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
+            if !writer.run({ continuation.resume(returning: true) }) { continuation.resume(returning: false) }
+        }
     }
 }

@@ -18,11 +18,17 @@ extension DiskTier {
                 self.carryOnClearing()
             }
         }
-        if new.isIndexHeld, !old.isIndexHeld { start(IndexOpening(), .opening) }
+        if new.isIndexHeld, !old.isIndexHeld { openLater() }
     }
 
-    /// Returns when the index is open, or when another process has held it for a minute.
-    func indexOpened() async { if opened.isIndexHeld { await jobsEnd(.opening) } }
+    /// Opens the index when the process that holds it has released it.
+    private func openLater() {
+        writer.run {
+            guard self.opened.isIndexHeld, !self.isClosed else { return }
+            self.reopen()
+            if self.opened.isIndexHeld { self.openLater() }
+        }
+    }
 
     private func open(_ isWaiting: Bool) -> Opened {
         var new = Opened()
@@ -120,18 +126,9 @@ extension DiskTier {
             if !abandoned.isEmpty || index.isNew { try index.requestSweep() }
             // The index remembers from here on that a comparison is due.
             lock.remove(abandoned)
-            if let sweep = try index.dueSweep(boot: options.boot) { start(OrphanSweep(index, sweep), .background) }
+            if let sweep = try index.dueSweep(boot: options.boot) { start(OrphanSweep(.due(sweep), index), .sweep) }
         } catch {
             indexFailed(error)
         }
-    }
-}
-
-/// Waits for another process to release the index: any job opens the index before each step.
-private struct IndexOpening: DiskJob {
-    func step(_ tier: DiskTier) -> Bool { false }
-
-    func end(_ tier: DiskTier) {
-        if tier.opened.isIndexHeld, !tier.isClosed { tier.start(IndexOpening(), .opening) }
     }
 }

@@ -25,12 +25,10 @@ extension DiskTier {
         var job = Removal(
             (.expired(at: now().timeIntervalSince1970), .expired),
             (.oldest(untilSize: limit - limit / 10), .overLimit))
+        let end = ContinuousClock.now + .milliseconds(10)
         do {
-            if try job.step(self, for: .milliseconds(10)), !jobs.withLock({ exchange(&$0.isKeepingLimit, with: true) })
-            {
-                job.whenEnded = { _ in self.jobs.withLock { $0.isKeepingLimit = false } }
-                return start(job)
-            }
+            while try job.step(self), .now < end {}
+            if !job.isDone, !hasJob(.keepingLimit) { return start(job, .keepingLimit) }
         } catch {
             indexFailed(error)
         }
@@ -39,10 +37,9 @@ extension DiskTier {
 
     /// Ends a clearing that another store has begun.
     func carryOnClearing() {
-        guard (try? opened.writableIndex?.hasCleared()) == true,
-            !jobs.withLock({ exchange(&$0.isClearing, with: true) })
-        else { return }
-        start(Clearing(), .background)
+        if (try? opened.writableIndex?.hasCleared()) == true, !hasJob(.clearing, .leftovers) {
+            start(Clearing(), .leftovers)
+        }
     }
 
     func trim(toSize size: Int) { start(Removal((.oldest(untilSize: max(0, size)), .overLimit))) }
@@ -74,34 +71,27 @@ struct Removal: DiskJob {
     var isDone: Bool { parts.isEmpty }
 
     /// Removes a few entries, so that what is to be written does not wait long.
-    mutating func step(_ tier: DiskTier) throws -> Bool { try step(tier, for: .zero) }
-
-    /// - Parameter span: after it no further entries are removed.
-    mutating func step(_ tier: DiskTier, for span: Duration) throws -> Bool {
-        guard let index = tier.opened.writableIndex else { return false }
+    mutating func step(_ tier: DiskTier) throws -> Bool {
+        guard let index = tier.opened.writableIndex, let part = parts.first else { return false }
         if !isBegun {
             isBegun = true
             // Recent accesses, once written, keep entries from being the oldest and may extend lifetimes.
             if parts.contains(where: { $0.reason == .overLimit || $0.reason == .expired }) { tier.writeAccesses() }
         }
-        let end = ContinuousClock.now + span
-        while let part = parts.first {
-            var selection = part.selection
-            if case .stored(let limit, let last) = selection, part.reason == .flushed {
-                // If the clock has been set back since, entries stored from then on stay.
-                selection = .stored(before: min(limit, tier.history.storedBefore), after: last)
-            }
-            let step = try index.removeSome(of: selection)
-            tier.remove(step.blobs)
-            removed.add(step.totals)
-            if let rest = step.rest {
-                parts[0].selection = rest
-            } else {
-                tier.tell(removed, part.reason)
-                removed = EntryIndex.Totals()
-                parts.removeFirst()
-            }
-            if .now > end { break }
+        var selection = part.selection
+        if case .stored(let limit, let last) = selection, part.reason == .flushed {
+            // If the clock has been set back since, entries stored from then on stay.
+            selection = .stored(before: min(limit, tier.history.storedBefore), after: last)
+        }
+        let step = try index.removeSome(of: selection)
+        tier.remove(step.blobs)
+        removed.add(step.totals)
+        if let rest = step.rest {
+            parts[0].selection = rest
+        } else {
+            tier.tell(removed, part.reason)
+            removed = EntryIndex.Totals()
+            parts.removeFirst()
         }
         return !parts.isEmpty
     }
@@ -125,7 +115,7 @@ struct Clearing: DiskJob {
     mutating func step(_ tier: DiskTier) throws -> Bool {
         guard let index = tier.opened.writableIndex else { return false }
         if let whenEmpty {
-            tier.accesses.withLock { $0 = [:] }
+            tier.state.withLock { $0.accesses = [:] }
             tier.opened.indexFile?.removeOlder()
             let (entries, blobs) = try index.clear()
             cleared = entries
@@ -134,7 +124,7 @@ struct Clearing: DiskJob {
             tier.remove(blobs)
         } else if sweep == nil {
             // A clearing leaves nothing, not even the files of an interrupted write.
-            if try !removal.step(tier) { sweep = OrphanSweep(index, isForFiles: true) }
+            if try !removal.step(tier) { sweep = OrphanSweep(.clearing, index) }
         } else if try sweep?.step(tier) == false {
             if sweep?.isIncomplete == true { try index.requestSweep() }
             try? index.emptyLog()
@@ -145,6 +135,5 @@ struct Clearing: DiskJob {
 
     func end(_ tier: DiskTier) {
         if let whenEmpty { whenEmpty(false) } else { tier.tell(cleared, .cleared) }
-        tier.jobs.withLock { $0.isClearing = false }
     }
 }

@@ -1,46 +1,7 @@
 import Foundation
 
+/// Changes are staged by the caller, where reads see them at once, and carried out by the writer in batches.
 extension DiskTier {
-    struct Staged: Sendable {
-        var area = StagingArea()
-        var isWriting = false
-        var backlog = StorageBacklog.none
-        var notices: UInt64 = 0
-        var isClosed = false
-
-        /// Returns a changed backlog; `nil` for none. A backlog ends only when half of the limit is free again.
-        mutating func updateBacklog(limit: Int) -> BacklogNotice? {
-            let new: StorageBacklog =
-                switch area.bytes {
-                case ...(limit / 2): .none
-                case ...limit: min(backlog, .high)
-                case ...(limit * 2): .high
-                default: .full
-                }
-            guard new != backlog else { return nil }
-            backlog = new
-            notices += 1
-            return BacklogNotice(backlog: new, number: notices)
-        }
-    }
-
-    /// Reports a new backlog and the dropped writes, after the change and without the lock.
-    func updateStaged<Result: Sendable>(
-        _ change: (inout Staged) -> (Result, [StagingArea.Item])
-    ) -> Result {
-        let (result, dropped, notice) = staged.withLock { staged -> (Result, [StagingArea.Item], BacklogNotice?) in
-            let (result, dropped) = change(&staged)
-            return (result, dropped, staged.updateBacklog(limit: backlogLimit))
-        }
-        if let notice { onBacklog(notice) }
-        for item in dropped { for tell in item.whenDone { tell(false) } }
-        return result
-    }
-
-    private func beginWriting(_ staged: inout Staged) {
-        if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
-    }
-
     /// Stages a record that replaces the one of its key, and removes the partial body of the key.
     /// - Parameters:
     ///   - isLatest: whether to keep a record that was written after the claim was made.
@@ -57,6 +18,15 @@ extension DiskTier {
     }
 
     func remove(_ key: CacheKey) { stage(.remove, for: .init(key: key)) }
+
+    /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
+    func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
+        guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
+        let record = EntryRecord(partial, for: key, now: now())
+        stage(.write(record), for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
+    }
+
+    func dropPartial(of key: CacheKey) { stage(.remove, for: .init(key: key, table: .partial)) }
 
     /// Waits for the staged write of an entry that the caller already has. If a durable entry has none, flushes the
     /// entry on disk, or else writes `record`.
@@ -88,33 +58,39 @@ extension DiskTier {
     private func join(
         _ key: CacheKey, _ durability: Durability, _ whenDone: @escaping @Sendable (Bool) -> Void
     ) -> Bool {
-        staged.withLock { $0.area.join(.init(key: key), durability, whenDone: whenDone) }
+        update { $0.staged.join(.init(key: key), durability, whenDone: whenDone) }
     }
 
     /// - Parameter isAllowed: called under the lock.
-    func stage(
+    private func stage(
         _ change: StagingArea.Change, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil, ifAllowed isAllowed: () -> Bool = { true }
     ) {
+        let id = EntryIndex.id(of: slot.key)
         // `nil` if the change is refused.
-        let isFull = updateStaged { staged -> (Bool?, [StagingArea.Item]) in
-            guard !staged.isClosed, isAllowed() else { return (nil, []) }
-            var isFull = false
+        let isFull = update { state -> Bool? in
+            guard !state.isClosed, isAllowed() else { return nil }
+            if slot.table == .entry {
+                // A complete entry, or a removed one, has no partial body.
+                state.staged.drop(.init(key: slot.key, table: .partial))
+                // Accesses to the earlier entry do not concern this one, which may contain earlier bytes.
+                state.accesses[id] = nil
+            }
+            beginWriting(&state)
             // A removal takes little memory.
-            if case .write = change { isFull = staged.area.isFull(options.stagingLimit * 4, for: change, of: slot) }
-            // A complete entry, or a removed one, has no partial body.
-            let partial = slot.table == .entry ? staged.area.drop(.init(key: slot.key, table: .partial)) : nil
-            let replaced =
-                isFull
-                ? staged.area.add(.remove, for: slot)
-                : staged.area.add(change, for: slot, durability, whenDone: whenDone)
-            // Accesses to the earlier entry do not concern this one, which may contain earlier bytes.
-            if slot.table == .entry { accesses.withLock { $0[EntryIndex.id(of: slot.key)] = nil } }
-            beginWriting(&staged)
-            return (isFull, [partial, replaced].compactMap { $0 })
+            if case .write = change, state.staged.isFull(options.stagingLimit * 4, for: change, of: slot) {
+                state.staged.add(.remove, for: slot)
+                return true
+            }
+            state.staged.add(change, for: slot, durability, whenDone: whenDone)
+            return false
         }
         if isFull == true { complain("an entry stays in memory only: the disk is behind", nil) }
         if isFull != false { whenDone?(false) }
+    }
+
+    private func beginWriting(_ state: inout State) {
+        if !exchange(&state.isWriting, with: true) { writer.run { self.writeStaged() } }
     }
 
     func clear() { remove(.all) }
@@ -123,24 +99,22 @@ extension DiskTier {
 
     private func remove(_ scope: StagingArea.Scope) {
         let time = now().timeIntervalSince1970.nextUp
-        let isClosed = updateStaged { staged -> (Bool, [StagingArea.Item]) in
+        let isClosed = update { state -> Bool in
             // No job would end the removal.
-            if staged.isClosed { return (true, staged.area.drop(scope)) }
-            return (false, staged.area.beginRemoving(scope))
+            if state.isClosed { state.staged.drop(scope) } else { state.staged.beginRemoving(scope) }
+            return state.isClosed
         }
         if isClosed { return }
         let end: @Sendable (Bool) -> Void = { isDone in
-            let isIdle = self.staged.withLock { staged in
-                staged.area.endRemoving(scope, isDone: isDone, begun: time)
-                return !exchange(&staged.isWriting, with: true)
+            let isIdle = self.update { state -> Bool in
+                state.staged.endRemoving(scope, isDone: isDone, begun: time)
+                return !exchange(&state.isWriting, with: true)
             }
             if isIdle { self.writeStaged() }
         }
         writer.run { self.reopenIfLost() }
         switch scope {
-        case .all:
-            jobs.withLock { $0.isClearing = true }
-            start(Clearing(whenEmpty: end))
+        case .all: start(Clearing(whenEmpty: end), .clearing)
         case .derived(let key):
             var job = Removal((.derived(of: key), nil))
             job.whenEnded = end
@@ -150,52 +124,12 @@ extension DiskTier {
 
     /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background.
     func remove(storedBefore limit: TimeInterval) {
-        updateStaged { staged -> (Void, [StagingArea.Item]) in
-            let replaced = staged.area.removeWrites(storedBefore: limit)
-            if !replaced.isEmpty { beginWriting(&staged) }
-            return ((), replaced)
+        update { state in
+            state.staged.removeWrites(storedBefore: limit)
+            beginWriting(&state)
         }
         writer.run { self.reopenIfLost() }
         removeExpiredLater()
         start(Removal((.partials(storedBefore: limit), nil), (.stored(before: limit, after: nil), .flushed)))
     }
-
-    // MARK: Writer thread
-
-    private func writeStaged() {
-        while writeBatch() {
-            // mutant WaitingWrite: `if writer.run({ self.writeStaged() })` => `if isClosed`
-            if writer.run({ self.writeStaged() }) { return }
-        }
-    }
-
-    private func writeBatch() -> Bool {
-        let batch = staged.withLock { staged in
-            let batch = staged.area.nextBatch()
-            if batch.isEmpty { staged.isWriting = false }
-            return batch
-        }
-        if batch.isEmpty { return false }
-        let outcome = carryOut(batch)
-        let finished = updateStaged { ($0.area.finish(batch, outcome), []) }
-        for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
-        return true
-    }
-}
-
-/// How far writing to disk is behind fetching.
-enum StorageBacklog: Int, Sendable, Comparable {
-    case none
-    /// No fetch of `slowQueue` starts.
-    case high
-    /// No fetch starts.
-    case full
-
-    static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
-}
-
-/// The notice with the highest number holds; notices may overtake one another.
-struct BacklogNotice: Sendable {
-    var backlog: StorageBacklog
-    var number: UInt64
 }

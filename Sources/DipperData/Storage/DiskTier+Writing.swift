@@ -1,13 +1,32 @@
 import Foundation
-import Synchronization
 
-/// Used on the writer thread alone, except ``backlogLimit``.
+/// Used on the writer thread alone.
 extension DiskTier {
+    func writeStaged() {
+        while writeBatch() {
+            // mutant WaitingWrite: `if writer.run({ self.writeStaged() })` => `if isClosed`
+            if writer.run({ self.writeStaged() }) { return }
+        }
+    }
+
+    private func writeBatch() -> Bool {
+        let batch = state.withLock { state in
+            let batch = state.staged.nextBatch()
+            if batch.isEmpty { state.isWriting = false }
+            return batch
+        }
+        if batch.isEmpty { return false }
+        let outcome = carryOut(batch)
+        let finished = update { $0.staged.finish(batch, outcome) }
+        for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
+        return true
+    }
+
     /// Writes files of large bodies, changes all rows in one transaction, then removes files that no row names.
     func carryOut(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
         reopenIfLost()
-        waitForIndex()
-        guard let files = opened.files, opened.writableIndex != nil, repeatFailedRemovals() else {
+        if opened.isIndexHeld { attempt {} }
+        guard let files = opened.files, opened.isWritable, repeatFailedRemovals(), let index = opened.index else {
             return failure(of: batch)
         }
         var outcome = StagingArea.Outcome()
@@ -41,11 +60,12 @@ extension DiskTier {
         }
         let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
         var unneeded: [String] = []
-        guard attempt({ unneeded = try $0.write(durability, changes) }) else {
+        guard attempt({ unneeded = try index.write(durability, changes) }) != nil else {
             remove(written)
             return failure(of: batch)
         }
-        for case .put(let row, _, .entry) in changes { noteExpiry(row.lifetime.expires) }
+        setStalled(false)
+        for case .put(let row, _, .entry) in changes { expiries.note(row.lifetime.expires) }
         remove(unneeded)
         if batch.contains(where: { $0.slot.table == .partial }) { keepPartialLimit() }
         keepLimit()
@@ -83,7 +103,8 @@ extension DiskTier {
 
     /// Returns whether all removals that failed earlier are done.
     func repeatFailedRemovals() -> Bool {
-        let (failed, outdated) = staged.withLock { ($0.area.failedRemovals, $0.area.outdated) }
+        guard let index = opened.index else { return false }
+        let (failed, outdated) = state.withLock { ($0.staged.failedRemovals, $0.staged.outdated) }
         for (scope, time) in failed {
             var job =
                 switch scope {
@@ -92,15 +113,17 @@ extension DiskTier {
                     Removal((.partials(storedBefore: time), nil), (.stored(before: time, after: nil), .cleared))
                 case .derived(let key): Removal((.derived(of: key), nil))
                 }
-            guard attempt({ _ in while try job.step(self) {} }), job.isDone else { return false }
-            staged.withLock { $0.area.endRemoving(scope, isDone: true, begun: time) }
+            guard attempt({ while try job.step(self) {} }) != nil, job.isDone else { return false }
+            state.withLock { $0.staged.endRemoving(scope, isDone: true, begun: time) }
         }
         if outdated.isEmpty { return true }
         let removals = outdated.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
-        guard attempt({ remove(try $0.write(.relaxed, removals)) }) else { return false }
-        staged.withLock { $0.area.removedOutdated(outdated) }
+        guard attempt({ remove(try index.write(.relaxed, removals)) }) != nil else { return false }
+        state.withLock { $0.staged.removedOutdated(outdated) }
         return true
     }
+
+    private static let mostPartials = 1_024
 
     private func keepPartialLimit() {
         let limits = EntryIndex.Selection.partials(
@@ -141,52 +164,41 @@ extension DiskTier {
         }
     }
 
-    /// Attempts to wait for another process: one while the tier is stalled, so that later changes lose no time.
-    private var attempts: Int { isStalled.load(ordering: .relaxed) ? 1 : mostAttempts }
+    static let mostAttempts = 30
 
-    private var mostAttempts: Int { isClosed ? 5 : 30 }
-
-    private func waitForIndex() {
-        var left = attempts
-        while opened.isIndexHeld, left > 0 {
-            left = min(left, mostAttempts) - 1
-            setStalled(true)
-            reopen()
-        }
-    }
-
-    /// Returns `false` if the change fails, or if another process holds the index too long.
-    private func attempt(_ change: (EntryIndex) throws -> Void) -> Bool {
-        guard let index = opened.index else { return false }
-        var left = attempts
+    /// Makes a change of the index, and tries again for up to a minute while another process holds it. If that was in
+    /// vain before, tries once, so that later changes lose no time.
+    /// - Returns: `nil` if the change fails.
+    @discardableResult
+    func attempt<Result>(_ change: () throws -> Result) -> Result? {
+        var left = state.withLock { $0.isStalled } ? 1 : Self.mostAttempts
         while true {
+            let begun = ContinuousClock.now
             do {
-                try change(index)
-                setStalled(false)
-                return true
+                if opened.isIndexHeld { reopen() }
+                if opened.isIndexHeld { throw SQLiteError(code: SQLiteError.busy) }
+                return try change()
             } catch {
-                left = min(left, mostAttempts) - 1
+                left = min(left, isClosed ? 5 : Self.mostAttempts) - 1
                 guard IndexFailure(error) == .busy, left > 0 else {
                     indexFailed(error)
-                    return false
+                    return nil
                 }
                 setStalled(true)
+                Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
             }
         }
     }
 
     private func setStalled(_ isStalled: Bool) {
-        guard self.isStalled.exchange(isStalled, ordering: .relaxed) != isStalled else { return }
-        if isStalled { complain("another process holds the index: entries wait in memory", nil) }
-        updateStaged { _ in ((), []) }
+        let isNews = update { exchange(&$0.isStalled, with: isStalled) != isStalled }
+        if isNews, isStalled { complain("another process holds the index: entries wait in memory", nil) }
     }
-
-    var backlogLimit: Int { isStalled.load(ordering: .relaxed) ? 1 << 50 : options.stagingLimit }
 
     func writeAccesses() {
         let opened = opened
         if opened.isIndexHeld { return }
-        let accesses = accesses.withLock { exchange(&$0, with: [:]) }
+        let accesses = state.withLock { exchange(&$0.accesses, with: [:]) }
         guard !accesses.isEmpty, let index = opened.writableIndex else { return }
         do {
             var rest = accesses[...]

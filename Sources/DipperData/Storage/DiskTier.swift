@@ -64,16 +64,30 @@ final class DiskTier: Sendable {
     let logger: Logger
     let history: RemovalHistory
     let now: @Sendable () -> Date
-    private let expiries: ExpiryWatch
-    let writer: Workers
-    private let state: Mutex<State>
-    let accesses = Mutex<[Int: EntryIndex.Access]>([:])
-    let staged = Mutex(Staged())
-    /// Whether another process holds the index, so that nothing can be written. Nothing waits for room then.
-    let isStalled = Atomic(false)
-    let jobs = Mutex(DiskJobs())
-    let onBacklog: @Sendable (BacklogNotice) -> Void
+    let expiries: ExpiryWatch
     let events: EventHub?
+    /// Its thread alone changes what is on disk.
+    let writer: Workers
+    private let onBacklog: @Sendable (BacklogNotice) -> Void
+    /// Nobody reads or writes a file or the index while holding it.
+    let state: Mutex<State>
+
+    struct State: Sendable {
+        var opened = Opened()
+        var sizeLimit: Int?
+        /// The accesses that have not been written to the index, by the numbers of rows.
+        var accesses: [Int: EntryIndex.Access] = [:]
+        var staged = StagingArea()
+        /// Whether the writer has been asked to write what is staged.
+        var isWriting = false
+        /// Whether another process holds the index, so that nothing can be written. Nothing waits for room then.
+        var isStalled = false
+        var isClosed = false
+        var jobs = DiskJobs()
+        fileprivate var backlog = StorageBacklog.none
+        fileprivate var notices: UInt64 = 0
+        fileprivate var lastComplaint: TimeInterval = -.infinity
+    }
 
     struct Opened: Sendable {
         var files: BlobFiles?
@@ -90,13 +104,8 @@ final class DiskTier: Sendable {
         }
 
         var isWritable: Bool { files?.isReadOnly == false }
-        var writableIndex: EntryIndex? { isWritable ? index : nil }
-    }
 
-    private struct State {
-        var opened = Opened()
-        var sizeLimit: Int?
-        var lastComplaint: TimeInterval = -.infinity
+        var writableIndex: EntryIndex? { isWritable ? index : nil }
     }
 
     init(
@@ -119,161 +128,8 @@ final class DiskTier: Sendable {
         expiries.add { [weak self] in self?.removeExpiredLater() }
     }
 
-    func noteExpiry(_ expires: TimeInterval) { expiries.note(expires) }
-
-    func noteExpiries() {
-        if let next = try? opened.index?.firstExpiration() { expiries.note(next) }
-    }
-
-    // MARK: Reads
-
-    /// Returns an entry with the expiration after this access; `nil` if there is none, or if it has expired.
-    /// - Parameter reader: the options whose access extension holds; `nil` for the entry's.
-    func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
-        let id = EntryIndex.id(of: key)
-        // Before the read, so that an entry stored meanwhile is not taken for the one that is read.
-        let time = now().timeIntervalSince1970
-        guard let (record, expires) = find(.init(key: key), id) else { return nil }
-        return accessed(id, record, expires: expires, at: time, extendedBy: reader)
-    }
-
-    /// Reads no body from a file, unless a codec has encoded it, and does not count as an access.
-    func info(of key: CacheKey) -> EntryInfo? {
-        let id = EntryIndex.id(of: key)
-        guard let (record, indexed) = find(.init(key: key), id, withBody: false) else { return nil }
-        let info = record.value.info
-        let known = accesses.withLock { $0[id] }
-        let expires = known?.expires(record.lifetime, info, indexed) ?? indexed
-        return expires > now().timeIntervalSince1970 ? info : nil
-    }
-
-    /// Returns the record with its expiration as indexed, without later accesses.
-    private func find(
-        _ slot: StagingArea.Slot, _ id: Int, withBody: Bool = true
-    ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let (change, goneBefore) = staged.withLock { ($0.area[slot]?.change, $0.area.goneBefore(slot)) }
-        switch change {
-        case .write(let record): return (record, record.lifetime.expires)
-        case .remove: return nil
-        case nil where goneBefore == .infinity: return nil
-        case nil:
-            guard let found = stored(id, slot, withBody: withBody) else { return nil }
-            return found.record.value.info.stored < max(goneBefore, history.storedBefore) ? nil : found
-        }
-    }
-
-    /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
-    private func stored(
-        _ id: Int, _ slot: StagingArea.Slot, withBody: Bool
-    ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let begun = RemovalHistory.now
-        let opened = opened
-        var missing: String?
-        do {
-            while let content = try opened.index?.content(id, in: slot.table) {
-                switch try read(content, opened, begun, withBody: withBody) {
-                // Another key may share the number.
-                case .record(let record): return record.key == slot.key ? (record, content.expires) : nil
-                case .unreadable(_, let error):
-                    if let error { complain("an entry cannot be decoded and counts as absent", error) }
-                    return nil
-                // The row has been replaced or removed since it was read, and is read once more.
-                case nil where missing != content.blob: missing = content.blob
-                case .damaged, nil:
-                    writer.run { self.removeDamaged(id, slot.table, content) }
-                    return nil
-                }
-            }
-        } catch let error as FileError {
-            complain("a file cannot be read", error)
-        } catch {
-            indexFailed(error)
-        }
-        return nil
-    }
-
-    /// `nil` if the file of the row is gone.
-    func read(
-        _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = RemovalHistory.now, withBody: Bool = true
-    ) throws(FileError) -> RecordFormat.Reading? {
-        guard let footer = content.footer else { return .damaged }
-        var body = content.body
-        if withBody || footer.coding == nil {
-            if let blob = content.blob { body = try opened.files?.read(blob, size: footer.body) }
-            guard let body else { return nil }
-            return options.format.decode(body, content.trailer, begun: begun)
-        }
-        if let blob = content.blob, try opened.files?.size(of: blob) == nil { return nil }
-        return EntryRecord.decodeMetadata(content.trailer).map(RecordFormat.Reading.record) ?? .damaged
-    }
-
-    /// Returns the rows whose entries have not been removed or flushed.
-    /// - Parameter removals: removals that were in progress before the rows were read, and may have ended since.
-    func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
-        let flushed = history.storedBefore
-        return staged.withLock { staged in
-            rows.filter { row in
-                let slot = StagingArea.Slot(key: CacheKey(verbatim: row.key))
-                switch staged.area[slot]?.change {
-                case .remove: return false
-                case .write: return true
-                case nil:
-                    return row.stored >= max(flushed, staged.area.goneBefore(slot))
-                        && !removals.contains { $0.covers(slot) }
-                }
-            }
-        }
-    }
-
-    private func accessed(
-        _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval,
-        extendedBy reader: Lifetime.Reader?
-    ) -> EntryRecord? {
-        let lifetime = record.lifetime
-        let rule = reader.map { lifetime.read(by: $0, entered: record.value.info.stored, at: time) } ?? lifetime
-        let noted = accesses.withLock { accesses -> (expires: TimeInterval, count: Int)? in
-            let known = accesses[id]
-            let present = known?.expires(lifetime, record.value.info, expires) ?? expires
-            guard present > time else { return nil }
-            let extended = rule.accessExtension == nil ? present : rule.expires(accessedAt: time)
-            var access = EntryIndex.Access(time: time, count: 1 + (known?.count ?? 0))
-            // The index knows the entry's own rule.
-            if reader != nil || (lifetime.accessExtension == nil && present != expires) { access.given = extended }
-            // Of reads at a time, the one that began last counts.
-            if let known, known.time > time { (access.time, access.given) = (known.time, known.given) }
-            accesses[id] = access
-            return (extended, known == nil ? accesses.count : 0)
-        }
-        guard let noted else { return nil }
-        if reader != nil { expiries.note(noted.expires) }
-        if noted.count > 0, noted.count.isMultiple(of: 512) { writer.run { self.writeAccesses() } }
-        var record = record
-        record.lifetime = Lifetime(expires: noted.expires, accessExtension: rule.accessExtension)
-        return record
-    }
-
-    // MARK: Partial bodies
-
-    static let mostPartials = 1_024
-
-    /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
-    func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
-        guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
-        let record = EntryRecord(partial, for: key, now: now())
-        stage(.write(record), for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
-    }
-
-    func dropPartial(of key: CacheKey) { stage(.remove, for: .init(key: key, table: .partial)) }
-
-    func partial(of key: CacheKey) -> PartialBody? {
-        guard let (record, _) = find(.init(key: key, table: .partial), EntryIndex.id(of: key)),
-            !record.lifetime.isExpired(at: now().timeIntervalSince1970)
-        else { return nil }
-        return PartialBody(record.value)
-    }
-
     func shutdown() async {
-        staged.withLock { $0.isClosed = true }
+        state.withLock { $0.isClosed = true }
         await synchronize()
         writer.run {
             if self.opened.isWritable { _ = self.repeatFailedRemovals() }
@@ -284,9 +140,13 @@ final class DiskTier: Sendable {
         await writer.shutdown()
     }
 
+    func noteExpiries() {
+        if let next = try? opened.index?.firstExpiration() { expiries.note(next) }
+    }
+
     // MARK: State
 
-    var isClosed: Bool { staged.withLock { $0.isClosed } }
+    var isClosed: Bool { state.withLock { $0.isClosed } }
 
     var opened: Opened { state.withLock { $0.opened } }
 
@@ -303,6 +163,18 @@ final class DiskTier: Sendable {
         }
     }
 
+    /// Changes the state. Then, without the lock, reports a new backlog, and the failure of dropped writes.
+    @discardableResult
+    func update<Result: Sendable>(_ change: (inout State) -> Result) -> Result {
+        let (result, dropped, notice) = state.withLock { state -> (Result, [StagingArea.Item], BacklogNotice?) in
+            let result = change(&state)
+            return (result, state.staged.takeDropped(), state.newBacklog(limit: options.stagingLimit))
+        }
+        if let notice { onBacklog(notice) }
+        for item in dropped { for tell in item.whenDone { tell(false) } }
+        return result
+    }
+
     /// A full disk fails every write: a warning comes at most once a minute, and `debug` messages between.
     func complain(_ message: Logger.Message, _ error: (any Error)?) {
         let time = now().timeIntervalSince1970
@@ -315,4 +187,39 @@ final class DiskTier: Sendable {
             level: isQuiet ? .debug : .warning, message,
             metadata: error.map { ["error": "\($0)", "folder": "\(options.folder)"] })
     }
+}
+
+extension DiskTier.State {
+    /// Returns a changed backlog; `nil` for none. A backlog ends only when half of the limit is free again.
+    fileprivate mutating func newBacklog(limit: Int) -> BacklogNotice? {
+        let new: StorageBacklog =
+            switch staged.bytes {
+            case _ where isStalled: .none
+            case ...(limit / 2): .none
+            case ...limit: min(backlog, .high)
+            case ...(limit * 2): .high
+            default: .full
+            }
+        guard new != backlog else { return nil }
+        backlog = new
+        notices += 1
+        return BacklogNotice(backlog: new, number: notices)
+    }
+}
+
+/// How far writing to disk is behind fetching.
+enum StorageBacklog: Int, Sendable, Comparable {
+    case none
+    /// No fetch of `slowQueue` starts.
+    case high
+    /// No fetch starts.
+    case full
+
+    static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
+
+/// The notice with the highest number holds; notices may overtake one another.
+struct BacklogNotice: Sendable {
+    var backlog: StorageBacklog
+    var number: UInt64
 }

@@ -8,7 +8,7 @@ import Foundation
 struct IndexFile: Sendable {
     let folder: Folder
     let number: Int
-    private let identity: FileIdentity
+    private let identity: [UInt64]
 
     static func name(_ number: Int) -> String { number == 1 ? "index.sqlite" : "index-\(number).sqlite" }
     private static let companions = ["-wal", "-shm", "-journal"]
@@ -44,11 +44,21 @@ struct IndexFile: Sendable {
             }
         }
         guard let status = folder.file(name) else { throw FileError("stat", folder.path + "/" + name, ENOENT) }
-        identity = FileIdentity(status)
+        identity = Self.identity(status)
     }
 
+    /// Whether the paths of folder and file still lead to them, and the index has not been set aside.
     var isCurrent: Bool {
-        FileIdentity(path) == identity && folder.entry(Self.name(number + 1)) == nil
+        Self.identity(path) == identity && Self.identity(folder.path) == Self.identity(folder.status)
+            && folder.entry(Self.name(number + 1)) == nil
+    }
+
+    /// Returns the device and the inode.
+    private static func identity(_ status: stat) -> [UInt64] { [UInt64(status.st_dev), UInt64(status.st_ino)] }
+
+    private static func identity(_ path: String) -> [UInt64]? {
+        var status = stat()
+        return stat(path, &status) == 0 ? identity(status) : nil
     }
 
     /// Returns the file that replaces this damaged one, which stays for inspection until the next one is damaged.
@@ -74,22 +84,6 @@ struct IndexFile: Sendable {
             let number = Int(name.dropFirst(6).dropLast(7)), (2..<1_000_000).contains(number), Self.name(number) == name
         else { return nil }
         return number
-    }
-}
-
-private struct FileIdentity: Equatable {
-    let device: UInt64
-    let inode: UInt64
-
-    init(_ status: stat) {
-        device = UInt64(status.st_dev)
-        inode = UInt64(status.st_ino)
-    }
-
-    init?(_ path: String) {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
-        self.init(status)
     }
 }
 

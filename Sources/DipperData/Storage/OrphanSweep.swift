@@ -1,9 +1,70 @@
 import Foundation
 
-/// Removes files that no row names, and rows whose files are missing or incomplete, as after a power cut.
+/// The result of ``DataCache/verify()``.
+public struct StoreReport: Sendable, Hashable {
+    /// The number of sound entries.
+    public var sound = 0
+    /// The size of the sound entries on disk, in bytes.
+    public var bytes = 0
+    /// The number of damaged entries, which the cache has removed.
+    public var damaged = 0
+    /// The number of entries with missing or incomplete files, as after a power cut. The cache has removed them.
+    public var unfinished = 0
+    /// The number of files without an entry, from interrupted writes. The cache has removed them.
+    public var unlisted = 0
+    /// The number of entries, left alone, that need another ``RecordCodec``, that the configured codec refuses, or
+    /// whose files the system does not read.
+    public var unreadable = 0
+    /// The problems that SQLite found in the index, or the error that prevented the check.
+    public var indexProblems: [String] = []
+
+    /// Creates an empty report.
+    public init() {}
+
+    /// Whether neither an entry nor the index is damaged.
+    public var isSound: Bool { damaged == 0 && indexProblems.isEmpty }
+}
+
+extension DiskTier {
+    func verify() async -> StoreReport {
+        await synchronize()
+        return await withCheckedContinuation { continuation in
+            // SQLite checks the whole index in one call; the writer thread goes on meanwhile.
+            SeparateThread().run {
+                let (problems, isCounted) = self.checkIndex()
+                var sweep = OrphanSweep(.verification(isCounted: isCounted))
+                sweep.report.indexProblems = problems
+                sweep.whenEnded = { continuation.resume(returning: $0) }
+                self.start(sweep)
+            }
+        }
+    }
+
+    private func checkIndex() -> (problems: [String], isCounted: Bool) {
+        guard let index = opened.index else { return ([], true) }
+        do {
+            return (try index.integrityProblems(), try index.isCounted())
+        } catch {
+            return (["\(error)"], false)
+        }
+    }
+}
+
+/// Removes files that no row names, and rows whose files are missing or incomplete, as after a power cut. A
+/// verification also reads all entries, and removes damaged ones.
 struct OrphanSweep: DiskJob {
-    private let index: EntryIndex
-    private let request: EntryIndex.SweepRequest?
+    enum Purpose {
+        /// Answered at the end. The sweep ends early if the store is closed.
+        case due(EntryIndex.SweepRequest)
+        /// Looks at files alone.
+        case clearing
+        /// - isCounted: whether the totals of the index match its rows.
+        case verification(isCounted: Bool)
+    }
+
+    private let purpose: Purpose
+    /// A verification takes the index that is open when it begins.
+    private var index: EntryIndex?
     private var shards: [String]?
     private var names: [String] = []
     /// Whether each store is open whose files have been met.
@@ -12,48 +73,70 @@ struct OrphanSweep: DiskJob {
     private var table: EntryIndex.Table?
     private var last: Int?
     private(set) var isIncomplete = false
+    var report = StoreReport()
+    var whenEnded: @Sendable (StoreReport) -> Void = { _ in }
 
-    private(set) var unlisted = 0
-    private(set) var unfinished = 0
-
-    /// - Parameter request: answered by the sweep, which ends early if the store is closed.
-    init(_ index: EntryIndex, _ request: EntryIndex.SweepRequest? = nil, isForFiles: Bool = false) {
+    init(_ purpose: Purpose, _ index: EntryIndex? = nil) {
+        self.purpose = purpose
         self.index = index
-        self.request = request
-        table = isForFiles ? nil : .entry
+        if case .clearing = purpose { table = nil } else { table = .entry }
     }
 
+    private var isVerification: Bool { if case .verification = purpose { true } else { false } }
+
+    func end(_ tier: DiskTier) { whenEnded(report) }
+
     mutating func step(_ tier: DiskTier) throws -> Bool {
-        guard tier.opened.index === index, tier.opened.isPresent, let files = tier.opened.files,
-            let lock = files.lock, !(request != nil && tier.isClosed)
+        if index == nil {
+            tier.reopenIfLost()
+            index = tier.opened.index
+            if index == nil { report.indexProblems = ["the store cannot be opened"] }
+        }
+        let opened = tier.opened
+        guard let index, index === opened.index, opened.isPresent, let files = opened.files, mayGoOn(tier, opened)
         else {
             isIncomplete = true
             return false
         }
-        if shards == nil { shards = look { try files.shards() } ?? [] }
+        do {
+            return try step(tier, index, files)
+        } catch {
+            if IndexFailure(error) != .busy { report.indexProblems.append("\(error)") }
+            throw error
+        }
+    }
+
+    private func mayGoOn(_ tier: DiskTier, _ opened: DiskTier.Opened) -> Bool {
+        switch purpose {
+        case .due: opened.isWritable && !tier.isClosed
+        case .clearing: opened.isWritable
+        case .verification: true
+        }
+    }
+
+    private mutating func step(_ tier: DiskTier, _ index: EntryIndex, _ files: BlobFiles) throws -> Bool {
+        if shards == nil { shards = files.isReadOnly ? [] : look { try files.shards() } ?? [] }
         if !names.isEmpty {
-            try compare(files, lock)
+            try compareNames(index, files)
         } else if let shard = shards?.popLast() {
             names = look { try files.names(inShard: shard) } ?? []
         } else if let table {
-            try compareRows(of: table, files, tier)
+            try compareRows(of: table, index, files, tier)
         } else {
-            if let request { try answer(request, tier) }
+            try finish(tier, index)
             return false
         }
         return true
     }
 
-    func end(_ tier: DiskTier) {}
-
-    private mutating func compare(_ files: BlobFiles, _ lock: StoreLock) throws {
+    private mutating func compareNames(_ index: EntryIndex, _ files: BlobFiles) throws {
         let some = names.suffix(64)
         for name in some.compactMap({ BlobName($0) }) {
             // An open store may be about to add the row; a closed one adds none after this question.
-            let isOpen = stores[name.store] ?? (name.store != lock.id && lock.isOpen(name.store))
+            let isOpen = stores[name.store] ?? files.isOpenElsewhere(name.store)
             stores[name.store] = isOpen
             if try index.names(name.text, name.id) { continue }
-            if isOpen || !files.remove([name.text]) { isIncomplete = true } else { unlisted += 1 }
+            if isOpen || !files.remove([name.text]) { isIncomplete = true } else { report.unlisted += 1 }
         }
         names.removeLast(some.count)
     }
@@ -67,23 +150,57 @@ struct OrphanSweep: DiskJob {
         }
     }
 
-    private mutating func compareRows(of table: EntryIndex.Table, _ files: BlobFiles, _ tier: DiskTier) throws {
-        let rows = try index.rows(in: table, after: last, limit: 128)
-        for row in rows {
-            guard let blob = row.blob, let size = look({ try files.size(of: blob) }),
+    private mutating func compareRows(
+        of table: EntryIndex.Table, _ index: EntryIndex, _ files: BlobFiles, _ tier: DiskTier
+    ) throws {
+        let rows = try index.rows(in: table, after: last, limit: 64)
+        if rows.isEmpty { (self.table, last) = (table == .entry ? .partial : nil, nil) }
+        // The number of bytes that one step reads is limited.
+        var bytes = 0
+        for row in rows where bytes < 4 << 20 {
+            if let blob = row.blob, !files.isReadOnly, let size = look({ try files.size(of: blob) }),
                 size != row.size - row.trailer.count
-            else { continue }
-            let content = EntryIndex.Content(blob: blob, trailer: row.trailer, expires: .infinity)
-            if try tier.remove(row.id, table, ifStill: content), table == .entry { unfinished += 1 }
+            {
+                let content = EntryIndex.Content(blob: blob, trailer: row.trailer, expires: .infinity)
+                if try tier.remove(row.id, table, ifStill: content), table == .entry { report.unfinished += 1 }
+            } else if isVerification, table == .entry {
+                bytes += row.size
+                try check(row, tier, index)
+            }
+            last = row.id
         }
-        last = rows.last?.id
-        if rows.isEmpty { self.table = table == .entry ? .partial : nil }
     }
 
-    private func answer(_ request: EntryIndex.SweepRequest, _ tier: DiskTier) throws {
-        if !isIncomplete { try index.answer(request) }
-        tier.logger.info("files and index have been compared")
-        tier.keepLimit()
+    private mutating func check(_ row: EntryIndex.Row, _ tier: DiskTier, _ index: EntryIndex) throws {
+        // Another process may have replaced or removed the entry.
+        guard let content = try index.content(row.id), content.trailer == row.trailer else { return }
+        let found: RecordFormat.Reading?
+        do throws(FileError) {
+            found = try tier.read(content, tier.opened)
+        } catch {
+            report.unreadable += 1
+            return
+        }
+        guard let reading = found else { return }
+        if reading.key?.string != row.key {
+            if try !tier.opened.isWritable || tier.remove(row.id, .entry, ifStill: content) { report.damaged += 1 }
+        } else if case .unreadable = reading {
+            report.unreadable += 1
+        } else {
+            report.sound += 1
+            report.bytes += row.size
+        }
+    }
+
+    private func finish(_ tier: DiskTier, _ index: EntryIndex) throws {
+        switch purpose {
+        case .due(let request):
+            if !isIncomplete { try index.answer(request) }
+            tier.logger.info("files and index have been compared")
+            tier.keepLimit()
+        case .verification(isCounted: false): try index.recount()
+        case .verification, .clearing: break
+        }
     }
 }
 

@@ -12,6 +12,7 @@ struct SQLiteError: Error, CustomStringConvertible {
     }
 
     static let cannotOpen = SQLITE_CANTOPEN
+    static let busy = SQLITE_BUSY
 
     var primaryCode: Int32 { code & 0xff }
     var description: String { "SQLite error \(code): \(message)" }
@@ -216,7 +217,7 @@ final class SQLiteConnection: @unchecked Sendable {
 }
 
 /// The connections of one process to a database with a log: one writer and a few readers.
-// Unchecked: the writer is used under its lock.
+// Unchecked: one thread at a time uses the writer, that of the disk tier.
 final class SQLitePool: @unchecked Sendable {
     private struct Connections {
         var free: [SQLiteConnection] = []
@@ -227,7 +228,6 @@ final class SQLitePool: @unchecked Sendable {
 
     private let open: @Sendable () throws -> SQLiteConnection
     private var writer: SQLiteConnection?
-    private let writing = NSLock()
     private let readers = Mutex(Connections())
     private let permits = DispatchSemaphore(value: mostReaders)
 
@@ -237,10 +237,8 @@ final class SQLitePool: @unchecked Sendable {
     }
 
     func write<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
-        try writing.withLock {
-            guard let writer else { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
-            return try body(writer)
-        }
+        guard let writer else { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
+        return try body(writer)
     }
 
     func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
@@ -260,6 +258,6 @@ final class SQLitePool: @unchecked Sendable {
             return exchange(&readers.free, with: [])
         }
         _ = consume free
-        writing.withLock { writer = nil }
+        writer = nil
     }
 }

@@ -65,6 +65,7 @@ struct StagingArea: Sendable {
     private(set) var failedRemovals: [Scope: TimeInterval] = [:]
     /// Slots whose version on disk is out of date, and must be removed before anything is written.
     private(set) var outdated: Set<Slot> = []
+    private var dropped: [Item] = []
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
@@ -80,13 +81,16 @@ struct StagingArea: Sendable {
         return others > 0 && others + change.bytes(slot.key) > limit
     }
 
+    /// Returns the changes that have been replaced or dropped, to be released outside the lock. Their callbacks get
+    /// `false`.
+    mutating func takeDropped() -> [Item] { exchange(&dropped, with: []) }
+
     /// Adds a change in place of the waiting one of its key. Callers that wait for a replaced write wait for the new
     /// one, which is durable if either is.
-    /// - Returns: the replaced change, to be released outside the lock, with the callbacks that get `false`.
     mutating func add(
         _ change: Change, for slot: Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil
-    ) -> Item? {
+    ) {
         latest += 1
         var item = Item(slot: slot, number: latest, change: change, durability: durability)
         if let whenDone { item.whenDone = [whenDone] }
@@ -100,7 +104,7 @@ struct StagingArea: Sendable {
         if replaced?.place == nil { queue.append((slot, latest)) }
         items[slot] = item
         bytes += item.bytes - (replaced?.bytes ?? 0)
-        return replaced
+        if let replaced { dropped.append(replaced) }
     }
 
     /// Adds a callback to a staged write, which becomes durable if wanted; `false` if there is none.
@@ -108,7 +112,7 @@ struct StagingArea: Sendable {
         guard let item = items[slot], case .write = item.change else { return false }
         if item.place == nil, durability == .durable, item.durability == .relaxed {
             // A write that has begun cannot become durable, so the record is written once more.
-            _ = add(item.change, for: slot, .durable, whenDone: whenDone)
+            add(item.change, for: slot, .durable, whenDone: whenDone)
         } else {
             if durability == .durable { items[slot]?.durability = .durable }
             items[slot]?.whenDone.append(whenDone)
@@ -116,23 +120,25 @@ struct StagingArea: Sendable {
         return true
     }
 
-    mutating func drop(_ slot: Slot) -> Item? {
+    private mutating func take(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
         return item
     }
 
-    mutating func drop(_ scope: Scope) -> [Item] {
-        let slots = items.keys.filter { scope.covers($0) }
-        return slots.compactMap { drop($0) }
+    mutating func drop(_ slot: Slot) {
+        if let item = take(slot) { dropped.append(item) }
     }
 
-    /// Replaces staged writes of entries stored before `limit` by removals, and returns the writes.
-    mutating func removeWrites(storedBefore limit: TimeInterval) -> [Item] {
-        let old = items.values.filter { item in
-            if case .write(let record) = item.change { record.value.info.stored < limit } else { false }
+    mutating func drop(_ scope: Scope) {
+        for slot in Array(items.keys) where scope.covers(slot) { drop(slot) }
+    }
+
+    /// Replaces staged writes of entries stored before `limit` by removals.
+    mutating func removeWrites(storedBefore limit: TimeInterval) {
+        for item in Array(items.values) {
+            if case .write(let record) = item.change, record.value.info.stored < limit { add(.remove, for: item.slot) }
         }
-        return old.compactMap { add(.remove, for: $0.slot) }
     }
 
     /// The oldest changes, which stay visible to reads until ``finish(_:_:)``.
@@ -163,15 +169,15 @@ struct StagingArea: Sendable {
             failedRemovals[.all] = .infinity
         }
         return batch.compactMap { item in
-            guard items[item.slot]?.number == item.number, let present = drop(item.slot) else { return nil }
+            guard items[item.slot]?.number == item.number, let present = take(item.slot) else { return nil }
             return (present, !outcome.failed.contains(item.number))
         }
     }
 
     /// Makes covered entries on disk count as removed until ``endRemoving(_:isDone:begun:)``.
-    mutating func beginRemoving(_ scope: Scope) -> [Item] {
+    mutating func beginRemoving(_ scope: Scope) {
         removals.append(scope)
-        return drop(scope)
+        drop(scope)
     }
 
     mutating func endRemoving(_ scope: Scope, isDone: Bool, begun time: TimeInterval) {

@@ -1,0 +1,196 @@
+import Foundation
+
+/// Reads run on the caller's thread. They take the lock of the state only to look at it, never during I/O, and write
+/// nothing: accesses are noted, and written by the writer in batches.
+extension DiskTier {
+    /// Returns an entry with the expiration after this access; `nil` if there is none, or if it has expired.
+    /// - Parameter reader: the options whose access extension holds; `nil` for the entry's.
+    func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
+        let id = EntryIndex.id(of: key)
+        // Before the read, so that an entry stored meanwhile is not taken for the one that is read.
+        let time = now().timeIntervalSince1970
+        guard let (record, expires) = find(.init(key: key), id) else { return nil }
+        return accessed(id, record, expires: expires, at: time, extendedBy: reader)
+    }
+
+    /// Reads no body from a file, unless a codec has encoded it, and does not count as an access.
+    func info(of key: CacheKey) -> EntryInfo? {
+        let id = EntryIndex.id(of: key)
+        guard let (record, indexed) = find(.init(key: key), id, withBody: false) else { return nil }
+        let info = record.value.info
+        let known = state.withLock { $0.accesses[id] }
+        let expires = known?.expires(record.lifetime, info, indexed) ?? indexed
+        return expires > now().timeIntervalSince1970 ? info : nil
+    }
+
+    /// Returns the record with its expiration as indexed, without later accesses.
+    private func find(
+        _ slot: StagingArea.Slot, _ id: Int, withBody: Bool = true
+    ) -> (record: EntryRecord, expires: TimeInterval)? {
+        let (change, goneBefore, opened) = state.withLock {
+            ($0.staged[slot]?.change, $0.staged.goneBefore(slot), $0.opened)
+        }
+        switch change {
+        case .write(let record): return (record, record.lifetime.expires)
+        case .remove: return nil
+        case nil where goneBefore == .infinity: return nil
+        case nil:
+            guard let found = stored(id, slot, opened, withBody: withBody) else { return nil }
+            return found.record.value.info.stored < max(goneBefore, history.storedBefore) ? nil : found
+        }
+    }
+
+    /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
+    private func stored(
+        _ id: Int, _ slot: StagingArea.Slot, _ opened: Opened, withBody: Bool
+    ) -> (record: EntryRecord, expires: TimeInterval)? {
+        let begun = RemovalHistory.now
+        var missing: String?
+        do {
+            while let content = try opened.index?.content(id, in: slot.table) {
+                switch try read(content, opened, begun, withBody: withBody) {
+                // Another key may share the number.
+                case .record(let record): return record.key == slot.key ? (record, content.expires) : nil
+                case .unreadable(_, let error):
+                    if let error { complain("an entry cannot be decoded and counts as absent", error) }
+                    return nil
+                // The row has been replaced or removed since it was read, and is read once more.
+                case nil where missing != content.blob: missing = content.blob
+                case .damaged, nil:
+                    writer.run { self.removeDamaged(id, slot.table, content) }
+                    return nil
+                }
+            }
+        } catch let error as FileError {
+            complain("a file cannot be read", error)
+        } catch {
+            indexFailed(error)
+        }
+        return nil
+    }
+
+    /// `nil` if the file of the row is gone.
+    func read(
+        _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = RemovalHistory.now, withBody: Bool = true
+    ) throws(FileError) -> RecordFormat.Reading? {
+        guard let footer = content.footer else { return .damaged }
+        var body = content.body
+        if withBody || footer.coding == nil {
+            if let blob = content.blob { body = try opened.files?.read(blob, size: footer.body) }
+            guard let body else { return nil }
+            return options.format.decode(body, content.trailer, begun: begun)
+        }
+        if let blob = content.blob, try opened.files?.size(of: blob) == nil { return nil }
+        return EntryRecord.decodeMetadata(content.trailer).map(RecordFormat.Reading.record) ?? .damaged
+    }
+
+    private func accessed(
+        _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval,
+        extendedBy reader: Lifetime.Reader?
+    ) -> EntryRecord? {
+        let lifetime = record.lifetime
+        let rule = reader.map { lifetime.read(by: $0, entered: record.value.info.stored, at: time) } ?? lifetime
+        let noted = state.withLock { state -> (expires: TimeInterval, count: Int)? in
+            let known = state.accesses[id]
+            let present = known?.expires(lifetime, record.value.info, expires) ?? expires
+            guard present > time else { return nil }
+            let extended = rule.accessExtension == nil ? present : rule.expires(accessedAt: time)
+            var access = EntryIndex.Access(time: time, count: 1 + (known?.count ?? 0))
+            // The index knows the entry's own rule.
+            if reader != nil || (lifetime.accessExtension == nil && present != expires) { access.given = extended }
+            // Of reads at a time, the one that began last counts.
+            if let known, known.time > time { (access.time, access.given) = (known.time, known.given) }
+            state.accesses[id] = access
+            return (extended, known == nil ? state.accesses.count : 0)
+        }
+        guard let noted else { return nil }
+        if reader != nil { expiries.note(noted.expires) }
+        if noted.count > 0, noted.count.isMultiple(of: 512) { writer.run { self.writeAccesses() } }
+        var record = record
+        record.lifetime = Lifetime(expires: noted.expires, accessExtension: rule.accessExtension)
+        return record
+    }
+
+    func partial(of key: CacheKey) -> PartialBody? {
+        guard let (record, _) = find(.init(key: key, table: .partial), EntryIndex.id(of: key)),
+            !record.lifetime.isExpired(at: now().timeIntervalSince1970)
+        else { return nil }
+        return PartialBody(record.value)
+    }
+
+    // MARK: Listing
+
+    /// Returns the rows whose entries have not been removed or flushed.
+    /// - Parameter removals: removals that were in progress before the rows were read, and may have ended since.
+    func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
+        let flushed = history.storedBefore
+        return state.withLock { state in
+            rows.filter { row in
+                let slot = StagingArea.Slot(key: CacheKey(verbatim: row.key))
+                switch state.staged[slot]?.change {
+                case .remove: return false
+                case .write: return true
+                case nil:
+                    return row.stored >= max(flushed, state.staged.goneBefore(slot))
+                        && !removals.contains { $0.covers(slot) }
+                }
+            }
+        }
+    }
+
+    var totals: EntryIndex.Totals { (try? presentIndex?.totals()) ?? .init() }
+
+    private var presentIndex: EntryIndex? {
+        let opened = opened
+        guard let index = opened.index else { return nil }
+        if opened.isPresent { return index }
+        writer.run { self.reopenIfLost() }
+        return nil
+    }
+
+    /// Calls `body` with each entry, in no particular order.
+    /// - Returns: `false` if entries may be missing: another process holds the index, or the index or the folder could
+    ///   not be read or was replaced meanwhile. `true` if there is no index for another reason.
+    @discardableResult
+    func forEachEntry(_ body: (CachedEntry) -> Void) -> Bool {
+        let opened = opened
+        guard let index = presentIndex else { return opened.index == nil && !opened.isIndexHeld }
+        do {
+            var last: Int?
+            var removals = state.withLock { $0.staged.removals }
+            while case let rows = try index.rows(after: last, limit: 256), let end = rows.last {
+                for row in present(rows, removals) { body(CachedEntry(row)) }
+                last = end.id
+                removals = state.withLock { $0.staged.removals }
+            }
+            return presentIndex === index && !self.opened.isIndexNew
+        } catch {
+            indexFailed(error)
+            return false
+        }
+    }
+
+    func details(of key: CacheKey) -> CachedEntry? {
+        let rows = try? presentIndex?.rows(after: EntryIndex.id(of: key) &- 1, limit: 1)
+        guard let row = rows?.first, row.key == key.string else { return nil }
+        return present([row]).first.map(CachedEntry.init)
+    }
+
+    /// `nil` if there is no entry, or if its body is in the index, compressed or encoded by a codec.
+    func file(for key: CacheKey) -> URL? {
+        let opened = opened
+        guard info(of: key) != nil, let content = try? opened.index?.content(EntryIndex.id(of: key)),
+            content.footer?.coding == .identity, let blob = content.blob, let files = opened.files
+        else { return nil }
+        return URL(fileURLWithPath: files.location(blob))
+    }
+}
+
+extension CachedEntry {
+    init(_ row: EntryIndex.Row) {
+        self.init(
+            key: CacheKey(verbatim: row.key), url: row.url, size: row.size,
+            stored: Date(timeIntervalSince1970: row.stored), accessed: Date(timeIntervalSince1970: row.accessed),
+            expires: row.lifetime.expires.isFinite ? Date(timeIntervalSince1970: row.lifetime.expires) : nil)
+    }
+}
