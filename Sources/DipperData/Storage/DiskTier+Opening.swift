@@ -67,7 +67,6 @@ extension DiskTier {
         } catch let error where IndexFailure(error).meansDamage {
             logger.warning("the index cannot be read and is set aside", metadata: ["error": "\(error)"])
             let next = try file.next()
-            new.isIndexNew = true
             (new.index, new.indexFile) = (try index(next, isWaiting), next)
         }
     }

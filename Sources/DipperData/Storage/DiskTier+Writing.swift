@@ -67,7 +67,11 @@ extension DiskTier {
         setStalled(false)
         for case .put(let row, _, .entry) in changes { expiries.note(row.lifetime.expires) }
         remove(unneeded)
-        if batch.contains(where: { $0.slot.table == .partial }) { keepPartialLimit() }
+        if batch.contains(where: { $0.slot.table == .partial }) {
+            let excess = EntryIndex.Selection.partials(
+                expiredAt: time, bytes: options.partialLimit, count: Self.mostPartials)
+            attempt { remove(try index.removeSome(of: excess).blobs) }
+        }
         keepLimit()
         // mutant Clearing: `carryOnClearing()` => `noteExpiries()`
         carryOnClearing()
@@ -123,18 +127,6 @@ extension DiskTier {
         return true
     }
 
-    private static let mostPartials = 1_024
-
-    private func keepPartialLimit() {
-        let limits = EntryIndex.Selection.partials(
-            expiredAt: now().timeIntervalSince1970, bytes: options.partialLimit, count: Self.mostPartials)
-        do {
-            remove(try opened.index?.removeSome(of: limits).blobs ?? [])
-        } catch {
-            indexFailed(error)
-        }
-    }
-
     /// Readers must not find earlier versions any more.
     private func failure(of batch: [StagingArea.Item]) -> StagingArea.Outcome {
         StagingArea.Outcome(failed: Set(batch.map(\.number)), outdated: Set(batch.map(\.slot).filter(isFound)))
@@ -164,6 +156,7 @@ extension DiskTier {
         }
     }
 
+    private static let mostPartials = 1_024
     static let mostAttempts = 30
 
     /// Makes a change of the index, and tries again for up to a minute while another process holds it. If that was in
@@ -201,11 +194,7 @@ extension DiskTier {
         let accesses = state.withLock { exchange(&$0.accesses, with: [:]) }
         guard !accesses.isEmpty, let index = opened.writableIndex else { return }
         do {
-            var rest = accesses[...]
-            while !rest.isEmpty {
-                try index.touch(rest.prefix(128))
-                rest = rest.dropFirst(128)
-            }
+            try index.touch(accesses)
             noteExpiries()
         } catch {
             indexFailed(error)

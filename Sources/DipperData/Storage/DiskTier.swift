@@ -95,13 +95,15 @@ final class DiskTier: Sendable {
         var indexFile: IndexFile?
         /// Whether another process holds the index, to be opened once released.
         var isIndexHeld = false
-        var isIndexNew = false
         var problem: StoreProblem?
         var isClosed = false
 
         var isPresent: Bool {
             index != nil && files?.isThere == true && indexFile?.isCurrent ?? (files?.isReadOnly == true)
         }
+
+        /// Whether the index has taken the place of a damaged one.
+        var isIndexNew: Bool { index?.isNew == true && indexFile?.number != 1 }
 
         var isWritable: Bool { files?.isReadOnly == false }
 

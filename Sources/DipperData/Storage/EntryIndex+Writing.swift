@@ -112,7 +112,7 @@ extension EntryIndex {
         try db.first("SELECT max(turn) FROM \(table.rawValue)") { ($0.integer(0) ?? 0) &+ 1 } ?? 1
     }
 
-    func touch(_ accesses: Slice<[Int: Access]>) throws {
+    func touch(_ accesses: [Int: Access]) throws {
         try transaction { db in
             for (id, access) in accesses {
                 try db.run(

@@ -135,7 +135,7 @@ final class EntryIndex: Sendable {
     /// The SQL condition for derived entries, by their keys. A query must contain it to use `entry_by_origin`.
     static let isDerived = "instr(key, x'0A23') > 0"
 
-    private static func create(_ db: SQLiteConnection, _ boot: String) throws {
+    static func create(_ db: SQLiteConnection, _ boot: String) throws {
         // Another process may have created the tables first.
         if try db.hasRow("SELECT 1 FROM sqlite_master WHERE name = 'entry'") { return }
         // Rows are in the order of writing, so that a batch fills pages one after the other: four times as fast as by
@@ -177,7 +177,7 @@ final class EntryIndex: Sendable {
 
     private static let lastPlace = 1 << 60
 
-    private static func isPlausible(_ db: SQLiteConnection) throws -> Bool {
+    static func isPlausible(_ db: SQLiteConnection) throws -> Bool {
         try db.first(
             """
             SELECT count(*) = 1 AND max(cleared) <= \(lastPlace)
@@ -186,22 +186,6 @@ final class EntryIndex: Sendable {
             FROM total
             """
         ) { $0.integer(0) } == 1
-    }
-
-    func isSound() throws -> Bool {
-        try hasOwnSchema() && integrityProblems().isEmpty && read(Self.isPlausible)
-    }
-
-    private func hasOwnSchema() throws -> Bool {
-        let schema: (SQLiteConnection) throws -> [String] = { db in
-            try db.all("SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1") {
-                guard let text = $0.text(0) else { throw Damage() }
-                return text
-            }
-        }
-        let fresh = try SQLiteConnection(":memory:", patience: 0)
-        try Self.create(fresh, "")
-        return try read(schema) == schema(fresh)
     }
 
     func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
@@ -315,69 +299,6 @@ final class EntryIndex: Sendable {
                 SELECT 1 FROM entry WHERE id = ?1 AND blob = ?2 UNION ALL
                 SELECT 1 FROM partial WHERE id = ?1 AND blob = ?2
                 """, id, blob)
-        }
-    }
-
-    // MARK: Checks
-
-    func integrityProblems() throws -> [String] {
-        try read { db in
-            try db.all("PRAGMA integrity_check(20)") { $0.text(0) ?? "" }.filter { $0 != "ok" }
-        }
-    }
-
-    func isCounted() throws -> Bool {
-        try read { db in
-            try db.first(
-                """
-                SELECT (SELECT count(*) FROM total) = 1 AND NOT EXISTS (
-                    SELECT 1 FROM total, (
-                        SELECT ifnull(sum(size), 0) AS size, count(*) AS count FROM entry WHERE \(Self.isPresent)
-                    ) AS all_
-                    WHERE total.bytes IS NOT all_.size OR total.entries IS NOT all_.count
-                )
-                """
-            ) { $0.integer(0) } == 1
-        }
-    }
-
-    func recount() throws {
-        try transaction { db in
-            try db.run(script: Self.recount)
-        }
-    }
-
-    static let recount = """
-        INSERT INTO total
-            SELECT ifnull(sum(size), 0), count(*), (SELECT ifnull(max(cleared), 0) FROM total) FROM entry
-            WHERE place > (SELECT ifnull(max(cleared), 0) FROM total);
-        DELETE FROM total WHERE rowid < (SELECT max(rowid) FROM total)
-        """
-
-    struct SweepRequest: Sendable {
-        fileprivate let boot: String
-        fileprivate let number: Int
-    }
-
-    /// `nil` if rows and files have been compared in this boot, and nobody has asked for it since.
-    func dueSweep(boot: String) throws -> SweepRequest? {
-        try read { db in
-            try db.first("SELECT boot, due FROM swept") { row in
-                row.text(0) == boot ? nil : SweepRequest(boot: boot, number: row.integer(1) ?? 0)
-            }
-        }
-    }
-
-    func requestSweep() throws {
-        try transaction { db in
-            _ = try db.run("UPDATE swept SET boot = 'due', due = due + 1")
-        }
-    }
-
-    /// Has no effect if somebody has asked for another comparison since.
-    func answer(_ request: SweepRequest) throws {
-        try transaction { db in
-            _ = try db.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)
         }
     }
 

@@ -65,12 +65,7 @@ public struct FileExtension: Sendable {
     }
 
     private static func plain(_ text: String) -> String? {
-        let isPlain = text.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-            default: false
-            }
-        }
+        let isPlain = text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
         return isPlain && (1...8).contains(text.utf8.count) ? text : nil
     }
 }

@@ -14,8 +14,8 @@ package final class RemovalHistory: Sendable {
 
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
-    /// The first claim of each key; the others are linked to it.
-    private let claims = Mutex<[CacheKey: Claim.State]>([:])
+    /// What the claims of each key have lost.
+    private let claims = Mutex<[CacheKey: [Claim.Losses]]>([:])
 
     package init() {}
 
@@ -30,18 +30,14 @@ package final class RemovalHistory: Sendable {
     /// - Parameter outer: a claim whose losses this one shares.
     func claim(_ key: CacheKey, within outer: Claim? = nil) -> Claim {
         let claim = Claim(key, self, outer)
-        claims.withLock { claims in
-            claim.state.next = claims[key]
-            claims[key] = claim.state
-        }
+        claims.withLock { $0[key, default: []].append(claim.losses) }
         return claim
     }
 
     fileprivate func end(_ claim: Claim) {
         claims.withLock { claims in
-            let (ended, next) = (claim.state, exchange(&claim.state.next, with: nil))
-            guard let first = claims[claim.key], first !== ended else { return claims[claim.key] = next }
-            first.all.first { $0.next === ended }?.next = next
+            claims[claim.key]?.removeAll { $0 === claim.losses }
+            if claims[claim.key]?.isEmpty == true { claims[claim.key] = nil }
         }
     }
 
@@ -53,17 +49,17 @@ package final class RemovalHistory: Sendable {
 
     func revoke(from tiers: CacheTiers) {
         claims.withLock { claims in
-            for first in claims.values { first.lose(tiers.rawValue) }
+            for losses in claims.values.joined() { losses.add(tiers.rawValue) }
         }
     }
 
     func remove(_ key: CacheKey, from tiers: CacheTiers) { take(tiers.rawValue, from: key) }
 
-    func supersede(_ key: CacheKey) { take(Claim.State.superseded, from: key) }
+    func supersede(_ key: CacheKey) { take(Claim.Losses.superseded, from: key) }
 
     private func take(_ rights: UInt8, from key: CacheKey) {
         claims.withLock { claims in
-            if let first = claims[key] { first.lose(rights) }
+            for losses in claims[key] ?? [] { losses.add(rights) }
         }
     }
 
@@ -86,25 +82,20 @@ package final class RemovalHistory: Sendable {
 
 /// The right of running work to keep its result under a key. Removals of the key revoke it, tier by tier.
 package final class Claim: Sendable {
-    /// The rights that a claim has lost. The claims of a key are linked, under the lock of the history.
-    fileprivate final class State: Sendable {
+    /// The rights that a claim has lost: the tiers from which the entry has been removed, and one more.
+    fileprivate final class Losses: Sendable {
         static let superseded: UInt8 = 0x80
+        private let rights = Atomic<UInt8>(0)
 
-        private let losses = Atomic<UInt8>(0)
-        nonisolated(unsafe) var next: State?
+        var all: UInt8 { rights.load(ordering: .sequentiallyConsistent) }
 
-        var all: some Sequence<State> { sequence(first: self) { $0.next } }
-        var lost: UInt8 { losses.load(ordering: .sequentiallyConsistent) }
-
-        func lose(_ rights: UInt8) {
-            for state in all { state.losses.bitwiseOr(rights, ordering: .sequentiallyConsistent) }
-        }
+        func add(_ lost: UInt8) { rights.bitwiseOr(lost, ordering: .sequentiallyConsistent) }
     }
 
     let key: CacheKey
     /// The moment of ``RemovalHistory`` when the work began.
     let begun: UInt64
-    fileprivate let state = State()
+    fileprivate let losses = Losses()
     private let history: RemovalHistory
     private let outer: Claim?
 
@@ -121,13 +112,13 @@ package final class Claim: Sendable {
     func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
 
     private var revoked: CacheTiers {
-        CacheTiers(rawValue: state.lost & ~State.superseded).union(outer?.revoked ?? [])
+        CacheTiers(rawValue: losses.all & ~Losses.superseded).union(outer?.revoked ?? [])
     }
 
     /// Whether the entry has not been removed from disk, nor a complete one kept, since the claim was made.
-    var allowsPartial: Bool { state.lost & ~CacheTiers.memory.rawValue == 0 }
+    var allowsPartial: Bool { losses.all & ~CacheTiers.memory.rawValue == 0 }
 
-    var isLatest: Bool { state.lost & State.superseded == 0 }
+    var isLatest: Bool { losses.all & Losses.superseded == 0 }
 
     var isRevoked: Bool { !revoked.isEmpty }
 

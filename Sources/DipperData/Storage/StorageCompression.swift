@@ -82,8 +82,6 @@ private enum CompressedFormats {
 }
 
 enum Gzip {
-    /// zlib counts the bytes of one call in 32 bits.
-    private static let largestStep = 1 << 30
     /// 32 KiB, with the header and trailer of gzip.
     private static let windowBits: Int32 = 15 + 16
 
@@ -94,8 +92,8 @@ enum Gzip {
                 deflateInit2_(
                     stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, windowBits, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
                     Int32(MemoryLayout<z_stream>.size))
-            } step: { stream, isLast in
-                deflate(stream, isLast ? Z_FINISH : Z_NO_FLUSH)
+            } run: { stream in
+                deflate(stream, Z_FINISH)
             } end: { stream in
                 deflateEnd(stream)
             }
@@ -108,19 +106,20 @@ enum Gzip {
         guard count >= 0, count / 1_032 <= bytes.count else { return nil }
         let body = transform(bytes, room: count) { stream in
             inflateInit2_(stream, windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
-        } step: { stream, _ in
-            inflate(stream, Z_NO_FLUSH)
+        } run: { stream in
+            inflate(stream, Z_FINISH)
         } end: { stream in
             inflateEnd(stream)
         }
         return body?.count == count ? body : nil
     }
 
-    /// `nil` unless the stream ends with the input, within `room` bytes.
+    /// `nil` unless the stream ends with the input, within `room` bytes. zlib counts the bytes of a call in 32 bits.
     private static func transform(
-        _ input: UnsafeRawBufferPointer, room: Int, begin: (z_streamp) -> Int32,
-        step: (z_streamp, _ isLast: Bool) -> Int32, end: (z_streamp) -> Int32
+        _ input: UnsafeRawBufferPointer, room: Int, begin: (z_streamp) -> Int32, run: (z_streamp) -> Int32,
+        end: (z_streamp) -> Int32
     ) -> Data? {
+        guard let given = uInt(exactly: input.count), let offered = uInt(exactly: room) else { return nil }
         // zlib keeps the address of its stream.
         let stream = z_streamp.allocate(capacity: 1)
         defer { stream.deallocate() }
@@ -128,23 +127,13 @@ enum Gzip {
         guard begin(stream) == Z_OK else { return nil }
         defer { _ = end(stream) }
         return Data(room: room) { output in
-            var (taken, made) = (0, 0)
-            while true {
-                let given = min(input.count - taken, largestStep)
-                let offered = min(room - made, largestStep)
-                stream.pointee.next_in = input.baseAddress.map {
-                    UnsafeMutablePointer(mutating: ($0 + taken).assumingMemoryBound(to: Bytef.self))
-                }
-                stream.pointee.avail_in = uInt(given)
-                stream.pointee.next_out = (output + made).assumingMemoryBound(to: Bytef.self)
-                stream.pointee.avail_out = uInt(offered)
-                let result = step(stream, taken + given == input.count)
-                let (read, written) = (given - Int(stream.pointee.avail_in), offered - Int(stream.pointee.avail_out))
-                taken += read
-                made += written
-                if result == Z_STREAM_END, taken == input.count { return made }
-                guard result == Z_OK, read + written > 0 else { return nil }
-            }
+            let start = input.bindMemory(to: Bytef.self).baseAddress
+            stream.pointee.next_in = UnsafeMutablePointer(mutating: start)
+            stream.pointee.avail_in = given
+            stream.pointee.next_out = output.assumingMemoryBound(to: Bytef.self)
+            stream.pointee.avail_out = offered
+            guard run(stream) == Z_STREAM_END, stream.pointee.avail_in == 0 else { return nil }
+            return room - Int(stream.pointee.avail_out)
         }
     }
 }
