@@ -157,11 +157,11 @@ extension DiskTier {
         guard let index = presentIndex else { return opened.index == nil && !opened.isIndexHeld }
         do {
             var last: Int?
-            var removals = state.withLock { $0.staged.removals }
+            var removals = state.withLock { $0.staged.newRemovals }
             while case let rows = try index.rows(after: last, limit: 256), let end = rows.last {
                 for row in present(rows, removals) { body(CachedEntry(row)) }
                 last = end.id
-                removals = state.withLock { $0.staged.removals }
+                removals = state.withLock { $0.staged.newRemovals }
             }
             return presentIndex === index && !self.opened.isIndexNew
         } catch {

@@ -37,18 +37,57 @@ extension DiskTier {
 
     /// Ends a clearing that another store has begun.
     func carryOnClearing() {
-        if (try? opened.writableIndex?.hasCleared()) == true, !hasJob(.clearing, .leftovers) {
-            start(Clearing(), .leftovers)
+        guard let index = opened.writableIndex, (try? index.hasCleared()) == true, !hasJob(.clearing, .leftovers) else {
+            return
         }
+        start(OrphanSweep(.clearing, index), .leftovers)
+    }
+
+    /// Returns whether nothing is left of these removals, nor of versions that are out of date.
+    func carryOutRemovals(_ removals: [StagingArea.Scope: StagingArea.PendingRemoval]) -> Bool {
+        var areDone = true
+        for (scope, removal) in removals {
+            let isDone = attempt { try removeAll(in: scope, removal) } == true
+            state.withLock { $0.staged.finish(scope, removal, isDone: isDone) }
+            areDone = areDone && isDone
+        }
+        let outdated = state.withLock { $0.staged.outdated }
+        if outdated.isEmpty { return areDone }
+        let changes = outdated.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
+        guard let index = opened.writableIndex, attempt({ remove(try index.write(.relaxed, changes)) }) != nil else {
+            return false
+        }
+        state.withLock { $0.staged.removedOutdated(outdated) }
+        return areDone
+    }
+
+    private func removeAll(in scope: StagingArea.Scope, _ removal: StagingArea.PendingRemoval) throws -> Bool {
+        guard let index = opened.writableIndex else { return false }
+        var job: Removal
+        switch scope {
+        case .derived(let key): job = Removal((.derived(of: key), nil))
+        case .all where removal.hasFailed:
+            // Entries stored since then stay.
+            job = Removal(
+                (.partials(storedBefore: removal.time), nil), (.stored(before: removal.time, after: nil), .cleared))
+        case .all:
+            state.withLock { $0.accesses = [:] }
+            opened.indexFile?.removeOlder()
+            let (cleared, blobs) = try index.clear()
+            remove(blobs)
+            tell(cleared, .cleared)
+            start(OrphanSweep(.clearing, index), .clearing)
+            return true
+        }
+        while try job.step(self) {}
+        return job.isDone
     }
 
     func trim(toSize size: Int) { start(Removal((.oldest(untilSize: max(0, size)), .overLimit))) }
 
     func removeExpiredLater() {
         let time = now().timeIntervalSince1970
-        var job = Removal((.expired(at: time), .expired), (.partials(expiredAt: time), nil))
-        job.whenEnded = { _ in if self.opened.isWritable { self.noteExpiries() } }
-        start(job)
+        start(Removal((.expired(at: time), .expired), (.partials(expiredAt: time), nil)))
     }
 
     fileprivate func tell(_ removed: EntryIndex.Totals, _ reason: CacheEvent.Cleaning.Reason?) {
@@ -62,7 +101,6 @@ struct Removal: DiskJob {
     typealias Part = (selection: EntryIndex.Selection, reason: CacheEvent.Cleaning.Reason?)
 
     private var parts: [Part]
-    var whenEnded: @Sendable (_ isDone: Bool) -> Void = { _ in }
     private var isBegun = false
     private var removed = EntryIndex.Totals()
 
@@ -98,42 +136,6 @@ struct Removal: DiskJob {
 
     func end(_ tier: DiskTier) {
         tier.tell(removed, parts.first?.reason)
-        whenEnded(isDone)
-    }
-}
-
-/// Clears the store: at once for everyone, and then row by row and file by file.
-struct Clearing: DiskJob {
-    /// Called with whether no entry can be found any more; `nil` afterwards.
-    private var whenEmpty: (@Sendable (Bool) -> Void)?
-    private var cleared = EntryIndex.Totals()
-    private var removal = Removal((.cleared, nil))
-    private var sweep: OrphanSweep?
-
-    init(whenEmpty: (@Sendable (Bool) -> Void)? = nil) { self.whenEmpty = whenEmpty }
-
-    mutating func step(_ tier: DiskTier) throws -> Bool {
-        guard let index = tier.opened.writableIndex else { return false }
-        if let whenEmpty {
-            tier.state.withLock { $0.accesses = [:] }
-            tier.opened.indexFile?.removeOlder()
-            let (entries, blobs) = try index.clear()
-            cleared = entries
-            self.whenEmpty = nil
-            whenEmpty(true)
-            tier.remove(blobs)
-        } else if sweep == nil {
-            // A clearing leaves nothing, not even the files of an interrupted write.
-            if try !removal.step(tier) { sweep = OrphanSweep(.clearing, index) }
-        } else if try sweep?.step(tier) == false {
-            if sweep?.isIncomplete == true { try index.requestSweep() }
-            try? index.emptyLog()
-            return false
-        }
-        return true
-    }
-
-    func end(_ tier: DiskTier) {
-        if let whenEmpty { whenEmpty(false) } else { tier.tell(cleared, .cleared) }
+        if tier.opened.isWritable { tier.noteExpiries() }
     }
 }

@@ -99,32 +99,19 @@ extension DiskTier {
 
     private func remove(_ scope: StagingArea.Scope) {
         let time = now().timeIntervalSince1970.nextUp
-        let isClosed = update { state -> Bool in
-            // No job would end the removal.
-            if state.isClosed { state.staged.drop(scope) } else { state.staged.beginRemoving(scope) }
-            return state.isClosed
-        }
-        if isClosed { return }
-        let end: @Sendable (Bool) -> Void = { isDone in
-            let isIdle = self.update { state -> Bool in
-                state.staged.endRemoving(scope, isDone: isDone, begun: time)
-                return !exchange(&state.isWriting, with: true)
+        update { state -> Void in
+            if state.isClosed {
+                state.staged.drop(scope)
+            } else {
+                state.staged.remove(scope, storedBefore: time)
+                beginWriting(&state)
             }
-            if isIdle { self.writeStaged() }
-        }
-        writer.run { self.reopenIfLost() }
-        switch scope {
-        case .all: start(Clearing(whenEmpty: end), .clearing)
-        case .derived(let key):
-            var job = Removal((.derived(of: key), nil))
-            job.whenEnded = end
-            start(job)
         }
     }
 
     /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background.
     func remove(storedBefore limit: TimeInterval) {
-        update { state in
+        update { state -> Void in
             state.staged.removeWrites(storedBefore: limit)
             beginWriting(&state)
         }

@@ -10,25 +10,24 @@ extension DiskTier {
     }
 
     private func writeBatch() -> Bool {
-        let batch = state.withLock { state in
+        let (batch, removals, isDone) = state.withLock { state in
             let batch = state.staged.nextBatch()
-            if batch.isEmpty { state.isWriting = false }
-            return batch
+            state.isWriting = !batch.isEmpty || !state.staged.newRemovals.isEmpty
+            return (batch, state.staged.removals, !state.isWriting)
         }
-        if batch.isEmpty { return false }
-        let outcome = carryOut(batch)
+        if isDone { return false }
+        reopenIfLost()
+        if opened.isIndexHeld { attempt {} }
+        let outcome = carryOutRemovals(removals) ? carryOut(batch) : failure(of: batch)
         let finished = update { $0.staged.finish(batch, outcome) }
         for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
         return true
     }
 
     /// Writes files of large bodies, changes all rows in one transaction, then removes files that no row names.
-    func carryOut(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
-        reopenIfLost()
-        if opened.isIndexHeld { attempt {} }
-        guard let files = opened.files, opened.isWritable, repeatFailedRemovals(), let index = opened.index else {
-            return failure(of: batch)
-        }
+    private func carryOut(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
+        if batch.isEmpty { return StagingArea.Outcome() }
+        guard let files = opened.files, let index = opened.writableIndex else { return failure(of: batch) }
         var outcome = StagingArea.Outcome()
         var changes: [EntryIndex.Change] = []
         var written: [String] = []
@@ -103,28 +102,6 @@ extension DiskTier {
         } catch {
             indexFailed(error)
         }
-    }
-
-    /// Returns whether all removals that failed earlier are done.
-    func repeatFailedRemovals() -> Bool {
-        guard let index = opened.index else { return false }
-        let (failed, outdated) = state.withLock { ($0.staged.failedRemovals, $0.staged.outdated) }
-        for (scope, time) in failed {
-            var job =
-                switch scope {
-                // Entries stored since then stay.
-                case .all:
-                    Removal((.partials(storedBefore: time), nil), (.stored(before: time, after: nil), .cleared))
-                case .derived(let key): Removal((.derived(of: key), nil))
-                }
-            guard attempt({ while try job.step(self) {} }) != nil, job.isDone else { return false }
-            state.withLock { $0.staged.endRemoving(scope, isDone: true, begun: time) }
-        }
-        if outdated.isEmpty { return true }
-        let removals = outdated.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
-        guard attempt({ remove(try index.write(.relaxed, removals)) }) != nil else { return false }
-        state.withLock { $0.staged.removedOutdated(outdated) }
-        return true
     }
 
     /// Readers must not find earlier versions any more.

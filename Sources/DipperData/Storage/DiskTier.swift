@@ -134,7 +134,7 @@ final class DiskTier: Sendable {
         state.withLock { $0.isClosed = true }
         await synchronize()
         writer.run {
-            if self.opened.isWritable { _ = self.repeatFailedRemovals() }
+            _ = self.carryOutRemovals(self.state.withLock { $0.staged.removals })
             self.writeAccesses()
             self.opened.index?.close()
             self.replaceOpened(Opened(isClosed: true))

@@ -56,7 +56,7 @@ struct OrphanSweep: DiskJob {
     enum Purpose {
         /// Answered at the end. The sweep ends early if the store is closed.
         case due(EntryIndex.SweepRequest)
-        /// Looks at files alone.
+        /// Removes rows that no longer count because the store has been cleared, then files without rows.
         case clearing
         /// - isCounted: whether the totals of the index match its rows.
         case verification(isCounted: Bool)
@@ -72,7 +72,8 @@ struct OrphanSweep: DiskJob {
     /// The table whose rows are looked at next; `nil` after the last one.
     private var table: EntryIndex.Table?
     private var last: Int?
-    private(set) var isIncomplete = false
+    private var hasRemovedCleared = false
+    private var isIncomplete = false
     var report = StoreReport()
     var whenEnded: @Sendable (StoreReport) -> Void = { _ in }
 
@@ -115,6 +116,12 @@ struct OrphanSweep: DiskJob {
     }
 
     private mutating func step(_ tier: DiskTier, _ index: EntryIndex, _ files: BlobFiles) throws -> Bool {
+        if case .clearing = purpose, !hasRemovedCleared {
+            let step = try index.removeSome(of: .cleared)
+            tier.remove(step.blobs)
+            hasRemovedCleared = step.rest == nil
+            return true
+        }
         if shards == nil { shards = files.isReadOnly ? [] : look { try files.shards() } ?? [] }
         if !names.isEmpty {
             try compareNames(index, files)
@@ -199,7 +206,10 @@ struct OrphanSweep: DiskJob {
             tier.logger.info("files and index have been compared")
             tier.keepLimit()
         case .verification(isCounted: false): try index.recount()
-        case .verification, .clearing: break
+        case .verification: break
+        case .clearing:
+            if isIncomplete { try index.requestSweep() }
+            try? index.emptyLog()
         }
     }
 }

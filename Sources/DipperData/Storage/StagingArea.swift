@@ -52,27 +52,36 @@ struct StagingArea: Sendable {
         }
     }
 
+    /// What a new removal covers on disk counts as removed; once it has failed, what was stored before its time.
+    struct PendingRemoval {
+        fileprivate let number: UInt64
+        var time: TimeInterval
+        var hasFailed = false
+    }
+
     private var items: [Slot: Item] = [:]
     /// Skips a change that no longer has its place.
     private var queue = Deque<(slot: Slot, place: UInt64)>()
     private(set) var latest: UInt64 = 0
     /// The estimated memory of all changes, waiting or being carried out.
     private(set) var bytes = 0
-    /// Removals in progress. The entries on disk that they cover count as removed.
-    private(set) var removals: [Scope] = []
-    /// Removals to repeat before anything is written, with the times at which they began. Earlier entries that they
-    /// cover count as removed.
-    private(set) var failedRemovals: [Scope: TimeInterval] = [:]
+    /// Removals of many entries, to be carried out before later changes.
+    private(set) var removals: [Scope: PendingRemoval] = [:]
     /// Slots whose version on disk is out of date, and must be removed before anything is written.
     private(set) var outdated: Set<Slot> = []
     private var dropped: [Item] = []
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
+    var newRemovals: [Scope] { removals.filter { !$0.value.hasFailed }.map(\.key) }
+
     /// Versions on disk from before this time do not count; infinite if none counts.
     func goneBefore(_ slot: Slot) -> TimeInterval {
-        if outdated.contains(slot) || removals.contains(where: { $0.covers(slot) }) { return .infinity }
-        return failedRemovals.reduce(-TimeInterval.infinity) { $1.key.covers(slot) ? max($0, $1.value) : $0 }
+        if outdated.contains(slot) { return .infinity }
+        return removals.reduce(-TimeInterval.infinity) { latest, removal in
+            guard removal.key.covers(slot) else { return latest }
+            return removal.value.hasFailed ? max(latest, removal.value.time) : .infinity
+        }
     }
 
     /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
@@ -143,8 +152,6 @@ struct StagingArea: Sendable {
 
     /// The oldest changes, which stay visible to reads until ``finish(_:_:)``.
     mutating func nextBatch() -> [Item] {
-        // Changes that were staged after a removal wait until it has ended.
-        guard removals.isEmpty else { return [] }
         var batch: [Item] = []
         var size = 0
         while batch.count < 128, size < 4 << 20, let next = queue.popFirst() {
@@ -157,7 +164,8 @@ struct StagingArea: Sendable {
     }
 
     func isWaiting(upTo number: UInt64) -> Bool {
-        queue.first { items[$0.slot]?.place == $0.place }.map { $0.place <= number } ?? false
+        removals.values.contains { !$0.hasFailed && $0.number <= number }
+            || queue.first { items[$0.slot]?.place == $0.place }.map { $0.place <= number } ?? false
     }
 
     /// Returns the items that were not replaced meanwhile, each with whether it succeeded.
@@ -166,7 +174,7 @@ struct StagingArea: Sendable {
         if outdated.count > 4_096 {
             // So many are not remembered one by one.
             outdated = []
-            failedRemovals[.all] = .infinity
+            removals[.all, default: PendingRemoval(number: latest, time: .infinity, hasFailed: true)].time = .infinity
         }
         return batch.compactMap { item in
             guard items[item.slot]?.number == item.number, let present = take(item.slot) else { return nil }
@@ -174,19 +182,16 @@ struct StagingArea: Sendable {
         }
     }
 
-    /// Makes covered entries on disk count as removed until ``endRemoving(_:isDone:begun:)``.
-    mutating func beginRemoving(_ scope: Scope) {
-        removals.append(scope)
+    mutating func remove(_ scope: Scope, storedBefore time: TimeInterval) {
         drop(scope)
+        latest += 1
+        removals[scope] = PendingRemoval(number: latest, time: max(time, removals[scope]?.time ?? time))
     }
 
-    mutating func endRemoving(_ scope: Scope, isDone: Bool, begun time: TimeInterval) {
-        if let index = removals.firstIndex(of: scope) { removals.remove(at: index) }
-        if !isDone {
-            failedRemovals[scope] = max(time, failedRemovals[scope] ?? time)
-        } else if let earlier = failedRemovals[scope], earlier <= time {
-            failedRemovals[scope] = nil
-        }
+    mutating func finish(_ scope: Scope, _ removal: PendingRemoval, isDone: Bool) {
+        // It may have been asked for again meanwhile.
+        guard removals[scope]?.number == removal.number else { return }
+        if isDone { removals[scope] = nil } else { removals[scope]?.hasFailed = true }
     }
 
     mutating func removedOutdated(_ slots: Set<Slot>) { outdated.subtract(slots) }
