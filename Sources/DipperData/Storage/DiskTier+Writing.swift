@@ -18,17 +18,18 @@ extension DiskTier {
         if isDone { return false }
         reopenIfLost()
         if opened.isIndexHeld { attempt {} }
-        let outcome = carryOutRemovals(removals) ? carryOut(batch) : failure(of: batch)
-        let finished = update { $0.staged.finish(batch, outcome) }
+        let failed = carryOutRemovals(removals) ? carryOut(batch) : failure(of: batch)
+        let finished = update { $0.staged.finish(batch, failed: failed) }
         for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
         return true
     }
 
     /// Writes files of large bodies, changes all rows in one transaction, then removes files that no row names.
-    private func carryOut(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
-        if batch.isEmpty { return StagingArea.Outcome() }
+    /// - Returns: the numbers of the changes that failed.
+    private func carryOut(_ batch: [StagingArea.Item]) -> Set<UInt64> {
+        if batch.isEmpty { return [] }
         guard let files = opened.files, let index = opened.writableIndex else { return failure(of: batch) }
-        var outcome = StagingArea.Outcome()
+        var failed: Set<UInt64> = []
         var changes: [EntryIndex.Change] = []
         var written: [String] = []
         let time = now().timeIntervalSince1970
@@ -52,7 +53,7 @@ extension DiskTier {
                 changes.append(.put(row, body: row.blob == nil ? body : nil, in: table))
             } catch {
                 complain("an entry cannot be written and stays in memory only", error)
-                outcome.failed.insert(item.number)
+                failed.insert(item.number)
                 // The earlier version must not stand for the entry.
                 changes.append(.remove(id, from: table))
             }
@@ -76,9 +77,9 @@ extension DiskTier {
         carryOnClearing()
         // The entry may have been removed at once, to keep the limit or by another process.
         for item in batch where item.durability == .durable {
-            if case .write = item.change, !isFound(item.slot) { outcome.failed.insert(item.number) }
+            if case .write = item.change, !isFound(item.slot) { failed.insert(item.number) }
         }
-        return outcome
+        return failed
     }
 
     private func row(
@@ -105,8 +106,10 @@ extension DiskTier {
     }
 
     /// Readers must not find earlier versions any more.
-    private func failure(of batch: [StagingArea.Item]) -> StagingArea.Outcome {
-        StagingArea.Outcome(failed: Set(batch.map(\.number)), outdated: Set(batch.map(\.slot).filter(isFound)))
+    private func failure(of batch: [StagingArea.Item]) -> Set<UInt64> {
+        let outdated = batch.map(\.slot).filter(isFound)
+        state.withLock { $0.staged.addOutdated(outdated) }
+        return Set(batch.map(\.number))
     }
 
     private func isFound(_ slot: StagingArea.Slot) -> Bool {

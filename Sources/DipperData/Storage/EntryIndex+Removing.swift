@@ -52,26 +52,18 @@ extension EntryIndex {
         fileprivate var table: Table { if case .partials = self { .partial } else { .entry } }
     }
 
-    struct Removed: Sendable {
-        /// Without partial bodies.
-        let totals: Totals
-        let blobs: [String]
-        /// `nil` if nothing is left to remove.
-        let rest: Selection?
-    }
-
     /// In one transaction; partial bodies are removed all at once.
     private static let mostRemoved = 64
 
-    func removeSome(of selection: Selection) throws -> Removed {
+    /// - Returns: the entries that were removed, all files, and what is left to remove, if anything is.
+    func removeSome(of selection: Selection) throws -> (totals: Totals, blobs: [String], rest: Selection?) {
         var rest: Selection?
         let account = try accounted { db, account in
             let selected = try select(selection, db)
             for row in selected.rows { try account.delete(row, selection.table, db) }
             rest = selected.rest
         }
-        let totals = Totals(bytes: -account.change.bytes, entries: -account.change.entries)
-        return Removed(totals: totals, blobs: account.blobs, rest: rest)
+        return (Totals(bytes: -account.change.bytes, entries: -account.change.entries), account.blobs, rest)
     }
 
     private func select(

@@ -219,16 +219,12 @@ final class SQLiteConnection: @unchecked Sendable {
 /// The connections of one process to a database with a log: one writer and a few readers.
 // Unchecked: one thread at a time uses the writer, that of the disk tier.
 final class SQLitePool: @unchecked Sendable {
-    private struct Connections {
-        var free: [SQLiteConnection] = []
-        var isClosed = false
-    }
-
     private static let mostReaders = 4
 
     private let open: @Sendable () throws -> SQLiteConnection
     private var writer: SQLiteConnection?
-    private let readers = Mutex(Connections())
+    /// Those that are free; `nil` once the pool is closed.
+    private let readers = Mutex<[SQLiteConnection]?>([])
     private let permits = DispatchSemaphore(value: mostReaders)
 
     init(writer: SQLiteConnection?, reader open: @escaping @Sendable () throws -> SQLiteConnection) {
@@ -244,19 +240,16 @@ final class SQLitePool: @unchecked Sendable {
     func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
         permits.wait()
         defer { permits.signal() }
-        let (free, isClosed) = readers.withLock { ($0.free.popLast(), $0.isClosed) }
+        let (free, isClosed) = readers.withLock { ($0?.popLast(), $0 == nil) }
         if isClosed { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
         let connection = try free ?? open()
-        defer { readers.withLock { if !$0.isClosed { $0.free.append(connection) } } }
+        defer { readers.withLock { $0?.append(connection) } }
         return try body(connection)
     }
 
     /// Closes connections; those in use close when they are given back. Later reads and writes fail.
     func close() {
-        let free = readers.withLock { readers in
-            readers.isClosed = true
-            return exchange(&readers.free, with: [])
-        }
+        let free = readers.withLock { exchange(&$0, with: nil) }
         _ = consume free
         writer = nil
     }

@@ -34,12 +34,6 @@ struct StagingArea: Sendable {
         fileprivate var bytes: Int { change.bytes(slot.key) }
     }
 
-    struct Outcome {
-        var failed: Set<UInt64> = []
-        /// Slots whose earlier version could not be removed from the disk either.
-        var outdated: Set<Slot> = []
-    }
-
     enum Scope: Hashable {
         case all
         case derived(of: CacheKey)
@@ -169,17 +163,19 @@ struct StagingArea: Sendable {
     }
 
     /// Returns the items that were not replaced meanwhile, each with whether it succeeded.
-    mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
-        outdated.formUnion(outcome.outdated)
-        if outdated.count > 4_096 {
-            // So many are not remembered one by one.
-            outdated = []
-            removals[.all, default: PendingRemoval(number: latest, time: .infinity, hasFailed: true)].time = .infinity
-        }
-        return batch.compactMap { item in
+    mutating func finish(_ batch: [Item], failed: Set<UInt64>) -> [(item: Item, isDone: Bool)] {
+        batch.compactMap { item in
             guard items[item.slot]?.number == item.number, let present = take(item.slot) else { return nil }
-            return (present, !outcome.failed.contains(item.number))
+            return (present, !failed.contains(item.number))
         }
+    }
+
+    mutating func addOutdated(_ slots: [Slot]) {
+        outdated.formUnion(slots)
+        if outdated.count <= 4_096 { return }
+        // So many are not remembered one by one.
+        outdated = []
+        removals[.all, default: PendingRemoval(number: latest, time: .infinity, hasFailed: true)].time = .infinity
     }
 
     mutating func remove(_ scope: Scope, storedBefore time: TimeInterval) {
