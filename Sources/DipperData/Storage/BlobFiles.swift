@@ -73,7 +73,6 @@ final class BlobFiles: Sendable {
         return size
     }
 
-    /// A durable file and its name are on the device when this returns.
     func write(_ body: Data, _ id: Int, _ name: String, _ durability: Durability) throws(FileError) -> String {
         try faults?.check(.write, name)
         if durability == .durable { try faults?.check(.flush, name) }
@@ -110,7 +109,6 @@ final class BlobFiles: Sendable {
         isRootFlushed.store(true, ordering: .relaxed)
     }
 
-    /// Returns whether all files are gone.
     @discardableResult
     func remove(_ names: [String]) -> Bool {
         var areGone = true
@@ -133,7 +131,6 @@ final class BlobFiles: Sendable {
         return try blobs.folder(shard)?.listing() ?? []
     }
 
-    /// Returns whether another store is or may be open.
     func isOpenElsewhere(_ store: some StringProtocol) -> Bool {
         guard let lock else { return true }
         return store != lock.id && lock.isOpen(store)

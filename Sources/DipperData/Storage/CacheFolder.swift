@@ -80,7 +80,6 @@ package struct StoreProblem: Error, Hashable {
     package let description: String
     /// Whether the cache refuses to use the folder, and changes nothing there.
     package let isRefusal: Bool
-    /// Whether existing entries can be read although nothing can be written.
     package let isReadable: Bool
 
     init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {

@@ -2,13 +2,11 @@ import Foundation
 
 /// Work of the writer thread in steps, between which other work has its turn.
 protocol DiskJob: Sendable {
-    /// Returns whether there is more to do.
     mutating func step(_ tier: DiskTier) throws -> Bool
     /// Called once, even if a step failed or none ran: on the writer thread, or on the caller's if that one is ending.
     func end(_ tier: DiskTier)
 }
 
-/// The jobs that have begun and not ended.
 struct DiskJobs {
     enum Kind {
         case asked, clearing, keepingLimit
@@ -60,12 +58,9 @@ extension DiskTier {
         state.withLock { $0.jobs.end(number) }
     }
 
-    // MARK: Waiting
-
     /// Returns when the changes and jobs so far have been carried out, except those that nobody waits for.
     func synchronize() async { await finish(forAll: false) }
 
-    /// Also waits for a comparison of files and index, if one is due.
     func reconcile() async { await finish(forAll: true) }
 
     private func finish(forAll: Bool) async {

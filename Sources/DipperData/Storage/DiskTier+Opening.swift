@@ -21,7 +21,6 @@ extension DiskTier {
         if new.isIndexHeld, !old.isIndexHeld { openLater() }
     }
 
-    /// Opens the index when the process that holds it has released it.
     private func openLater() {
         writer.run {
             guard self.opened.isIndexHeld, !self.isClosed else { return }

@@ -3,7 +3,6 @@ import Foundation
 /// Reads run on the caller's thread. They take the lock of the state only to look at it, never during I/O, and write
 /// nothing: accesses are noted, and written by the writer in batches.
 extension DiskTier {
-    /// Returns an entry with the expiration after this access; `nil` if there is none, or if it has expired.
     /// - Parameter reader: the options whose access extension holds; `nil` for the entry's.
     func entry(for key: CacheKey, extendedBy reader: Lifetime.Reader? = nil) -> EntryRecord? {
         let id = EntryIndex.id(of: key)
@@ -69,7 +68,6 @@ extension DiskTier {
         return nil
     }
 
-    /// `nil` if the file of the row is gone.
     func read(
         _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = RemovalHistory.now, withBody: Bool = true
     ) throws(FileError) -> RecordFormat.Reading? {
@@ -118,8 +116,6 @@ extension DiskTier {
         return PartialBody(record.value)
     }
 
-    // MARK: Listing
-
     /// Returns the rows whose entries have not been removed or flushed.
     /// - Parameter removals: removals that were in progress before the rows were read, and may have ended since.
     func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
@@ -148,7 +144,6 @@ extension DiskTier {
         return nil
     }
 
-    /// Calls `body` with each entry, in no particular order.
     /// - Returns: `false` if entries may be missing: another process holds the index, or the index or the folder could
     ///   not be read or was replaced meanwhile. `true` if there is no index for another reason.
     @discardableResult

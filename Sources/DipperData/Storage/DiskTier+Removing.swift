@@ -35,7 +35,6 @@ extension DiskTier {
         job.end(self)
     }
 
-    /// Ends a clearing that another store has begun.
     func carryOnClearing() {
         guard let index = opened.writableIndex, (try? index.hasCleared()) == true, !hasJob(.clearing, .leftovers) else {
             return
@@ -43,7 +42,6 @@ extension DiskTier {
         start(OrphanSweep(.clearing, index), .leftovers)
     }
 
-    /// Returns whether nothing is left of these removals, nor of versions that are out of date.
     func carryOutRemovals(_ removals: [StagingArea.Scope: StagingArea.PendingRemoval]) -> Bool {
         var areDone = true
         for (scope, removal) in removals {
@@ -67,7 +65,6 @@ extension DiskTier {
         switch scope {
         case .derived(let key): job = Removal((.derived(of: key), nil))
         case .all where removal.hasFailed:
-            // Entries stored since then stay.
             job = Removal(
                 (.partials(storedBefore: removal.time), nil), (.stored(before: removal.time, after: nil), .cleared))
         case .all:

@@ -19,7 +19,6 @@ extension DiskTier {
 
     func remove(_ key: CacheKey) { stage(.remove, for: .init(key: key)) }
 
-    /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
         let record = EntryRecord(partial, for: key, now: now())
@@ -61,13 +60,11 @@ extension DiskTier {
         update { $0.staged.join(.init(key: key), durability, whenDone: whenDone) }
     }
 
-    /// - Parameter isAllowed: called under the lock.
     private func stage(
         _ change: StagingArea.Change, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil, ifAllowed isAllowed: () -> Bool = { true }
     ) {
         let id = EntryIndex.id(of: slot.key)
-        // `nil` if the change is refused.
         let isFull = update { state -> Bool? in
             guard !state.isClosed, isAllowed() else { return nil }
             if slot.table == .entry {
@@ -77,7 +74,6 @@ extension DiskTier {
                 state.accesses[id] = nil
             }
             beginWriting(&state)
-            // A removal takes little memory.
             if case .write = change, state.staged.isFull(options.stagingLimit * 4, for: change, of: slot) {
                 state.staged.add(.remove, for: slot)
                 return true

@@ -25,7 +25,6 @@ extension DiskTier {
     }
 
     /// Writes files of large bodies, changes all rows in one transaction, then removes files that no row names.
-    /// - Returns: the numbers of the changes that failed.
     private func carryOut(_ batch: [StagingArea.Item]) -> Set<UInt64> {
         if batch.isEmpty { return [] }
         guard let files = opened.files, let index = opened.writableIndex else { return failure(of: batch) }
@@ -95,7 +94,6 @@ extension DiskTier {
         return (row, body)
     }
 
-    /// If a file stays, the next process to open the store looks for it.
     func remove(_ blobs: [String]) {
         guard let files = opened.files, !files.remove(blobs) else { return }
         do {
@@ -141,7 +139,6 @@ extension DiskTier {
 
     /// Makes a change of the index, and tries again for up to a minute while another process holds it. If that was in
     /// vain before, tries once, so that later changes lose no time.
-    /// - Returns: `nil` if the change fails.
     @discardableResult
     func attempt<Result>(_ change: () throws -> Result) -> Result? {
         var left = state.withLock { $0.isStalled } ? 1 : Self.mostAttempts

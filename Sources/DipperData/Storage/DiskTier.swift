@@ -32,14 +32,11 @@ import Synchronization
 // removal fails as well, readers of this process ignore that version.
 // Several processes may share the folder: SQLite locks the index, and no file is shared before its row is there.
 
-/// Keeps entries that survive the process.
-///
-/// Reads run on the caller's thread. Changes are staged, where reads see them at once, and carried out by the writer
-/// thread. No method throws: an unreadable entry counts as absent, and the log reports failures.
+/// Keeps entries that survive the process. No method throws: an unreadable entry counts as absent, and the log reports
+/// failures.
 final class DiskTier: Sendable {
     struct Options: Sendable {
         var folder: String
-        /// The largest total size of all entries, in bytes; `nil` for no limit.
         var sizeLimit: Int?
         /// The size of the largest record whose body is in the index, in bytes. Up to 16 KB a row is read as fast as a
         /// row and a file, and at half of that written three times as fast.
@@ -78,7 +75,6 @@ final class DiskTier: Sendable {
         /// The accesses that have not been written to the index, by the numbers of rows.
         var accesses: [Int: EntryIndex.Access] = [:]
         var staged = StagingArea()
-        /// Whether the writer has been asked to write what is staged.
         var isWriting = false
         /// Whether another process holds the index, so that nothing can be written. Nothing waits for room then.
         var isStalled = false
@@ -93,7 +89,6 @@ final class DiskTier: Sendable {
         var files: BlobFiles?
         var index: EntryIndex?
         var indexFile: IndexFile?
-        /// Whether another process holds the index, to be opened once released.
         var isIndexHeld = false
         var problem: StoreProblem?
         var isClosed = false
@@ -145,8 +140,6 @@ final class DiskTier: Sendable {
     func noteExpiries() {
         if let next = try? opened.index?.firstExpiration() { expiries.note(next) }
     }
-
-    // MARK: State
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
@@ -209,12 +202,10 @@ extension DiskTier.State {
     }
 }
 
-/// How far writing to disk is behind fetching.
+/// How far writing to disk is behind fetching: with `high` no prefetch starts, with `full` no fetch at all.
 enum StorageBacklog: Int, Sendable, Comparable {
     case none
-    /// No fetch of `slowQueue` starts.
     case high
-    /// No fetch starts.
     case full
 
     static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }

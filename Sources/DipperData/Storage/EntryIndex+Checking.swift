@@ -70,7 +70,6 @@ extension EntryIndex {
         }
     }
 
-    /// Has no effect if somebody has asked for another comparison since.
     func answer(_ request: SweepRequest) throws {
         try transaction { db in
             _ = try db.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)

@@ -14,7 +14,6 @@ extension EntryIndex {
     }
 
     /// Makes all rows count as removed, and leaves those of entries to be removed.
-    /// - Returns: the entries, and the files of the partial bodies.
     func clear() throws -> (Totals, blobs: [String]) {
         try transaction { db in
             let totals = try Self.totals(db)
@@ -38,11 +37,9 @@ extension EntryIndex {
 
     enum Selection: Sendable {
         case cleared
-        /// The entries that leave first, until at most so many bytes remain.
         case oldest(untilSize: Int)
         case expired(at: TimeInterval)
         case derived(of: CacheKey)
-        /// The entries stored before a time, among those after a number.
         case stored(before: TimeInterval, after: Int?)
         /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
         case partials(

@@ -7,7 +7,6 @@ extension EntryIndex {
         case remove(Int, from: Table)
     }
 
-    /// - Returns: the files that no row names any more.
     func write(_ durability: Durability = .relaxed, _ changes: [Change]) throws -> [String] {
         try accounted(durability) { db, account in
             for change in changes {
@@ -86,17 +85,13 @@ extension EntryIndex {
         }
     }
 
-    // MARK: Uses
-
     /// Accesses to an entry that have not been written to the index.
     struct Access: Sendable, Hashable {
-        /// The last access, in seconds since 1970.
         var time: TimeInterval
         var count = 1
         /// The expiration by the rule of a request that has read the entry; `nil` for the entry's rule.
         var given: TimeInterval?
 
-        /// - Parameter indexed: the expiration in the index.
         func expires(_ lifetime: Lifetime, _ info: EntryInfo, _ indexed: TimeInterval) -> TimeInterval {
             // An access to an earlier entry of the key does not count.
             if let given { return time < info.stored ? indexed : given }

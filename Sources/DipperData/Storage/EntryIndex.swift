@@ -40,9 +40,7 @@ final class EntryIndex: Sendable {
         var blob: String?
         /// The metadata and the checksum; see RecordFormat.swift.
         var trailer: Data
-        /// For the eviction order.
         var uses: UInt8 = 0
-        /// Whether the row was written after the store was cleared last.
         var isPresent = true
     }
 
@@ -53,7 +51,6 @@ final class EntryIndex: Sendable {
         /// As far as accesses have been recorded; infinite for never.
         var expires: TimeInterval
 
-        /// `nil` if the trailer is damaged.
         var footer: RecordFormat.Footer? { RecordFormat.Footer(trailer) }
     }
 
@@ -67,11 +64,9 @@ final class EntryIndex: Sendable {
     let isNew: Bool
     private let faults: (any DiskFaults)?
 
-    /// How long SQLite waits for another process, in milliseconds.
     private static let patience: Int32 = 2_000
     private static let cacheSize = "PRAGMA cache_size = -1024"
 
-    /// Creates the tables of an empty index.
     /// - Parameter isWaiting: whether to wait up to two seconds for another process that holds the index. The first
     ///   process to open an index writes to it, and needs the lock.
     init(
@@ -136,7 +131,6 @@ final class EntryIndex: Sendable {
     static let isDerived = "instr(key, x'0A23') > 0"
 
     static func create(_ db: SQLiteConnection, _ boot: String) throws {
-        // Another process may have created the tables first.
         if try db.hasRow("SELECT 1 FROM sqlite_master WHERE name = 'entry'") { return }
         // Rows are in the order of writing, so that a batch fills pages one after the other: four times as fast as by
         // id. The body comes last, so that reading the other columns does not touch its pages.
@@ -222,8 +216,6 @@ final class EntryIndex: Sendable {
         }
         pool.close()
     }
-
-    // MARK: Reads
 
     /// Returns the number of the row of a key: the first 64 bits of its SHA-256. If two keys share a number, the later
     /// row replaces the earlier one; readers compare the keys.

@@ -71,7 +71,6 @@ struct EntryRecord {
         }
     }
 
-    /// Decodes the metadata of a record that a codec has encoded.
     static func decodeLabel(_ metadata: Data) -> (codec: UInt64, key: CacheKey)? {
         metadata.withUnsafeBytes { bytes -> (codec: UInt64, key: CacheKey)? in
             var reader = RecordReader(bytes)
@@ -80,8 +79,6 @@ struct EntryRecord {
         }
     }
 }
-
-// MARK: Partial bodies
 
 extension EntryRecord {
     private static let partialLife = 7
@@ -109,7 +106,6 @@ private struct RecordReader {
         self.bytes = bytes
     }
 
-    /// The body is left empty.
     mutating func readRecord(_ begun: UInt64) -> EntryRecord? {
         guard let stored = readTime(), let expires = readTime(), let added = readTime(), let generated = readTime(),
             let until = readTime(), let family = read(UInt64.self), let status = read(UInt32.self),

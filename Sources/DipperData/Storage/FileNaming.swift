@@ -36,13 +36,11 @@ public struct FileNaming: Sendable {
 
 /// The extension of the file names of entries, by which other programs recognise the contents.
 public struct FileExtension: Sendable {
-    /// Without the dot; `nil` for no extension.
     let text: @Sendable (CacheKey) -> String?
 
     /// The extension of the URL's path, or of the caller's key, in lower case: `jpg` for
     /// `https://host/a/Cat.JPG?size=2`. None for derived entries, nor if it is not 1 to 8 ASCII letters and digits.
     public static let ofURL = FileExtension { key in
-        // A picture made from another one may be in another format.
         guard !key.isDerived else { return nil }
         // Later lines of a default key contain no file name.
         let name = lastComponent(key.string.prefix { $0 != "\n" })

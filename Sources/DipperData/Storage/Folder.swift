@@ -31,9 +31,6 @@ final class Folder: Sendable {
 
     var isUsers: Bool { status.st_uid == geteuid() }
 
-    // MARK: Subfolders
-
-    /// `nil` if there is no such subfolder.
     /// - Throws: `FileError` for a link, a file, or another user's folder.
     func folder(_ name: String) throws(FileError) -> Folder? {
         // mutant FolderSafety: `RY | O_NOFOLLOW | O_CLOEXEC` => `RY | O_CLOEXEC`
@@ -53,8 +50,6 @@ final class Folder: Sendable {
         guard let folder = try folder(name) else { throw FileError("open", path + "/" + name, ENOENT) }
         return folder
     }
-
-    // MARK: Files
 
     /// A regular file of the user in this folder or a subfolder. The caller closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
@@ -78,7 +73,6 @@ final class Folder: Sendable {
         return (file, Int(status.st_size))
     }
 
-    /// The caller closes the descriptor.
     func createFile(_ name: String) throws(FileError) -> Int32 {
         // mutant FolderSafety: `EC, 0o600)` => `EC, 0o666)`
         let file = openat(descriptor, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
@@ -159,7 +153,6 @@ final class Folder: Sendable {
         }
     }
 
-    /// Reads a file in this folder or a subfolder; `nil` if there is none.
     func readFile(_ name: String, atMost limit: Int) throws(FileError) -> Data? {
         guard let (file, whole) = try openFile(name) else { return nil }
         defer { close(file) }

@@ -15,7 +15,6 @@ struct IndexFile: Sendable {
 
     var path: String { folder.path + "/" + Self.name(number) }
 
-    /// - Throws: `StoreProblem` for a link or another user's file, or `FileError`.
     static func current(in folder: Folder) throws -> IndexFile {
         let names = try folder.listing()
         // Left by a process that was killed while it marked the folder.
@@ -53,7 +52,6 @@ struct IndexFile: Sendable {
             && folder.entry(Self.name(number + 1)) == nil
     }
 
-    /// Returns the device and the inode.
     private static func identity(_ status: stat) -> [UInt64] { [UInt64(status.st_dev), UInt64(status.st_ino)] }
 
     private static func identity(_ path: String) -> [UInt64]? {

@@ -27,7 +27,6 @@ package struct Lifetime: Sendable, Hashable {
         let added: TimeInterval? =
             switch accessExtension {
             case .unchanged: nil
-            // A span begins again at an access; a date stays.
             case .cacheTime: if case .date = expiration { nil } else { lifetime }
             case .expiration(.date(let date)): -max(0, date.timeIntervalSince1970)
             case .expiration(let expiration): max(0, expiration.lifetime(from: now))
@@ -93,7 +92,6 @@ final class ExpiryWatch: Sendable {
         if new < earliest.min(new, ordering: .acquiringAndReleasing).oldValue { onChange(expires) }
     }
 
-    /// For a listener that was not there before.
     func tell() {
         let expires = TimeInterval(bitPattern: earliest.load(ordering: .acquiring))
         if expires < .infinity { onChange(expires) }

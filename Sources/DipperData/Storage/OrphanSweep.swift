@@ -67,9 +67,7 @@ struct OrphanSweep: DiskJob {
     private var index: EntryIndex?
     private var shards: [String]?
     private var names: [String] = []
-    /// Whether each store is open whose files have been met.
     private var stores: [Substring: Bool] = [:]
-    /// The table whose rows are looked at next; `nil` after the last one.
     private var table: EntryIndex.Table?
     private var last: Int?
     private var hasRemovedCleared = false
@@ -162,7 +160,6 @@ struct OrphanSweep: DiskJob {
     ) throws {
         let rows = try index.rows(in: table, after: last, limit: 64)
         if rows.isEmpty { (self.table, last) = (table == .entry ? .partial : nil, nil) }
-        // The number of bytes that one step reads is limited.
         var bytes = 0
         for row in rows where bytes < 4 << 20 {
             if let blob = row.blob, !files.isReadOnly, let size = look({ try files.size(of: blob) }),

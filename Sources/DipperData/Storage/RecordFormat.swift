@@ -94,10 +94,8 @@ struct RecordFormat: Sendable {
         return .record(record)
     }
 
-    /// XXH3-64 of the codec's identifier.
     private static func number(of codec: any RecordCodec) -> UInt64 { Data(codec.identifier.utf8).digest }
 
-    /// The last bytes of a record.
     struct Footer {
         private static let size = 32
         private static let magic: UInt32 = 0x5250_4944
@@ -105,7 +103,6 @@ struct RecordFormat: Sendable {
         /// Lengths in bytes.
         let body: Int
         let metadata: Int
-        /// `nil` if a codec has encoded the record.
         let coding: StorageCompression.Coding?
 
         private static func version(_ coding: StorageCompression.Coding?) -> UInt32 {

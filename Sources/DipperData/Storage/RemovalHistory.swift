@@ -14,7 +14,6 @@ package final class RemovalHistory: Sendable {
 
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
-    /// What the claims of each key have lost.
     private let claims = Mutex<[CacheKey: [Claim.Losses]]>([:])
 
     package init() {}
@@ -22,7 +21,6 @@ package final class RemovalHistory: Sendable {
     /// Entries stored earlier are gone; in seconds since 1970.
     var storedBefore: TimeInterval { TimeInterval(bitPattern: flushed.load(ordering: .sequentiallyConsistent)) }
 
-    /// Returns whether an entry, or a picture or other value made from it, may still be kept.
     package func admits(_ info: EntryInfo) -> Bool {
         info.begun >= cleared.load(ordering: .sequentiallyConsistent) && info.stored >= storedBefore
     }
@@ -73,7 +71,6 @@ package final class RemovalHistory: Sendable {
     }
 
     private func changeFlushed(_ change: (TimeInterval) -> TimeInterval) {
-        // Keeps two changes apart; readers need no lock.
         claims.withLock { _ in
             flushed.store(change(storedBefore).bitPattern, ordering: .sequentiallyConsistent)
         }
@@ -93,7 +90,6 @@ package final class Claim: Sendable {
     }
 
     let key: CacheKey
-    /// The moment of ``RemovalHistory`` when the work began.
     let begun: UInt64
     fileprivate let losses = Losses()
     private let history: RemovalHistory

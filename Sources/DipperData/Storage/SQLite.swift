@@ -77,7 +77,6 @@ final class SQLiteConnection: @unchecked Sendable {
 
         func blob(_ column: Int32) -> Data? { holds(SQLITE_BLOB, column) ? Data(bytes(column)) : nil }
 
-        /// Valid until the next row.
         private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
             // Before the count, which belongs to the form asked for last.
             let start = sqlite3_column_blob(statement, column)
@@ -130,7 +129,6 @@ final class SQLiteConnection: @unchecked Sendable {
     }
 
     /// The statement is prepared once for each connection, so it must be one of a few.
-    /// - Returns: the number of rows changed.
     @discardableResult
     func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) -> Int {
         let statement = try bound(sql, values)
@@ -223,7 +221,6 @@ final class SQLitePool: @unchecked Sendable {
 
     private let open: @Sendable () throws -> SQLiteConnection
     private var writer: SQLiteConnection?
-    /// Those that are free; `nil` once the pool is closed.
     private let readers = Mutex<[SQLiteConnection]?>([])
     private let permits = DispatchSemaphore(value: mostReaders)
 

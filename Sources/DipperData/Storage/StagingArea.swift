@@ -12,7 +12,6 @@ struct StagingArea: Sendable {
         case write(EntryRecord)
         case remove
 
-        /// In bytes of memory, an estimate.
         fileprivate func bytes(_ key: CacheKey) -> Int {
             switch self {
             case .write(let record): record.value.cost(for: key)
@@ -26,7 +25,6 @@ struct StagingArea: Sendable {
         let number: UInt64
         let change: Change
         var durability = Durability.relaxed
-        /// Each called once, with whether the entry is on disk.
         var whenDone: [@Sendable (Bool) -> Void] = []
         /// `nil` once the change is being carried out.
         fileprivate var place: UInt64?
@@ -46,7 +44,8 @@ struct StagingArea: Sendable {
         }
     }
 
-    /// What a new removal covers on disk counts as removed; once it has failed, what was stored before its time.
+    /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
+    /// once it has failed, only what was stored before its time.
     struct PendingRemoval {
         fileprivate let number: UInt64
         var time: TimeInterval
@@ -54,12 +53,10 @@ struct StagingArea: Sendable {
     }
 
     private var items: [Slot: Item] = [:]
-    /// Skips a change that no longer has its place.
     private var queue = Deque<(slot: Slot, place: UInt64)>()
     private(set) var latest: UInt64 = 0
     /// The estimated memory of all changes, waiting or being carried out.
     private(set) var bytes = 0
-    /// Removals of many entries, to be carried out before later changes.
     private(set) var removals: [Scope: PendingRemoval] = [:]
     /// Slots whose version on disk is out of date, and must be removed before anything is written.
     private(set) var outdated: Set<Slot> = []
@@ -137,7 +134,6 @@ struct StagingArea: Sendable {
         for slot in Array(items.keys) where scope.covers(slot) { drop(slot) }
     }
 
-    /// Replaces staged writes of entries stored before `limit` by removals.
     mutating func removeWrites(storedBefore limit: TimeInterval) {
         for item in Array(items.values) {
             if case .write(let record) = item.change, record.value.info.stored < limit { add(.remove, for: item.slot) }
@@ -162,7 +158,6 @@ struct StagingArea: Sendable {
             || queue.first { items[$0.slot]?.place == $0.place }.map { $0.place <= number } ?? false
     }
 
-    /// Returns the items that were not replaced meanwhile, each with whether it succeeded.
     mutating func finish(_ batch: [Item], failed: Set<UInt64>) -> [(item: Item, isDone: Bool)] {
         batch.compactMap { item in
             guard items[item.slot]?.number == item.number, let present = take(item.slot) else { return nil }

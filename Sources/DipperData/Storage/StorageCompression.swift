@@ -50,7 +50,6 @@ private enum CompressedFormats {
         let name = type.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
         if loose.contains(name) { return false }
         return types.contains(name) || ["image/", "video/", "audio/"].contains { name.hasPrefix($0) }
-            // Office documents are ZIP archives.
             || name.hasPrefix("application/vnd.openxmlformats-") || name.hasPrefix("application/vnd.oasis.")
     }
 
@@ -82,7 +81,6 @@ private enum CompressedFormats {
 }
 
 enum Gzip {
-    /// 32 KiB, with the header and trailer of gzip.
     private static let windowBits: Int32 = 15 + 16
 
     /// `nil` if the compressed body does not fit into `limit` bytes.

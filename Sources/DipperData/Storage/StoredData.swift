@@ -9,7 +9,6 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// In bytes, an estimate.
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
@@ -73,7 +72,6 @@ package final class EntryInfo: Sendable {
             family: family, isStandIn: isStandIn, begun: begun)
     }
 
-    /// Whether freshness limit, variant and header fields are the same, apart from `Date` and `Age`.
     func saysTheSame(as other: EntryInfo) -> Bool {
         let isMoment: (HTTPHeaders.Field) -> Bool = { ["date", "age"].contains($0.name.lowercased()) }
         return freshness.until == other.freshness.until && variant == other.variant
