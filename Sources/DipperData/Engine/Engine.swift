@@ -422,7 +422,7 @@ actor Engine: LoopClient {
             add(waiter, to: present, found)
             join(present, waiter)
         } else {
-            let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
+            let fetch = Fetch(call, waiter.wait.want)
             if let old = fetches.updateValue(fetch, forKey: call.key) {
                 others[call.key, default: [:]][ObjectIdentifier(old)] = old
             }
@@ -449,8 +449,8 @@ actor Engine: LoopClient {
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
-        // mutant QueueTests: `if waiter.wait.queue == .fast {` => `if waiter.wait.queue == .slow {`
-        if waiter.wait.queue == .fast { endBackOff(of: fetch) }
+        // mutant QueueTests: `if waiter.wait.want.queue == .fast {` => `if waiter.wait.want.queue == .slow {`
+        if waiter.wait.want.queue == .fast { endBackOff(of: fetch) }
     }
 
     func enter(_ fetch: Fetch) {
@@ -463,7 +463,7 @@ actor Engine: LoopClient {
     }
 
     func enqueue(_ fetch: Fetch) {
-        queues.setLevel(fetch.wantedLevel, of: fetch)
+        queues.setLevel(fetch.wants.highest.level, of: fetch)
         queues.enqueue(fetch)
         events.leftNetwork(fetch, .queued(fetch.queue))
         reconsider()
@@ -507,15 +507,15 @@ actor Engine: LoopClient {
     }
 
     func move(_ waiter: DataTask, to queue: FetchQueue) {
-        guard waiter.wait.queue != queue, let fetch = waiter.wait.fetch else { return }
-        fetch.move(waiter, to: queue)
+        guard waiter.wait.want.queue != queue, let fetch = waiter.wait.fetch else { return }
+        fetch.change(waiter, to: Urgency(queue: queue, level: waiter.wait.want.level))
         settle(fetch)
         if queue == .fast { endBackOff(of: fetch) }
     }
 
     func setPriority(_ priority: Priority, of task: DataTask) {
         guard let fetch = task.wait.fetch else { return }
-        fetch.setLevel(UInt8(priority.level), of: task)
+        fetch.change(task, to: Urgency(task.wait.want.queue, priority))
         settle(fetch)
     }
 

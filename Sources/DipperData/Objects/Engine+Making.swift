@@ -252,10 +252,13 @@ extension Engine {
 
     private func start(_ supply: BytesWork, in cache: ObjectCache) {
         let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
-        task.observe { news in
-            let bytes = if case .ended(.success(let response), _) = news { response.data.count } else { 0 }
-            self.post(counting: bytes, listener) { $0.heard(news, of: supply, in: cache) }
-        }
+        task.add(
+            .init { news in
+                self.post { $0.heard(news, of: supply) }
+            } end: { result, attempts in
+                let bytes = (try? result.get())?.data.count ?? 0
+                self.post(counting: bytes, listener) { $0.ended(supply, result, attempts, in: cache) }
+            })
         if supply.origin.following == nil { source.engine.begin(task) }
     }
 
@@ -308,28 +311,27 @@ extension Engine {
         supply.origin.source.events.ended(supply.task, result)
     }
 
-    private func heard(_ news: DataTask.News, of supply: BytesWork, in cache: ObjectCache) {
-        let calls = supply.makes.flatMap(\.allCalls)
+    private func heard(_ news: FetchNews, of supply: BytesWork) {
         switch news {
+        case .failure(let error): supply.failure = error
+        case .retry: supply.failure = nil
+        case .progress: break
+        }
+        for call in supply.makes.flatMap(\.allCalls) { call.tell(news) }
+    }
+
+    private func ended(
+        _ supply: BytesWork, _ result: Result<DataResponse, DipperError>, _ attempts: Int, in cache: ObjectCache
+    ) {
+        supply.endPreviews()
+        for call in supply.makes.flatMap(\.allCalls) { call.note(attempts: attempts) }
+        switch result {
+        case .success(let response): arrived(response, of: supply, in: cache)
         case .failure(let error):
-            supply.failure = error
-            for call in calls { call.tell(.failure(error)) }
-        case .retry:
-            supply.failure = nil
-            for call in calls { call.tell(.retry) }
-        case .progress(let progress):
-            for call in calls { call.tell(.progress(progress)) }
-        case .ended(let result, let attempts):
-            supply.endPreviews()
-            for call in calls { call.note(attempts: attempts) }
-            switch result {
-            case .success(let response): arrived(response, of: supply, in: cache)
-            case .failure(let error):
-                tellEnd(supply, .failure(error))
-                let isOver = error == .cancelled || error == .shutDown
-                for make in supply.makes { fail(make, isOver ? error : make.broken?.error ?? error) }
-                end(supply, in: cache)
-            }
+            tellEnd(supply, .failure(error))
+            let isOver = error == .cancelled || error == .shutDown
+            for make in supply.makes { fail(make, isOver ? error : make.broken?.error ?? error) }
+            end(supply, in: cache)
         }
     }
 
@@ -453,9 +455,11 @@ extension Engine {
             make.isClosed = true
             if make.broken == nil, basis.source != .network, make.origin.policy != .cacheOnly {
                 make.broken = (error, digest)
-                make.supply?.isClosed = true
+                let first = make.supply
+                first?.isClosed = true
                 leaveSupply(make)
                 make.supply = nil
+                if let first { tellEndIfOver(first, in: make.cache) }
                 return fetch(make)
             }
         case .object: break
