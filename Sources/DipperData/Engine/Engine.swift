@@ -423,6 +423,7 @@ actor Engine: LoopClient {
             join(present, waiter)
         } else {
             let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
+            events.tell(fetch, .fetchBegan(fetch.queue))
             if let old = fetches.updateValue(fetch, forKey: call.key) {
                 others[call.key, default: [:]][ObjectIdentifier(old)] = old
             }
