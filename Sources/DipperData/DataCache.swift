@@ -270,7 +270,7 @@ public final class DataCache: Sendable {
     public var queueCounts: QueueCounts { engine.ask { $0.queues.counts } ?? QueueCounts() }
 
     /// The statistics of the cache so far.
-    public var statistics: CacheStatistics { engine.events.statistics.snapshot }
+    public var statistics: CacheStatistics { engine.events.counts.statistics }
 }
 
 extension Call.Defaults {
