@@ -29,7 +29,7 @@ public struct CacheStatistics: Sendable, Hashable {
 /// The counts of ``CacheStatistics`` and of swift-metrics. Labels of metrics have few distinct values.
 final class CacheCounts: Sendable {
     private final class Count: Sendable {
-        private let total = Atomic(0)
+        private let total = Atomic<Int>(0)
         private let metric: Counter
 
         init(_ metric: Counter) { self.metric = metric }
@@ -45,8 +45,8 @@ final class CacheCounts: Sendable {
     private let cache: String
     private let answers: [ResponseSource: Count]
     private let requests: Count
-    private let failures = Atomic(0)
-    private let bodyBytes = Atomic(0)
+    private let failures = Atomic<Int>(0)
+    private let bodyBytes = Atomic<Int>(0)
     private let receivedBytes: Counter
     private let duration: Metrics.Timer
     private let firstByte: Metrics.Timer

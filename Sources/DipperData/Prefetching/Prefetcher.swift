@@ -58,7 +58,6 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         var progressHooks: [@Sendable (PrefetchProgress) -> Void] = []
         var endHooks: [@Sendable (PrefetchResult<Request>) -> Void] = []
         var waiters: [Waiter] = []
-        /// The progress that the hooks have heard of.
         var told = PrefetchProgress()
         var isTelling = false
         var hasToldEnd = false
@@ -76,7 +75,6 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             return progress
         }
 
-        /// Takes out a call, unless it has been taken out before.
         mutating func leave(_ number: Int) -> Call? {
             parked.remove(number)
             return calls.removeValue(forKey: number)

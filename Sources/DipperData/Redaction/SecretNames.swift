@@ -12,7 +12,7 @@ struct SecretNames: Sendable, Hashable {
         reach = max(2, names.map(\.count).max() ?? 0)
     }
 
-    /// Whether a name contains a secret name. One with too many levels of encoding counts as secret.
+    /// A name with too many levels of encoding counts as secret.
     func contains(_ name: some Collection<UInt8>) -> Bool {
         guard let decoded = PercentCoding.fullyDecoded(Array(name)) else { return true }
         let words = Self.words(of: decoded)

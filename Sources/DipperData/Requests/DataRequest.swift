@@ -32,7 +32,7 @@ public struct DataRequest: Sendable {
 
     /// The options that few requests set.
     private struct Rare: Sendable {
-        /// Those that can be compared and decide the answer.
+        /// The options that can be compared, except for the queue of closures.
         struct Values: Sendable, Equatable {
             var unparsed: String?
             var key: CacheKey?
@@ -69,7 +69,7 @@ public struct DataRequest: Sendable {
         set { box = RequestHooks.Box(newValue) }
     }
 
-    /// The text or the provider's key that the request was made from; `nil` if it was made from a URL.
+    /// `nil` if the request was made from a URL.
     private var unparsed: String? {
         get { rare?.value.values.unparsed }
         set { change { $0.values.unparsed = newValue } }

@@ -47,7 +47,7 @@ public struct FileProvider: DataProvider {
         return try result.get()
     }
 
-    /// Reads the first of the files that can be read, on the caller's thread; `nil` if none can.
+    /// Does the same on the caller's thread.
     package static func read(firstOf files: [URL], upTo limit: Int) throws(DipperError) -> Data? {
         for file in files {
             do throws(DipperError) {
