@@ -289,11 +289,10 @@ final class DataStore: Sendable {
         let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
         let lifetime =
             isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
-        var freshness = Freshness(
+        let own = Freshness(
             status: response.status, headers: response.headers, requested: requested, received: received,
             defaultLifetime: lifetime)
-        if CacheControl(response: response.headers).noCache { freshness.until = -.infinity }
-        return chain.freshness(freshness, defaultLifetime: lifetime)
+        return chain.freshness(own, defaultLifetime: lifetime)
     }
 
     /// - Parameters:
