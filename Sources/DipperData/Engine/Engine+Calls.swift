@@ -97,6 +97,7 @@ extension Engine {
             join(present, waiter)
         } else {
             let fetch = Fetch(call, waiter.wait.want)
+            events.tell(fetch, .fetchBegan(fetch.queue))
             if let old = fetches.updateValue(fetch, forKey: call.key) {
                 others[call.key, default: [:]][ObjectIdentifier(old)] = old
             }
