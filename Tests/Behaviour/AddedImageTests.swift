@@ -17,16 +17,14 @@ struct AddedImageTests {
         "an added picture is there at once, and on disk as the given file or an encoded one",
         arguments: [false, true])
     func kept(firstFrameOnly: Bool) async throws {
-        let folder = TemporaryFolder()
-        let test = TestImageCache(folder: folder) { $0.options.firstFrameOnly = firstFrameOnly }
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.options.firstFrameOnly = firstFrameOnly }
         let file = try old.png + Data("the program's own file".utf8)
         let processed = ImageRequest(url("c")).inverted
         try test.cache.addImage(added, for: a)
         try test.cache.addImage(old, bytes: file, for: b)
         try test.cache.addImage(added, for: processed)
         #expect(test.cache.image(for: a)?.storage === added.storage)
-        await test.cache.shutdown()
-        let again = TestImageCache(folder: folder) { $0.options.firstFrameOnly = firstFrameOnly }
+        let again = await test.reopened { $0.options.firstFrameOnly = firstFrameOnly }
         #expect(again.cache.hasImage(for: a) && again.cache.image(for: a) != nil)
         #expect(try await again.pixels(a) == added.pixels)
         #expect(again.cache.data.data(for: b) == file)

@@ -29,14 +29,10 @@ struct ImageCacheTests {
 
     @Test("the disk keeps the file byte for byte, and a new cache on the folder decodes it without the network")
     func disk() async throws {
-        let folder = TemporaryFolder()
-        let one = TestImageCache(folder: folder)
-        try one.script(a, picture)
-        _ = try await one.cache.getImage(a).value
-        #expect(try one.cache.data.data(for: a) == picture.png)
-        await one.cache.shutdown()
-
-        let two = TestImageCache(folder: folder)
+        try test.script(a, picture)
+        _ = try await test.cache.getImage(a).value
+        #expect(try test.cache.data.data(for: a) == picture.png)
+        let two = await test.reopened()
         #expect(two.cache.cachedTier(for: a) == .disk)
         let response = try await two.cache.getImage(a).response
         #expect(response.source == .disk && response.image.pixels == picture.pixels)

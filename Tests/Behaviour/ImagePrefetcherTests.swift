@@ -24,7 +24,6 @@ struct ImagePrefetcherTests {
         #expect(result.remaining.isEmpty)
         #expect(test.transport.transfers.allSatisfy { $0.request.queue == .slow || $0.request.url == url("b") })
         #expect(test.transport.transfers.count == 4)
-        await test.cache.shutdown()
     }
 
     @Test("files are brought to disk without being decoded, and skipped when they are there")
@@ -37,24 +36,20 @@ struct ImagePrefetcherTests {
         await test.cache.idle()
         #expect(test.cache.data.hasData(for: a, in: .disk))
         #expect(await ImagePrefetcher(test.cache, filesOf: requests).value.skipped == requests)
-        await test.cache.shutdown()
     }
 
     @Test("pictures on disk are skipped without being decoded; those that are to be in memory are decoded")
     func memory() async throws {
-        let folder = TemporaryFolder()
-        let first = TestImageCache(folder: folder)
+        let first = TestImageCache(folder: TemporaryFolder())
         try first.script(a, .sample())
         let fetched = await ImagePrefetcher(first.cache, urls: [a]).value
         #expect(fetched.completed.count == 1 && first.cache.memoryCount == 0, "on disk is enough")
-        await first.cache.shutdown()
-        let test = TestImageCache(folder: folder)
+        let test = await first.reopened()
         #expect(await ImagePrefetcher(test.cache, urls: [a]).value.skipped.count == 1)
         #expect(test.decoder.decodes == 0)
         let kept = await ImagePrefetcher(test.cache, urls: [a], keepsInMemory: true).value
         #expect(kept.completed.count == 1 && test.cache.memoryCount == 1 && test.transport.transfers.isEmpty)
         #expect(await ImagePrefetcher(test.cache, urls: [a], keepsInMemory: true).value.skipped.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a picture that is wanted processed is there when it is processed, not when its original is")
@@ -69,7 +64,6 @@ struct ImagePrefetcherTests {
         await test.cache.idle()
         #expect(await ImagePrefetcher(test.cache, [request]).value.skipped.count == 1)
         #expect(inverting.count.value == 1 && test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a picture in memory that the server chose for other requests is not an answer")
@@ -84,7 +78,6 @@ struct ImagePrefetcherTests {
             #expect(result.skipped.count == skipped, "\(language)")
         }
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("what is asked for urgently meanwhile is fetched once, and promoted")
@@ -119,6 +112,5 @@ struct ImagePrefetcherTests {
             #expect(result.failed.isEmpty && result.skipped.count == (round == 0 ? 0 : 1), "\(round): \(result)")
         }
         #expect(provider.asked.value + test.transport.transfers.count == 1 && test.cache.hasImage(for: request))
-        await test.cache.shutdown()
     }
 }

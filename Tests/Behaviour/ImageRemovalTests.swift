@@ -158,14 +158,10 @@ struct ImageRemovalTests {
         "a picture that is read from disk on the caller's thread while it is removed, flushed or replaced is not kept",
         arguments: ["remove", "clear", "flush", "add", "add bytes"])
     func whileReadHere(_ change: String) async throws {
-        let folder = TemporaryFolder()
-        let date = ManualDate()
-        let one = TestImageCache(folder: folder, date: date)
-        try one.script(a, picture)
-        _ = try await one.cache.getImage(a).value
-        await one.cache.shutdown()
-        date.advance(by: 100)
-        let test = TestImageCache(folder: folder, date: date, decoder: CountingDecoder(isHeld: true))
+        let one = try makeTest()
+        try await one.load(a)
+        one.date.advance(by: 100)
+        let test = await one.reopened(decoder: CountingDecoder(isHeld: true))
         let (cache, address) = (test.cache, a)
         let seen = Box(false)
         Thread.detachNewThread {

@@ -31,19 +31,17 @@ struct SharedMakingOfImagesTests {
     @Test("a picture on disk is decoded once, whichever threads ask for it at any moment", arguments: [false, true])
     func onDisk(isProcessed: Bool) async throws {
         let request = isProcessed ? processed : ImageRequest(a)
-        let folder = TemporaryFolder()
-        let first = TestImageCache(folder: folder)
-        try first.script(a, picture)
-        _ = try await first.cache.getImage(request).value
-        await first.cache.shutdown()
+        var test = self.test
+        try test.script(a, picture)
+        _ = try await test.cache.getImage(request).value
         for round in 0..<6 {
-            let test = TestImageCache(folder: folder)
-            let tasks = Box<[ImageTask]>([])
+            test = await test.reopened()
+            let (tasks, cache) = (Box<[ImageTask]>([]), test.cache)
             await withTaskGroup { group in
                 for _ in 0..<8 {
                     group.addTask {
                         for _ in 0..<25 {
-                            let task = test.cache.getImage(request)
+                            let task = cache.getImage(request)
                             tasks.update { $0.append(task) }
                         }
                     }
@@ -53,7 +51,6 @@ struct SharedMakingOfImagesTests {
             for task in tasks.value { images.append(try await task.value) }
             #expect(images.allSatisfy { $0.storage === images[0].storage }, "round \(round)")
             #expect(test.decoder.decodes == 1 && test.transport.transfers.isEmpty, "round \(round)")
-            await test.cache.shutdown()
         }
     }
 

@@ -41,14 +41,12 @@ struct SharedStepsTests {
         "a picture in memory or on disk is the start of a longer chain, without its original and without network",
         arguments: [false, true])
     func start(isInMemory: Bool) async throws {
-        let folder = TemporaryFolder()
         let kept = short.with(\.keepsOriginal, false)
-        let before = TestImageCache(folder: folder)
+        let before = TestImageCache(folder: TemporaryFolder())
         try before.script(a, picture)
         try await before.load(kept)
         #expect(!before.cache.data.hasData(for: a) && before.cache.data.diskCount == 1)
-        if !isInMemory { await before.cache.shutdown() }
-        let test = isInMemory ? before : TestImageCache(folder: folder)
+        let test = await isInMemory ? before : before.reopened()
         test.network.isUp = false
         let response = try await test.cache.getImage(long.with(\.cachePolicy, .cacheOnly)).response
         #expect(response.image.pixels == picture.pixels)

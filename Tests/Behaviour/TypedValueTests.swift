@@ -28,21 +28,19 @@ struct TypedValueTests {
     @Test("bytes on disk are decoded without a request, for a call and for a look without the network")
     func disk() async throws {
         let folder = TemporaryFolder()
-        let first = TestCache(folder: folder)
-        #expect(first.cache.value(Feed.self, for: url("a")) == nil)
-        try first.cache.addData(Feed.sample.bytes, for: url("a"))
-        #expect(first.cache.value(Feed.self, for: url("a")) == .sample)
-        await first.cache.shutdown()
+        var test = TestCache(folder: folder)
+        #expect(test.cache.value(Feed.self, for: url("a")) == nil)
+        try test.cache.addData(Feed.sample.bytes, for: url("a"))
+        #expect(test.cache.value(Feed.self, for: url("a")) == .sample)
         for isCall in [false, true] {
-            let next = TestCache(folder: folder)
+            test = await test.reopened(folder)
             if isCall {
-                let response = try await next.cache.getValue(Feed.self, from: url("a")).response
+                let response = try await test.cache.getValue(Feed.self, from: url("a")).response
                 #expect(response.value == .sample && response.source == .disk)
             } else {
-                #expect(next.cache.value(Feed.self, for: url("a")) == .sample)
+                #expect(test.cache.value(Feed.self, for: url("a")) == .sample)
             }
-            #expect(next.transport.transfers.isEmpty && next.cache.valueMemorySize > 0)
-            await next.cache.shutdown()
+            #expect(test.transport.transfers.isEmpty && test.cache.valueMemorySize > 0)
         }
     }
 

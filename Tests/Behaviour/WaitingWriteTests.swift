@@ -61,7 +61,6 @@ struct WaitingWriteTests {
         #expect(!cache.hasData(for: "a"))
         codec.add.update { $0 = nil }
         #expect(added.value > 2)
-        await cache.shutdown()
     }
 
     private struct AddingCodec: RecordCodec {
@@ -135,7 +134,6 @@ struct WaitingWriteTests {
         #expect(try await prefetch.value.count == 30)
         await test.cache.idle()
         #expect(test.cache.diskCount == 5)
-        await test.cache.shutdown()
     }
 
     @Test("a version for which there is no room on its way to disk never leaves the earlier one to be found")
@@ -167,6 +165,5 @@ struct WaitingWriteTests {
         }
         await test.cache.idle()
         #expect(test.cache.statistics.networkAnswers == 20)
-        await test.cache.shutdown()
     }
 }
