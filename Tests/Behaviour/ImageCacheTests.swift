@@ -12,7 +12,6 @@ struct ImageCacheTests {
 
     @Test("a picture is fetched and decoded once, then memory answers at once with the same pixels")
     func memory() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         let first = try await test.cache.getImage(a).response
         #expect(first.source == .network && first.attempts == 1 && first.status == 200)
@@ -94,7 +93,6 @@ struct ImageCacheTests {
 
     @Test("bad requests end with a typed error: no URL, a scheme that is not for pictures, an empty key")
     func badRequests() async throws {
-        let test = TestImageCache()
         let keyless = ImageRequest(a).with(\.key, "")
         #expect(await test.error(ImageRequest(string: "")) == .invalidURL)
         #expect(await test.error(ImageRequest(string: "ftp://host.test/a.png")) == .unsupportedScheme)
@@ -105,7 +103,6 @@ struct ImageCacheTests {
 
     @Test("a picture is kept, found and removed under a key of the program's own")
     func ownKey() async throws {
-        let test = TestImageCache()
         try test.cache.addImage(picture, for: CacheKey("by key"))
         #expect(test.cache.image(for: CacheKey("by key"))?.pixels == picture.pixels)
         #expect(test.cache.hasImage(for: ImageRequest(a).with(\.key, "by key")) && !test.cache.hasImage(for: a))

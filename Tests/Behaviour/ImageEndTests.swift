@@ -49,44 +49,31 @@ struct ImageEndTests {
     @Test("letting go of the last reference ends the cache: open calls are cancelled, and the folder is complete")
     func released() async throws {
         let folder = TemporaryFolder()
-        let isReleased = Box(false)
-        var held: [Image] = []
-        var open: [ImageTask] = []
-        do {
-            let canary = Canary(isReleased)
-            let test = TestImageCache(folder: folder) { $0.data.observe { _ in withExtendedLifetime(canary) {} } }
+        let (image, open) = try await TestImageCache.released(folder) { test in
             try test.script(a, picture)
-            for request in [ImageRequest(a), ImageRequest(a).inverted] {
-                held.append(try await test.cache.getImage(request).value)
-            }
-            open = [test.cache.getImage(url("open")), test.cache.slowGetImage(url("later"))]
+            let image = try await test.cache.getImage(a).value
+            _ = try await test.cache.getImage(ImageRequest(a).inverted).value
+            return (image, [test.cache.getImage(url("open")), test.cache.slowGetImage(url("later"))])
         }
         for task in open { #expect(await task.error == .cancelled) }
-        try await isReleased.wait { $0 }
         let again = TestImageCache(folder: folder)
         #expect(again.cache.hasImage(for: a) && again.cache.hasProcessedImage(for: ImageRequest(a).inverted))
-        #expect(held[0].pixels == picture.pixels)
+        #expect(image.pixels == picture.pixels)
     }
 
     @Test("a task that is kept, also one with previews, keeps no cache alive", arguments: [false, true])
     func keptTask(isOnDisk: Bool) async throws {
-        let isReleased = Box(false)
-        var tasks: [ImageTask] = []
-        do {
-            let notice = Canary(isReleased)
-            let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil) {
-                $0.data.observe { _ in withExtendedLifetime(notice) {} }
-            }
-            let address = url("progressive.jpg")
-            test.transport.script(address, [.body(ProgressivePhoto.file)])
-            let request = ImageRequest(address).with(\.showsPreviews, true)
+        let tasks = try await TestImageCache.released(isOnDisk ? TemporaryFolder() : nil) { test in
+            test.transport.script(a, [.body(ProgressivePhoto.file)])
+            let request = ImageRequest(a).with(\.showsPreviews, true)
+            var tasks: [ImageTask] = []
             for isFirst in [true, false] {
                 tasks.append(test.cache.getImage(request))
                 _ = try await tasks.last?.value
                 if isFirst { await test.forgetMemory() }
             }
+            return tasks
         }
-        try await isReleased.wait { $0 }
         #expect(tasks.allSatisfy { $0.state == .finished })
     }
 }

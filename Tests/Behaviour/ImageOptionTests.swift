@@ -68,7 +68,6 @@ struct ImageOptionTests {
 
     @Test("the scale is that of each request, and the modifier changes what is handed out, not what is kept")
     func modifier() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         let other = Image.sample(seed: 9)
         let modified = ImageRequest(a).modified { _ in other }
@@ -94,7 +93,6 @@ struct ImageOptionTests {
         let key = DispatchSpecificKey<Bool>()
         queue.setSpecific(key: key, value: true)
         let found = Box<Bool?>(nil), calls = Box<[String]>([])
-        let test = TestImageCache()
         try test.script(a, picture)
         let own = CallbackQueue.custom { work in
             calls.update { $0.append("queue") }

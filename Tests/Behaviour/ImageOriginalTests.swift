@@ -20,7 +20,6 @@ struct ImageOriginalTests {
     @Test("a prefetcher does not take the picture of one for that of the other; the cache's own is none other")
     func prefetched() async throws {
         let data = try makeOther()
-        let test = TestImageCache()
         try test.script(a, picture)
         _ = try await test.cache.getImage(a).value
         #expect(try await test.source(ImageRequest(a).with(\.originals, test.cache.data)) == .memory)

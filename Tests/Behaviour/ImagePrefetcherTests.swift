@@ -7,12 +7,11 @@ import Testing
 
 @Suite("A prefetcher of pictures", .timeLimit(.minutes(2)))
 struct ImagePrefetcherTests {
-    private let test = TestImageCache()
+    private let test = TestImageCache(folder: TemporaryFolder())
     private let a = url("a")
 
     @Test("it fetches what is not there, skips what is, and tells which is which")
     func outcomes() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         for name in ["a", "b", "c"] { try test.script(url(name), .sample()) }
         test.transport.script(url("gone"), [.status(404)])
         _ = try await test.cache.getImage(url("b")).value
@@ -28,7 +27,6 @@ struct ImagePrefetcherTests {
 
     @Test("files are brought to disk without being decoded, and skipped when they are there")
     func files() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         for name in ["a", "b"] { try test.script(url(name), .sample()) }
         let requests = ["a", "b"].map { ImageRequest(url($0)).processed(by: .circle) }
         #expect(await ImagePrefetcher(test.cache, filesOf: requests).value.completed == requests)
@@ -54,7 +52,6 @@ struct ImagePrefetcherTests {
 
     @Test("a picture that is wanted processed is there when it is processed, not when its original is")
     func processed() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, .sample())
         let inverting = Inverting()
         let request = ImageRequest(a).processed(by: inverting)
@@ -68,6 +65,7 @@ struct ImagePrefetcherTests {
 
     @Test("a picture in memory that the server chose for other requests is not an answer")
     func variant() async throws {
+        let test = TestImageCache()
         try test.script(a, .sample(), headers: ["Vary": "Accept-Language", "Cache-Control": "max-age=100"])
         func request(_ language: String) -> ImageRequest {
             ImageRequest(a).with(\.headers, ["Accept-Language": language])
@@ -103,7 +101,6 @@ struct ImagePrefetcherTests {
                 return try Image.sample().png
             }
         }
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, .sample())
         let provider = Provider()
         let request = isProvided ? ImageRequest(provider) : ImageRequest(a).with(\.cachePolicy, .memoryOnly)

@@ -30,7 +30,6 @@ struct ImageProviderTests {
     @Test("files that are not there, folders, pipes and too large ones are typed errors")
     func badFiles() async throws {
         let folder = TemporaryFolder()
-        let test = TestImageCache()
         let pipe = folder.url.appendingPathComponent("pipe")
         #expect(mkfifo(pipe.path, 0o600) == 0)
         let nothing = folder.url.appendingPathComponent("nothing")
@@ -46,7 +45,6 @@ struct ImageProviderTests {
 
     @Test("data URLs and Base64; bad ones are an error")
     func text() async throws {
-        let test = TestImageCache()
         let base64 = try picture.png.base64EncodedString(options: .lineLength76Characters)
         let percent = try picture.png.map { String(format: "%%%02X", $0) }.joined()
         for provider: any DataProvider in [

@@ -64,7 +64,6 @@ struct ProcessedImageTests {
 
     @Test("a chain is the same picture however it is put together; lengths in points make a picture for each scale")
     func keys() async throws {
-        let test = TestImageCache()
         func isSame(_ one: ImageRequest, _ two: ImageRequest) -> Bool {
             test.cache.getImage(one).imageKey == test.cache.getImage(two).imageKey
         }

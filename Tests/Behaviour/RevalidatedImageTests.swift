@@ -50,7 +50,6 @@ struct RevalidatedImageTests {
 
     @Test("a picture in memory that is out of date is asked about, and not decoded again if it still holds")
     func inMemory() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [try .image(old, headers: tagged), confirmation])
         let first = try await test.cache.getImage(a).value
         test.date.advance(by: 100)
@@ -148,21 +147,14 @@ struct RevalidatedImageTests {
 
     @Test("an answer that is out of date does not keep the caches alive", arguments: [false, true])
     func released(isOnDisk: Bool) async throws {
-        let isReleased = Box(false)
-        let held: ImageResponse
-        do {
-            let notice = Canary(isReleased)
-            let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil) {
-                $0.data.observe { _ in withExtendedLifetime(notice) {} }
-            }
+        let held = try await TestImageCache.released(isOnDisk ? TemporaryFolder() : nil) { test in
             try test.script(a, old, headers: stale)
             try await test.load(a)
             if isOnDisk { test.cache.clearMemory() }
             test.date.advance(by: 100)
-            held = try await test.cache.getImage(a).response
+            return try await test.cache.getImage(a).response
         }
         #expect(held.source == .stale)
-        try await isReleased.wait { $0 }
         // The newer picture was there before, or the cache has cancelled its call.
         let end = await held.revalidation?.error
         #expect(end == nil || end == .cancelled)

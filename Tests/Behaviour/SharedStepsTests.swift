@@ -10,6 +10,7 @@ struct SharedStepsTests {
     private let picture = Image.sample()
     private let first = Inverting("first")
     private let second = Inverting("second")
+    private let test = TestImageCache(folder: TemporaryFolder())
     private var short: ImageRequest { ImageRequest(a).processed(by: first) }
     private var long: ImageRequest { ImageRequest(a).processed(by: ImageProcessors.Chain([first, second])) }
 
@@ -56,7 +57,6 @@ struct SharedStepsTests {
 
     @Test("a step on the way to what was asked for takes no room in memory or on disk")
     func between() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture)
         try await test.load(long.with(\.keepsOriginal, false))
         #expect(test.cache.memoryCount == 1 && test.cache.data.diskCount == 1)
@@ -84,7 +84,6 @@ struct SharedStepsTests {
 
     @Test("failures are counted as callers see them")
     func failures() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture)
         for _ in 0..<3 { _ = try await test.cache.slowGetImage(short).value }
         test.cache.clearMemory()
@@ -99,7 +98,6 @@ struct SharedStepsTests {
 
     @Test("stored bytes that nothing can be made of are fetched again once for each version, by whoever asks")
     func versions() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let rubbish = Data("rubbish".utf8)
         test.transport.script(a, [.body(rubbish), .body(rubbish), .body(try picture.png)])
         _ = try await test.cache.data.getData(a).value
@@ -113,7 +111,6 @@ struct SharedStepsTests {
 
     @Test("what is made of a picture that is being written does not wait for ever, nor do later calls for either")
     func written() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let held = HeldSerializer()
         try test.script(a, picture)
         func get(_ request: ImageRequest) -> ImageTask {
@@ -133,7 +130,6 @@ struct SharedStepsTests {
     @Test("what is asked for anew is kept, processed too, and displaces what was made of the bytes before")
     func anew() async throws {
         let newer = Image.sample(seed: 9)
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture, newer)
         for request in [short, long] { try await test.load(request) }
         let tasks = [short, long].map { test.cache.getRemoteImage($0) }
@@ -152,7 +148,6 @@ struct SharedStepsTests {
     @Test("a picture of older bytes that waits to be written does not come to disk after one of newer bytes")
     func olderWrite() async throws {
         let newer = Image.sample(seed: 9)
-        let test = TestImageCache(folder: TemporaryFolder())
         let held = HeldSerializer()
         try test.script(a, picture, newer)
         _ = try await test.cache.getImage(short.with(\.serializer, held.serializer)).value
@@ -166,7 +161,6 @@ struct SharedStepsTests {
     @Test("pictures of two data caches are written beside each other, also when both wait for the same moment")
     func twoCaches() async throws {
         let other = TestCache(folder: TemporaryFolder())
-        let test = TestImageCache(folder: TemporaryFolder())
         let held = HeldSerializer()
         try test.script(a, picture)
         other.transport.script(a, [.body(try Image.sample(seed: 9).png)])
@@ -193,7 +187,6 @@ struct SharedStepsTests {
 
     @Test("a call that is cancelled takes no transfer away from one that is still looking at the disk")
     func lookingWhileCancelled() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let plain = test.cache.getImage(a)
         let transfer = try await test.transport.nextTransfer()
         let processed = test.cache.getImage(short)
@@ -206,7 +199,6 @@ struct SharedStepsTests {
 
     @Test("a call of the lowest priority is demoted like any other")
     func lowest() async throws {
-        let test = TestImageCache()
         test.cache.getImage(ImageRequest(a).with(\.priority, Priority(0)))
         let transfer = try await test.transport.nextTransfer()
         test.cache.moveTaskToSlowQueue(a)

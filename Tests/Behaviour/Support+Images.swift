@@ -5,6 +5,20 @@ import TestSupport
 import Testing
 
 extension TestImageCache {
+    /// Uses a cache, lets go of it, and returns what is held of it when it has gone.
+    static func released<Held>(
+        _ folder: TemporaryFolder?, after use: (TestImageCache) async throws -> Held
+    ) async throws -> Held {
+        let isReleased = Box(false)
+        func make() -> TestImageCache {
+            let canary = Canary(isReleased)
+            return TestImageCache(folder: folder) { $0.data.observe { _ in withExtendedLifetime(canary) {} } }
+        }
+        let held = try await use(make())
+        try await isReleased.wait { $0 }
+        return held
+    }
+
     /// Scripts the answers for a URL: pictures as PNG files, one for each attempt.
     func script(_ url: URL, _ pictures: Image..., headers: HTTPHeaders = [:]) throws {
         transport.script(url, try pictures.map { try .image($0, headers: headers) })
