@@ -104,7 +104,7 @@ struct ImageQueueTests {
 
     // MARK: The order of decodes
 
-    private let decoder = WatchedDecoder(CountingDecoder(making: PixelSize(width: 4, height: 3)), isHeld: true)
+    private let decoder = WatchedDecoder(CountingDecoder(making: PixelSize(width: 4, height: 3), isHeld: true))
 
     /// Makes a call whose bytes have arrived, and wait for the decoder, when the method returns.
     private func arrive(

@@ -96,17 +96,14 @@ final class HeldSerializer: Sendable {
     }
 }
 
+/// A decoder that holds each decode, and watches the order and the number of those that run.
 final class WatchedDecoder: ImageDecoder {
-    private let decoder: any ImageDecoder
-    private let door: Door?
+    private let decoder: CountingDecoder
     /// The bodies, as text, in the order in which their decodes began.
     let began = Box<[String]>([])
     private let running = Box((now: 0, most: 0))
 
-    init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
-        self.decoder = decoder
-        door = isHeld ? Door() : nil
-    }
+    init(_ decoder: CountingDecoder = CountingDecoder(isHeld: true)) { self.decoder = decoder }
 
     func makeTest(threads: Int, _ change: (inout ImageCache.Configuration) -> Void = { _ in }) -> TestImageCache {
         TestImageCache {
@@ -117,8 +114,8 @@ final class WatchedDecoder: ImageDecoder {
     }
 
     var most: Int { running.value.most }
-    func release(_ count: Int = 1) { door?.open(count) }
-    func releaseAll() { door?.stayOpen() }
+    func release() { decoder.release() }
+    func releaseAll() { decoder.releaseAll() }
 
     var format: ImageFormat { decoder.format }
     func recognizes(_ start: Data) -> Bool { decoder.recognizes(start) }
@@ -128,7 +125,6 @@ final class WatchedDecoder: ImageDecoder {
         running.update { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
         defer { running.update { $0.now -= 1 } }
         began.update { $0.append(String(decoding: data.prefix(40), as: UTF8.self)) }
-        door?.pass()
         return try decoder.decode(data, options)
     }
 }
