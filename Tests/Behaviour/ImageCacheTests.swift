@@ -72,24 +72,6 @@ struct ImageCacheTests {
         }
     }
 
-    @Test("a kept file that does not decode is fetched again, once, unless the cache alone may answer")
-    func refetch() async throws {
-        let c = url("c.png")
-        try test.script(a, picture)
-        test.transport.script(b, [.body(Data("bad".utf8))])
-        for (address, bytes) in [(a, try picture.png.prefix(70)), (b, Data("bad as well".utf8)), (c, Data("bad".utf8))]
-        {
-            try await test.cache.data.addDataAndWait(bytes, for: CacheKey(address))
-        }
-        test.cache.data.clearMemory()
-        let response = try await test.cache.getImage(a).response
-        #expect(response.source == .network && response.image.pixels == picture.pixels)
-        #expect(await test.error(b) == .unsupportedFormat)
-        #expect(await test.error(ImageRequest(c).with(\.cachePolicy, .cacheOnly)) == .unsupportedFormat)
-        await test.cache.idle()
-        #expect([a, b, c].map { test.transport.transfers(of: $0).count } == [1, 1, 0])
-    }
-
     // MARK: Requests and keys
 
     @Test("bad requests end with a typed error: no URL, a scheme that is not for pictures, an empty key")

@@ -147,23 +147,6 @@ struct ImageOptionTests {
         #expect(try await file(own, photo) == Data("mine".utf8))
     }
 
-    @Test("a codec of one's own is asked first")
-    func ownCodec() async throws {
-        struct Flag: ImageDecoder {
-            let format = ImageFormat(rawValue: "flag")
-            func recognizes(_ start: Data) -> Bool { start.starts(with: "FLAG".utf8) }
-            func info(of data: Data) throws(DipperError) -> ImageInfo {
-                ImageInfo(format: format, size: PixelSize(width: 2, height: 1))
-            }
-            func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image { .sample(2, 1) }
-        }
-        let test = TestImageCache(decoder: .init(making: PixelSize(width: 4, height: 3))) {
-            $0.codecs.register(Flag())
-        }
-        test.transport.script(a, [.body(Data("FLAG of Liechtenstein".utf8))])
-        #expect(try await test.pixels(a) == Image.sample(2, 1).pixels)
-    }
-
     @Test("what a prefetch decoded stays out of memory if that is wanted")
     func prefetchMemory() async throws {
         try test.script(a, picture)

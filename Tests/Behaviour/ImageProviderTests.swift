@@ -175,13 +175,6 @@ struct ImageProviderTests {
         #expect(test.cache.image(for: a)?.pixels == picture.pixels && test.cache.hasProcessedImage(for: processed))
     }
 
-    @Test("alternatives can be given as URLs")
-    func urls() {
-        let request = ImageRequest(a).with(\.alternatives, [url("b"), url("c")])
-        #expect(request.alternatives.map(\.url) == [url("b"), url("c")])
-        #expect(request.data.with(\.alternatives, []).alternatives.isEmpty)
-    }
-
     // MARK: Constrained networks
 
     private var frugal: ImageRequest { ImageRequest(a).with(\.lowDataURL, small) }
