@@ -30,10 +30,9 @@ struct PreviewTests {
 
     private static func noise(_ side: Int, seed: UInt64 = 1) throws -> Image {
         var random = SeededRandom(seed)
-        var pixels = [UInt8](repeating: 255, count: side * side * 4)
-        for start in stride(from: 0, to: pixels.count, by: 4) {
+        let pixels = (0..<side * side).flatMap { _ -> [UInt8] in
             let word = random.next()
-            for color in 0..<3 { pixels[start + color] = UInt8(truncatingIfNeeded: word >> (8 * UInt64(color))) }
+            return [0, 8, 16].map { UInt8(truncatingIfNeeded: word >> $0) } + [255]
         }
         return try #require(Image(size: PixelSize(width: side, height: side), premultiplied: pixels))
     }

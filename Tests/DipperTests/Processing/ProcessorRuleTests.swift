@@ -28,22 +28,6 @@ struct ProcessorRuleTests {
         }
     }
 
-    @Test("what makes a picture larger holds the limit of pixels too")
-    func pixels() throws {
-        let image = try Processed.noise(37, 29)
-        var limits = DecodeLimits()
-        limits.pixels = 37 * 29
-        let larger: [any ImageProcessor] = [
-            .resize(width: 74, height: 58, allowsUpscaling: true), .scale(by: 1.1),
-            .fitting(width: 38, height: 29), .rotate(degrees: 10),
-        ]
-        for processor in larger {
-            #expect(throws: DipperError.imageTooLarge, "\(processor.identifier)") {
-                _ = try processor.process(image, ProcessingContext(limits: limits))
-            }
-        }
-    }
-
     @Test("what changes colours, or moves pixels, keeps an opaque picture opaque")
     func opaque() throws {
         let image = try Processed.picture("photo")
@@ -134,7 +118,7 @@ struct ProcessorRuleTests {
         #expect((ImageProcessors.Circle() |> down).decodeTarget == nil)
     }
 
-    @Test("work that nobody waits for ends, and limits are held before memory is taken")
+    @Test("work that nobody waits for ends; limits are held before memory is taken, that of pixels too")
     func limits() throws {
         let image = try Processed.noise(37, 29)
         var limits = DecodeLimits()
@@ -143,6 +127,17 @@ struct ProcessorRuleTests {
             #expect(throws: DipperError.cancelled, "\(processor.identifier)") {
                 _ = try processor.process(image, ProcessingContext(isCancelled: { true }))
             }
+            #expect(throws: DipperError.imageTooLarge, "\(processor.identifier)") {
+                _ = try processor.process(image, ProcessingContext(limits: limits))
+            }
+        }
+        limits = DecodeLimits()
+        limits.pixels = 37 * 29
+        let larger: [any ImageProcessor] = [
+            .resize(width: 74, height: 58, allowsUpscaling: true), .scale(by: 1.1),
+            .fitting(width: 38, height: 29), .rotate(degrees: 10),
+        ]
+        for processor in larger {
             #expect(throws: DipperError.imageTooLarge, "\(processor.identifier)") {
                 _ = try processor.process(image, ProcessingContext(limits: limits))
             }
