@@ -80,15 +80,6 @@ struct ImageOptionTests {
 
     @Test("decoding, processing and closures run where the request wants them")
     func queues() async throws {
-        struct Where: ImageProcessor {
-            let key: DispatchSpecificKey<Bool>
-            let found: Box<Bool?>
-            var identifier: String { "where" }
-            func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-                found.update { $0 = DispatchQueue.getSpecific(key: key) }
-                return image
-            }
-        }
         let queue = DispatchQueue(label: "mine")
         let key = DispatchSpecificKey<Bool>()
         queue.setSpecific(key: key, value: true)
@@ -98,7 +89,11 @@ struct ImageOptionTests {
             calls.update { $0.append("queue") }
             work()
         }
-        let request = ImageRequest(a).processed(by: Where(key: key, found: found))
+        let place = ImageProcessors.Custom("where") { image, _ in
+            found.update { $0 = DispatchQueue.getSpecific(key: key) }
+            return image
+        }
+        let request = ImageRequest(a).processed(by: place)
             .with(\.processingQueue, .dispatch(queue)).with(\.callbackQueue, own)
         test.cache.getImage(request) { _ in calls.update { $0.append("closure") } }
         try await calls.wait { $0.last == "closure" }

@@ -181,8 +181,8 @@ struct SharedStepsTests {
     func failingStep() async throws {
         let test = TestImageCache()
         try test.script(a, picture)
-        let failing = short.processed(by: ImageProcessors.Chain([first, Failing()]))
-        #expect(await test.error(failing) == .processingFailed)
+        let failing = ImageProcessors.Custom("failing") { _, _ in throw DipperError.processingFailed }
+        #expect(await test.error(short.processed(by: ImageProcessors.Chain([first, failing]))) == .processingFailed)
         await test.cache.idle()
         let statistics = test.cache.data.statistics
         #expect(statistics.failures == 1 && statistics.networkAnswers == 0)
@@ -318,9 +318,4 @@ struct SharedStepsTests {
         for request in requests { #expect(test.cache.hasProcessedImage(for: request)) }
         #expect(test.cache.data.diskCount == 2 && !test.cache.data.hasData(for: a))
     }
-}
-
-private struct Failing: ImageProcessor {
-    var identifier: String { "failing" }
-    func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image { throw .processingFailed }
 }

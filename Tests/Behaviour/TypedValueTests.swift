@@ -241,15 +241,12 @@ struct TypedValueTests {
         let feed = test.cache.getValue(Feed.self, from: b, decoder: decoder)
         let names = test.cache.getValue([String: [Feed.Item]].self, from: b, decoder: decoder)
         try await decoder.decodes.wait { $0 == 2 }
-        @Sendable func joined(_ events: [CacheEvent]) -> Int {
-            events.count { event in
-                if case .callJoined = event.kind { event.key == CacheKey(b) } else { false }
-            }
-        }
         decoder.release(10)
         let transfer = try await test.transport.nextTransfer()
         // The second call that could not decode what was stored waits for the fetch of the first.
-        try await record.wait { joined($0) == 2 }
+        try await record.wait { events in
+            events.count { if case .callJoined = $0.kind { $0.key == CacheKey(b) } else { false } } == 2
+        }
         transfer.finish(with: Feed.sample.bytes)
         #expect(try await feed.value == .sample)
         #expect(try await names.value["items"]?.count == 2)
