@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import FaultServer
 import Foundation
