@@ -66,7 +66,7 @@ public struct DecodeLimits: Sendable, Hashable {
     /// Checks the size and the number of frames that a header announces.
     /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge` above the limits.
     public func check(_ size: PixelSize, frames: Int = 1) throws(DipperError) {
-        guard !size.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
+        try size.checkNotEmpty()
         let (count, overflows) = size.width.multipliedReportingOverflow(by: size.height)
         guard !overflows, count <= pixels else { throw .imageTooLarge.with(detail: "\(size) pixels") }
         guard frames <= self.frames else { throw .imageTooLarge.with(detail: "\(frames) frames") }
