@@ -39,13 +39,14 @@ typedef struct dipper_jpeg_header {
 
 typedef struct dipper_jpeg_reader dipper_jpeg_reader;
 
-/* Creates a reader. The bytes must stay where they are until the reader is closed. Returns NULL if there is no
-   memory. */
-dipper_jpeg_reader *dipper_jpeg_open(const uint8_t *bytes, size_t count);
+/* Creates a reader. Returns NULL if there is no memory. */
+dipper_jpeg_reader *dipper_jpeg_open(void);
 void dipper_jpeg_close(dipper_jpeg_reader *reader);
 
-/* Reads the header. Returns OK, TRUNCATED, BROKEN or NO_MEMORY. */
-dipper_jpeg_status dipper_jpeg_read_header(dipper_jpeg_reader *reader, dipper_jpeg_header *header);
+/* Reads the header of a file. The bytes must stay where they are until the reader is closed. Returns OK, TRUNCATED,
+   BROKEN or NO_MEMORY. */
+dipper_jpeg_status dipper_jpeg_read_header(
+    dipper_jpeg_reader *reader, const uint8_t *bytes, size_t count, dipper_jpeg_header *header);
 
 /* Begins to decode to eighths of the size, as RGBA or, if the colours are CMYK, as four bytes a pixel as they are
    stored. `memory` is the most that libjpeg may take, in bytes. */

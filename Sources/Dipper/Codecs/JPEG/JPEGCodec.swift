@@ -1,4 +1,3 @@
-import CPixels
 import CodecShims
 import Foundation
 
@@ -86,9 +85,9 @@ final class JPEGReader {
 
     init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
-        guard let handle = dipper_jpeg_open(start.baseAddress, start.count) else { throw PixelMemory.noMemory }
+        guard let handle = dipper_jpeg_open() else { throw PixelMemory.noMemory }
         self.handle = handle
-        try check(dipper_jpeg_read_header(handle, &header))
+        try check(dipper_jpeg_read_header(handle, start.baseAddress, start.count, &header))
     }
 
     deinit {
@@ -185,7 +184,7 @@ public struct JPEGEncoder: ImageEncoder {
             let row = scratch.base.assumingMemoryBound(to: UInt8.self)
             for y in 0..<image.height {
                 row.update(from: image.row(y), count: image.width * 4)
-                pixels_over(row, image.width, background.x, background.y, background.z)
+                row.layBehind(background, count: image.width)
                 try Self.check(dipper_jpeg_write_rows(writer, row, image.width * 4, 1))
             }
             withExtendedLifetime(scratch) {}
