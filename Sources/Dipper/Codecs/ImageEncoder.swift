@@ -77,7 +77,7 @@ extension Image {
     func forEachRow(
         withoutAlpha: Bool = false, _ body: (_ y: Int, _ row: UnsafeMutablePointer<UInt8>) throws(DipperError) -> Void
     ) throws(DipperError) {
-        let scratch = try PixelScratch(byteCount: width * 4)
+        let scratch = try PixelStorage(byteCount: width * 4)
         let pixels = scratch.base.assumingMemoryBound(to: UInt8.self)
         for y in 0..<height {
             if withoutAlpha {

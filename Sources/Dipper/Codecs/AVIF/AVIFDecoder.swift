@@ -111,7 +111,7 @@
                 source: size, of: size, alpha: picture.hasAlpha ? .straight : .opaque,
                 orientation: picture.orientation, options)
             let beside = picture.rowsBeside
-            let scratch = try PixelScratch(
+            let scratch = try PixelStorage(
                 byteCount: min(size.height, DecodeOptions.rowsAtATime + 2 * beside + 1) * size.width * 4)
             try writer.fill { memory, first, rows throws(DipperError) in
                 // libavif's view of a part of the planes must begin at an even row.

@@ -180,7 +180,7 @@ public struct JPEGEncoder: ImageEncoder {
             try Self.check(dipper_jpeg_write_rows(writer, image.row(0), image.rowStride, Int64(image.height)))
         } else {
             let background = options.background.with(alpha: 1).premultiplied
-            let scratch = try PixelScratch(byteCount: image.width * 4)
+            let scratch = try PixelStorage(byteCount: image.width * 4)
             let row = scratch.base.assumingMemoryBound(to: UInt8.self)
             for y in 0..<image.height {
                 row.update(from: image.row(y), count: image.width * 4)

@@ -39,7 +39,7 @@ public struct PNGDecoder: ImageDecoder {
         if reader.header.is_interlaced {
             // Each pass covers the whole picture.
             try options.limits.checkMemory(size, bytesPerPixel: 8)
-            let picture = try PixelScratch(byteCount: size.width * size.height * 4)
+            let picture = try PixelStorage(byteCount: size.width * size.height * 4)
             let known = try Self.readPasses(reader, into: picture.base, rowsAtATime, options)
             try writer.fill(rowsAtATime: rowsAtATime) { memory, first, rows throws(DipperError) in
                 let done = min(rows, known - first)

@@ -2,7 +2,7 @@ import CPixels
 import CPixman
 
 extension PixelBuffer {
-    private var bounds: PixelRect { PixelRect(x: 0, y: 0, width: size.width, height: size.height) }
+    var bounds: PixelRect { PixelRect(x: 0, y: 0, width: size.width, height: size.height) }
 
     func fill(_ color: SIMD4<UInt8>, _ area: PixelRect? = nil) {
         let area = area ?? bounds

@@ -44,7 +44,7 @@ extension ImageProcessors {
             let inner = RoundedRect(image.size, radius: radius, corners: corners, inset: line)
             let size = image.size
             let margin = max(outer.margin(of: size.width), inner.margin(of: size.width))
-            let scratch = try PixelScratch(byteCount: margin * 2 * 4 * 2)
+            let scratch = try PixelStorage(byteCount: margin * 2 * 4 * 2)
             defer { withExtendedLifetime(scratch) {} }
             let outerParts = scratch.base.assumingMemoryBound(to: Float.self)
             let innerParts = outerParts + margin * 2

@@ -35,7 +35,7 @@ extension ImageProcessors {
             let (rows, columns) = (
                 min(height, Int(shape.radius.rounded(.up))), min(width, Int(shape.radius.rounded(.up)))
             )
-            let coverage = try PixelScratch(byteCount: columns * 4)
+            let coverage = try PixelStorage(byteCount: columns * 4)
             defer { withExtendedLifetime(coverage) {} }
             let values = coverage.base.assumingMemoryBound(to: Float.self)
             // A very small arc may remove too little of its pixel to change the alpha.
