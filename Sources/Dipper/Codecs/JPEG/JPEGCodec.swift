@@ -149,7 +149,7 @@ private struct JPEGColors {
     /// Converts CMYK pixels to opaque RGBA in place. Pixels of other colours are RGBA already.
     func convert(_ memory: UnsafeMutableRawPointer, pixels: Int) {
         guard isCMYK else { return }
-        if let cmyk { return cmyk.apply(toCMYK: memory, pixels: pixels) }
+        if let cmyk { return cmyk.apply(to: memory, pixels: pixels, isOpaque: true) }
         // Each colour is the light that its ink lets through, multiplied by the light that black lets through.
         let row = memory.assumingMemoryBound(to: UInt8.self)
         let flip: UInt8 = isInverted ? 0 : 255
