@@ -160,11 +160,9 @@ private struct PixelPool {
 
     /// Takes the shortest block whose length is in a range; of several, the one that was given last.
     mutating func take(_ capacities: ClosedRange<Int>) -> PixelBlock? {
-        var best: Int?
-        for index in blocks.indices.reversed() where capacities.contains(blocks[index].capacity) {
-            if best.map({ blocks[index].capacity < blocks[$0].capacity }) ?? true { best = index }
-        }
-        return best.map { blocks.remove(at: $0) }
+        let fitting = blocks.indices.reversed().filter { capacities.contains(blocks[$0].capacity) }
+        let shortest = fitting.min { blocks[$0].capacity < blocks[$1].capacity }
+        return shortest.map { blocks.remove(at: $0) }
     }
 
     mutating func give(_ block: PixelBlock) -> [PixelBlock] {
