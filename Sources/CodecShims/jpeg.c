@@ -198,7 +198,7 @@ static dipper_jpeg_status absorbed(dipper_jpeg_reader *reader) {
     return DIPPER_JPEG_TRUNCATED;
 }
 
-dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int64_t max_scans, int64_t stop_after) {
+dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int64_t max_scans, int64_t stop_after) {
     j_decompress_ptr cinfo = &reader->cinfo;
     if (!reader->has_several_scans) return DIPPER_JPEG_OK;
     if (reader->broken_off) return DIPPER_JPEG_BROKEN_OFF;
@@ -211,7 +211,7 @@ dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int
         reader->reported = true;
         return status;
     }
-    for (int step = 0; step < steps; step++) {
+    for (int step = 0; step < 16; step++) {
         if (stop_after > 0 && reader->complete_scans >= stop_after) return DIPPER_JPEG_OK;
         if (cinfo->input_scan_number > max_scans) return DIPPER_JPEG_TOO_MANY_SCANS;
         int result = jpeg_consume_input(cinfo);

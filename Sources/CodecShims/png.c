@@ -237,10 +237,9 @@ dipper_png_status dipper_png_write_header(
     return DIPPER_PNG_OK;
 }
 
-dipper_png_status dipper_png_write_rows(dipper_png_writer *writer, const uint8_t *rows, size_t stride, size_t count) {
-    png_structp png = writer->png;
-    if (setjmp(png_jmpbuf(png))) return DIPPER_PNG_BROKEN;
-    for (size_t i = 0; i < count; i++) png_write_row(png, rows + i * stride);
+dipper_png_status dipper_png_write_row(dipper_png_writer *writer, const uint8_t *row) {
+    if (setjmp(png_jmpbuf(writer->png))) return DIPPER_PNG_BROKEN;
+    png_write_row(writer->png, row);
     return DIPPER_PNG_OK;
 }
 

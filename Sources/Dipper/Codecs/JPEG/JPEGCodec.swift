@@ -108,7 +108,7 @@ final class JPEGReader {
 
     /// Reads a few rows of blocks of a file with several scans, up to the end of scan `stop`; 0 for all scans.
     func absorb(maxScans: Int, stopAfter stop: Int) -> dipper_jpeg_status {
-        dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
+        dipper_jpeg_absorb(handle, Int64(maxScans), Int64(stop))
     }
 
     /// Without gaps. Returns the number of rows for which the file has data.

@@ -135,7 +135,6 @@ private final class PNGReader {
         switch status {
         case DIPPER_PNG_OK: return
         case DIPPER_PNG_TRUNCATED: throw RowWriter.truncated
-        case DIPPER_PNG_NO_MEMORY: throw PixelMemory.noMemory
         default: throw .undecodable.with(detail: String(cString: dipper_png_message(reader)))
         }
     }
@@ -204,9 +203,7 @@ public struct PNGEncoder: ImageEncoder {
         else { throw Self.failed }
 
         try image.forEachRow(withoutAlpha: image.isOpaque) { _, row throws(DipperError) in
-            guard dipper_png_write_rows(writer, row, image.width * channels, 1) == DIPPER_PNG_OK else {
-                throw Self.failed
-            }
+            guard dipper_png_write_row(writer, row) == DIPPER_PNG_OK else { throw Self.failed }
         }
         var bytes: UnsafeMutablePointer<UInt8>?
         var length = 0
