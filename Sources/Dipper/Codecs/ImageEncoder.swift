@@ -56,7 +56,6 @@ public struct EncodeOptions: Sendable, Hashable {
         self.quality = quality
     }
 
-    /// From 0 to 1, whatever was set.
     var validQuality: Double { quality.isFinite ? min(1, max(0, quality)) : EncodeOptions().quality }
 }
 

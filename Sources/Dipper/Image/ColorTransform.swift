@@ -6,7 +6,6 @@ import Synchronization
 /// A conversion of colours from an ICC profile to sRGB, by Little CMS with the perceptual intent.
 // Safe to share: the transform has no cache and does not change after its creation.
 final class ColorTransform: @unchecked Sendable {
-    /// Before the decoder converts the colours to RGBA.
     enum Source: Hashable {
         case grey
         case rgb
@@ -116,7 +115,6 @@ final class ColorTransform: @unchecked Sendable {
         static let cmyk = layout(PT_CMYK, channels: 4)
         static let invertedCMYK = cmyk | 1 << 13
 
-        /// With one byte for each channel.
         private static func layout(_ space: Int32, channels: UInt32) -> UInt32 {
             UInt32(space) << 16 | channels << 3 | 1
         }
@@ -158,7 +156,6 @@ extension ColorTransform {
             entries.append((key, transform))
             return entries.count > 16 ? entries.removeFirst() : nil
         }
-        // Released outside the lock.
         withExtendedLifetime(dropped) {}
         return transform
     }

@@ -31,7 +31,6 @@ public struct DecodeOptions: Sendable {
         self.target = target
     }
 
-    /// Between two checks for cancellation.
     static let rowsAtATime = 64
 
     /// Throws `DipperError.cancelled` if the decode was cancelled. Decoders call this method every few rows.
@@ -44,7 +43,6 @@ public struct DecodeOptions: Sendable {
         try limits.check(size, frames: firstFrameOnly ? 1 : frames)
     }
 
-    /// The size to decode to, before the orientation is applied.
     func storedTarget(for stored: PixelSize, _ orientation: Image.Orientation) -> PixelSize {
         guard let target else { return stored }
         return orientation.applied(to: target.size(for: orientation.applied(to: stored)))

@@ -52,7 +52,6 @@ struct OrientedRows: ~Copyable {
         self.band = band
     }
 
-    /// In bytes, in addition to the result.
     static func bandBytes(_ stored: PixelSize, _ orientation: Image.Orientation) -> Int {
         orientation == .up ? 0 : stored.width * 4 * min(bandRows, stored.height)
     }

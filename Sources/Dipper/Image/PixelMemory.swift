@@ -76,8 +76,6 @@ enum PixelMemory {
         capacity < smallestPaged || capacity < smallestHuge && pixels_are_sanitized()
     }
 
-    // MARK: Kept blocks
-
     private struct Kept {
         // Pools hold memory beyond the limits of all caches. The smaller the blocks, the less a first touch matters
         // beside a decode, so the smaller the pool. Thumbnails have a separate pool, so that they do not fill the next.

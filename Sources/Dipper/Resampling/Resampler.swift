@@ -6,11 +6,8 @@ import Foundation
 struct Resampler: ~Copyable {
     private let columns: ResampleAxis
     private let rows: ResampleAxis
-    /// The rows of a box added up, column by column.
     private let sums: PixelStorage
-    /// The boxes of one row.
     private let wide: PixelStorage
-    /// The last rows, weighed horizontally.
     private let ring: PixelStorage
     private let ringRows: Int
     private var rowsInSums = 0
@@ -101,7 +98,6 @@ private struct ResampleAxis {
     /// The number of pixels added up before weighing. The last box may have fewer.
     let box: Int
     let boxes: Int
-    /// The first box for each pixel of the target.
     private(set) var starts: [Int32]
     private(set) var counts: [Int32]
     /// The number of ``weights`` for each pixel of the target.

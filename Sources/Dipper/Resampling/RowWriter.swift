@@ -6,12 +6,10 @@ struct RowWriter: ~Copyable {
     enum Alpha {
         case opaque
         case premultiplied
-        /// The writer multiplies colours by alpha.
         case straight
     }
 
     let source: PixelSize
-    /// The size of the result before the orientation is applied.
     let stored: PixelSize
     private let alpha: Alpha
     private let options: DecodeOptions

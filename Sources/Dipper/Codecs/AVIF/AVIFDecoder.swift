@@ -72,7 +72,6 @@
             avifDecoderDestroy(decoder)
         }
 
-        /// Includes frames whose bytes have not arrived.
         var frameCount: Int { Int(decoder.pointee.imageCount) }
 
         /// The most bytes that the planes of a frame take. Throws `DipperError.undecodable` for an empty picture,

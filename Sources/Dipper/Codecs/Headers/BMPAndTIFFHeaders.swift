@@ -62,7 +62,6 @@ extension ImageInfo {
 
 /// The first directory of a TIFF structure (TIFF 6.0, section 2), which Exif uses too.
 private struct TIFFDirectory {
-    /// The numbers of TIFF 6.0 and its supplement for ICC profiles.
     enum Tag: Int {
         case width = 256
         case height = 257

@@ -120,7 +120,6 @@ private struct HEIFItem {
         return aperture.flatMap { Self.aperture($0, in: size) } ?? size
     }
 
-    /// The items that are auxiliary to another, for example its transparency.
     private func auxiliaries(of primary: Int) throws(DipperError) -> Set<Int> {
         guard let references else { return [] }
         var items: Set<Int> = []

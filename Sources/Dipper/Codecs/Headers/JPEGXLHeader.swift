@@ -12,7 +12,6 @@ extension ImageInfo {
             var boxes = BoxReader(file)
             while let box = try boxes.next() {
                 if box.type == "jxlc" { return box.content }
-                // A part of the codestream, after the part's number.
                 if box.type == "jxlp" { return try box.content.part(from: 4) }
             }
         }

@@ -69,7 +69,6 @@ public struct JPEGDecoder: ImageDecoder {
     /// The fewest eighths of the picture's size that reach the target, as a power of two: for others libjpeg-turbo has
     /// no fast transforms (3/8 takes longer than 4/8, and 5/8 to 7/8 longer than the whole picture).
     private static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
-        // Rounded up as libjpeg does.
         func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
         let enough = [1, 2, 4].first {
             scaled(picture.width, $0) >= target.width && scaled(picture.height, $0) >= target.height

@@ -147,7 +147,6 @@ private enum PNGColors {
     private static let gammaOfSRGB: Int32 = 45455
     private static let chromaticitiesOfSRGB: [Int32] = [31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000]
 
-    /// `nil` if no conversion is needed.
     static func transform(for header: dipper_png_header) -> ColorTransform? {
         // libpng also reports the usual sRGB profiles as `sRGB`.
         if header.is_srgb { return nil }
@@ -163,7 +162,6 @@ private enum PNGColors {
         if zip(chromaticities, chromaticitiesOfSRGB).allSatisfy({ isNear($0, $1) }), isNear(gamma, gammaOfSRGB) {
             return nil
         }
-        // Exponents from 0.1 to 10.
         guard (10_000...1_000_000).contains(gamma) else { return nil }
         // A file with primaries but without a gamma has the curve of sRGB.
         return ColorTransform.profile(

@@ -127,7 +127,6 @@ final class PixmanImage {
         self.pointer = pointer
     }
 
-    /// The colour is premultiplied.
     init(_ color: SIMD4<UInt8>, exchanges: Bool) throws(DipperError) {
         func wide(_ part: UInt8) -> UInt16 { UInt16(part) * 257 }
         let (red, blue) = exchanges ? (color.z, color.x) : (color.x, color.z)

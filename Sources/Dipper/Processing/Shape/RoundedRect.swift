@@ -65,12 +65,10 @@ struct RoundedRect {
         }
     }
 
-    /// The part of a column or row that is inside the straight sides.
     private static func inside(_ number: Int, _ inset: Double, _ length: Int) -> Double {
         max(0, min(Double(number) + 1, Double(length) - inset) - max(Double(number), inset))
     }
 
-    /// The distance of the circle from the rectangle's side, at a distance from the middle of the circle.
     private func indent(_ distance: Double) -> Double {
         radius - max(0, radius * radius - max(0, distance) * max(0, distance)).squareRoot()
     }
@@ -91,7 +89,6 @@ struct RoundedRect {
         return max(0, all - (full - x0) * (y1 - y0) - under)
     }
 
-    /// The area under the circle from 0 to x.
     private func integral(_ x: Double) -> Double {
         let height = max(0, radius * radius - x * x).squareRoot()
         return (x * height + radius * radius * asin(min(1, x / radius))) / 2
