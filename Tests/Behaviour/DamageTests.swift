@@ -105,7 +105,6 @@ struct DamageTests {
         let again = TestCache.onDisk(folder)
         for key in ["after", "l after"] { #expect(again.cache.data(for: CacheKey(key)) == DiskBytes.of(9_000, key)) }
         #expect(await again.cache.verify().isSound)
-        await again.cache.shutdown()
     }
 
     private func run(_ statement: String, in database: URL) throws {
@@ -134,7 +133,6 @@ struct DamageTests {
         await cache.shutdown()
         let again = TestCache.onDisk(folder)
         for key in ["after", "l after"] { #expect(again.cache.data(for: CacheKey(key)) == DiskBytes.of(9_000, key)) }
-        await again.cache.shutdown()
     }
 
     @Test("a database of another program in the place of the index is left alone, and the cache goes on in memory")

@@ -41,7 +41,6 @@ struct DiskFailureTests {
         expectNothingOld(again.cache)
         #expect(again.cache.data(for: .durable)?.count == 300)
         #expect(await again.cache.verify().isSound)
-        await again.cache.shutdown()
     }
 
     @Test("read-only: reads go on, and what is removed or cleared is not found any more")
@@ -62,7 +61,6 @@ struct DiskFailureTests {
         try await test.cache.keep(["after"], size: 9_000)
         for key: CacheKey in ["a", "b", "c", "d"] { #expect(test.cache.data(for: key) == nil) }
         #expect(test.cache.data(for: "after") == DiskBytes.of(9_000, "after"))
-        await test.cache.shutdown()
     }
 
     @Test("I/O errors: entries are fetched instead, and are there again when the disk is, none taken for damaged")
@@ -84,7 +82,6 @@ struct DiskFailureTests {
         #expect(test.cache.data(for: "small") == DiskBytes.of(100, "small"))
         await test.cache.synchronize()
         #expect(await test.cache.verify().damaged == 0)
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -114,7 +111,6 @@ struct DiskFailureTests {
         }
         disk.heal()
         try await test.cache.addDataAndWait(Data(count: 9_000), for: .durable)
-        await test.cache.shutdown()
     }
 
     @Test("slow: entries can be read while they are written, and a wait for the disk lasts until they are")
@@ -135,7 +131,5 @@ struct DiskFailureTests {
         disk.release()
         try await adding.value
         #expect(other.cache.data(for: "a") == DiskBytes.of(9_000, "a") && disk.held == 0)
-        await test.cache.shutdown()
-        await other.cache.shutdown()
     }
 }

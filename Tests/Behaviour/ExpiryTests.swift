@@ -80,7 +80,6 @@ struct ExpiryTests {
         }
         await data.synchronize()
         #expect(data.diskCount == 1 && data.memoryCount == 1 && cache.memoryCount == 0)
-        await cache.shutdown()
     }
 
     @Test(
@@ -225,7 +224,6 @@ struct ExpiryTests {
         #expect(try await read.value == Data("1".utf8))
         test.date.advance(by: 10)
         #expect(test.cache.data(for: a) == Data("2".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("a picture that is made anew lasts on disk, however the reads of the expired one limited that one's life")
@@ -244,7 +242,6 @@ struct ExpiryTests {
             #expect(invert.count.value == made)
         }
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     // MARK: The clock

@@ -108,7 +108,6 @@ struct RemovalTests {
         #expect(try await again.value == Self.whole)
         await cache.idle()
         #expect(cache.hasData(for: a) && shelf.records.value.count == 1)
-        await cache.shutdown()
     }
 
     @Test(
@@ -135,7 +134,6 @@ struct RemovalTests {
         next.finish(with: Self.whole, headers: fields)
         #expect(try await task.value == Self.whole)
         #expect(test.cache.hasData(for: a))
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -255,7 +253,6 @@ struct RemovalTests {
         #expect(last.request.headers["Range"] == nil)
         last.receive(.finished(.success(whole)))
         _ = try await third.value
-        await cache.shutdown()
     }
 
     @Test("bytes that were removed are not kept again because the server confirms them")
@@ -273,7 +270,6 @@ struct RemovalTests {
         #expect(try await task.value == Self.whole)
         await test.cache.synchronize()
         #expect(!test.cache.hasData(for: a))
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -289,7 +285,6 @@ struct RemovalTests {
         await test.cache.synchronize()
         #expect(test.cache.cachedSource(for: a) == left)
         #expect(test.cache.diskCount == (left == .disk ? 1 : 0))
-        await test.cache.shutdown()
     }
 
     @Test("a read that is under way does not bring back what is removed", arguments: 0..<3)
@@ -332,7 +327,6 @@ struct RemovalTests {
         try await test.transport.nextTransfer().finish(with: Self.whole)
         #expect(try await task.value == Self.whole)
         codec.door.stayOpen()
-        await test.cache.shutdown()
     }
 
     private func cache(_ folder: TemporaryFolder?, _ transport: LateTransport, _ shelf: Shelf...) -> DataCache {

@@ -32,7 +32,6 @@ struct TierAccessTests {
             // The second time only the disk has them.
             test.cache.clearMemory()
         }
-        await test.cache.shutdown()
     }
 
     @Test("one tier can be asked and cleared; what is being fetched meanwhile is not kept there")
@@ -51,7 +50,6 @@ struct TierAccessTests {
         try await test.cache.addDataAndWait(Data("c".utf8), for: url("c"))
         test.cache.clearMemory()
         #expect(!test.cache.hasData(for: url("c"), in: .memory) && test.cache.data(for: url("c")) == Data("c".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("bytes and pictures can be read from one tier alone, which leaves the other as it is")
@@ -100,7 +98,6 @@ struct TierAccessTests {
         onDisk.slowQueue.isSuspended = true
         try onDisk.addData(Data("a".utf8), for: a)
         #expect(await onDisk.data(for: a, in: .memory) == Data("a".utf8))
-        await onDisk.shutdown()
     }
 
     @Test("a picture in memory is enough for one that is made from it, without the bytes")
@@ -114,7 +111,6 @@ struct TierAccessTests {
         #expect(await test.cache.image(for: circle, in: .disk) == nil)
         #expect(await test.cache.image(for: circle, in: .memory)?.size == PixelSize(width: 30, height: 30))
         #expect(await test.cache.image(for: small, in: .memory)?.width == 8)
-        await test.cache.shutdown()
     }
 
     @Test("a picture that is added is on disk when the method returns, also as the file of a request")
@@ -128,7 +124,6 @@ struct TierAccessTests {
         try test.cache.addImage(bytes: Image.sample().png, for: own)
         #expect(try await test.pixels(own) == Image.sample().pixels)
         #expect(!test.cache.hasImage(for: url("b")) && test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("an added picture that cannot be written is neither fetched nor lost; a cleared disk does not get it")
@@ -147,7 +142,6 @@ struct TierAccessTests {
         other.cache.clearDisk()
         await other.cache.idle()
         #expect(other.cache.diskCount == 0 && other.cache.image(for: a) != nil)
-        await other.cache.shutdown()
     }
 
     @Test("a processed picture of an answer that varies is found by the header fields that chose it")
@@ -158,7 +152,6 @@ struct TierAccessTests {
         try await test.load(small)
         test.cache.clearMemory()
         #expect(test.cache.hasProcessedImage(for: small) && test.cache.hasImage(for: small))
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -179,6 +172,5 @@ struct TierAccessTests {
         #expect(failed?.earlier == [.unsupportedFormat] && failed?.earlier.first?.url == url("c"))
         let plain = await test.cache.getImage(url("c")).error
         #expect(plain == .unsupportedFormat && plain?.url == url("c"))
-        await test.cache.shutdown()
     }
 }

@@ -76,7 +76,6 @@ struct TierTests {
         // The write hangs as well.
         try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(5))
-        await test.cache.shutdown()
     }
 
     @Test("faults of a tier reach nobody: each call gets the right bytes")

@@ -57,7 +57,6 @@ struct MemoryPressureTests {
             case .severe: #expect(test.cache.memorySize == 0)
             }
         }
-        await test.cache.shutdown()
     }
 
     @Test("a limit that is set meanwhile holds in half, and afterwards as it was set; a large entry fits into half")
@@ -77,7 +76,6 @@ struct MemoryPressureTests {
         pressure.level = .normal
         try fill(test.cache, 190)
         #expect(test.cache.memoryCount == 190)
-        await test.cache.shutdown()
     }
 
     @Test("while it is severe calls are answered, by the network and the disk, and not kept in memory")
@@ -93,7 +91,6 @@ struct MemoryPressureTests {
         pressure.level = .normal
         #expect(try await test.cache.getData(url("a")).response.source == .disk)
         #expect(try await test.cache.getData(url("a")).response.source == .memory)
-        await test.cache.shutdown()
     }
 
     @Test("typed values follow too, also those made while memory is short")
@@ -117,7 +114,6 @@ struct MemoryPressureTests {
         pressure.level = .normal
         try await fill()
         #expect(test.cache.valueMemorySize == size)
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -142,7 +138,6 @@ struct MemoryPressureTests {
         #expect(pressure.observerCount == 0 && test.cache.memoryPressure == .normal)
         let other = TestCache { $0.memoryPressure = nil }
         #expect(other.cache.memoryPressure == .normal)
-        await other.cache.shutdown()
     }
 
     @Test("levels that come from many threads while entries do: what is kept fits the last one")
@@ -169,7 +164,6 @@ struct MemoryPressureTests {
         pressure.level = .normal
         try fill(test.cache)
         #expect(kept(test.cache).count == 90)
-        await test.cache.shutdown()
     }
 
     // MARK: The kernel

@@ -125,7 +125,6 @@ struct TLSQuestionTests {
         #expect(test.transport.transfers.map(\.request.url) == [quick, slowToo])
         #expect(test.transport.transfers.allSatisfy { $0.request.tls?.pinnedPublicKeys == ["pin"] })
         #expect(asked.value == ["https://slow.test", "https://quick.test"])
-        await test.cache.shutdown()
     }
 
     @Test("an error ends the calls to the origin for good, unless it may pass")
@@ -150,6 +149,5 @@ struct TLSQuestionTests {
         }
         #expect(asked.value == ["slow.test", "slow.test", "quick.test"])
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 }

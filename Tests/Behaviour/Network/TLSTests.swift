@@ -49,7 +49,6 @@ struct TLSTests {
             }
             #expect(connections <= mostConnections, "\(version)")
         }
-        await cache.shutdown()
     }
 
     @Test(

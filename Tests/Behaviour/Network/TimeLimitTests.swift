@@ -125,7 +125,6 @@ struct TimeLimitTests {
         let request = DataRequest(string: hostile.server.url("/", scheme: "https"))
         #expect(await hostile.outcome(request) == .error(.timedOut))
         await hostile.expectLeft()
-        await hostile.stop()
     }
 
     @Test(
@@ -136,6 +135,5 @@ struct TimeLimitTests {
         let request = DataRequest(string: hostile.server.url("/", scheme: "https"))
         #expect(await hostile.outcome(request) == .error(.tlsRejected))
         await hostile.expectLeft()
-        await hostile.stop()
     }
 }

@@ -116,7 +116,6 @@ struct GuideTests {
         #expect(playing.animation.bufferCount == 20 && playing.downsampling == .fill)
         let posted = ImageXGuide.allOptions(Data(), "form")
         #expect(posted.progressInterval == .milliseconds(20) && posted.memoryExpiration == .expired)
-        await test.cache.shutdown()
     }
 
     @Test("queues are changed as it says")
@@ -151,7 +150,6 @@ struct GuideTests {
 
         try SGImageCacheGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture)
         #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0)
-        await test.cache.shutdown()
     }
 
     @Test("pictures and files that are at hand, and bytes that are no pictures; what is prefetched is told")
@@ -172,7 +170,6 @@ struct GuideTests {
         let prefetcher = KingfisherGuide.prefetch(test.cache, [url("next")], Stage(), banner)
         try await banner.noted.wait { $0 == ["0 failed"] }
         #expect(prefetcher.progress.completed == 1)
-        await test.cache.shutdown()
     }
 
     @Test("the examples of tests of one's own pass")
@@ -253,7 +250,6 @@ struct GuideTests {
         let filtered = try ImageXGuide.processors().map { try $0.process(photo, ProcessingContext()) }
         #expect(filtered.allSatisfy { $0.width > 0 })
         #expect(filtered.last.map { (127...128).contains($0[0, 0].w) } == true)
-        await test.cache.shutdown()
     }
 
     @Test("a request for previews ends with the picture itself")
