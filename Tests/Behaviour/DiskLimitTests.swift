@@ -76,20 +76,6 @@ struct DiskLimitTests {
         }
     }
 
-    @Test("an entry counts once whatever its size becomes, as the list has it, and a large one has a file")
-    func totals() async throws {
-        let folder = TemporaryFolder()
-        let cache = TestCache.onDisk(folder).cache
-        for size in [100, 50_000, 200, 60_000, 0, 2_048] {
-            try await cache.keep(["a": size])
-            #expect(cache.data(for: "a") == DiskBytes.of(size, "a"))
-            let entry = try #require(cache.entry(for: "a"))
-            #expect(cache.diskCount == 1 && cache.diskSize == entry.size)
-            #expect(entry.size >= size && entry.size < size + 1_000)
-            #expect((cache.file(for: "a") != nil) == (size > 2_048) || size == 2_048)
-        }
-    }
-
     // MARK: Lifetimes
 
     @Test(

@@ -24,16 +24,17 @@ struct FolderSafetyTests {
         #expect(errors.count == 1 && errors[0].contains(folder.path), "\(comment): \(lines.value)")
     }
 
-    @Test("a folder that is neither empty nor marked is refused, whatever its files are called")
+    @Test("a folder that is neither empty nor has the marker of this format is refused, whatever its files are called")
     func foreign() async throws {
         let texts = ["", "somebody's text", "dipper-cache 3\nand more", "dip\0\0x", String(repeating: "\0", count: 16)]
-        for text in texts {
-            for name in ["notes.txt", ".new.0123456789abcdef", "blobs/ab/abfile", "index.sqlite", "data.mdb"] {
-                if name.hasPrefix(".new"), text.isEmpty { continue }
-                let folder = TemporaryFolder()
-                try folder.place(text, at: name)
-                try await expectRefusal(folder, "\(name): \(text.debugDescription)")
-            }
+        let names = ["notes.txt", ".new.0123456789abcdef", "blobs/ab/abfile", "index.sqlite", "data.mdb"]
+        // The markers of other formats, and of something else.
+        let markers = ["dipper-cache 99\n", "dipper-cache 2\n", "", "something else\n", "dipper-cache 3 or so\n"]
+        let files = names.flatMap { name in texts.map { (name, $0) } } + markers.map { ("dipper-cache", $0) }
+        for (name, text) in files where !name.hasPrefix(".new") || !text.isEmpty {
+            let folder = TemporaryFolder()
+            try folder.place(text, at: name)
+            try await expectRefusal(folder, "\(name): \(text.debugDescription)")
         }
         let (folder, other) = (TemporaryFolder(), TemporaryFolder())
         try other.place("kept", at: "precious")
@@ -41,15 +42,6 @@ struct FolderSafetyTests {
         let before = other.inventory
         try await expectRefusal(folder)
         #expect(other.inventory == before)
-    }
-
-    @Test(
-        "a folder with another format's marker, or one that is not the cache's, is refused",
-        arguments: ["dipper-cache 99\n", "dipper-cache 2\n", "", "something else\n", "dipper-cache 3 or so\n"])
-    func otherMarkers(text: String) async throws {
-        let folder = TemporaryFolder()
-        try folder.place(text, at: "dipper-cache")
-        try await expectRefusal(folder)
     }
 
     @Test("a folder that is new or empty becomes the cache's, also if many caches open it at once")

@@ -35,17 +35,15 @@ struct RemovalTests {
 
     @Test(
         "An answer that was asked for before a removal takes nothing away that was added after it",
-        arguments: ["too large", "not to be stored"])
-    func addedMeanwhile(kind: String) async throws {
+        arguments: [(50_000, [:]), (10, ["Cache-Control": "no-store"])] as [(Int, HTTPHeaders)])
+    func addedMeanwhile(size: Int, fields: HTTPHeaders) async throws {
         let test = TestCache { $0.memoryLimit = 100_000 }
         let task = test.cache.getData(a)
         let transfer = try await test.transport.nextTransfer()
         test.cache.removeData(for: a)
         try test.cache.addData(Data("added".utf8), for: a)
-        let isLarge = kind == "too large"
-        transfer.finish(
-            with: Data(count: isLarge ? 50_000 : 10), headers: isLarge ? [:] : ["Cache-Control": "no-store"])
-        #expect(try await task.value.count == (isLarge ? 50_000 : 10))
+        transfer.finish(with: Data(count: size), headers: fields)
+        #expect(try await task.value.count == size)
         await test.cache.idle()
         #expect(test.cache.data(for: a) == Data("added".utf8))
     }
@@ -343,12 +341,8 @@ private final class LateTransport: Transport {
     struct Started: Transfer {
         let request: TransferRequest
         let receive: @Sendable (TransferEvent) -> Void
-        private let cancelled = Box(false)
+        let cancelled = Box(false)
         var isCancelled: Bool { cancelled.value }
-
-        init(_ request: TransferRequest, _ receive: @escaping @Sendable (TransferEvent) -> Void) {
-            (self.request, self.receive) = (request, receive)
-        }
 
         func cancel() { cancelled.update { $0 = true } }
         func setThrottled(_ isThrottled: Bool) {}
@@ -360,7 +354,7 @@ private final class LateTransport: Transport {
     func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer {
-        let transfer = Started(request, receive)
+        let transfer = Started(request: request, receive: receive)
         started.update { $0.append(transfer) }
         return transfer
     }

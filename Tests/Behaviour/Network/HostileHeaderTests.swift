@@ -46,10 +46,9 @@ struct HostileHeaderTests {
             "(X-Bad): brackets", "\u{FEFF}X-Bad: mark", "X-Bad : space\r\n and more", "(X-Bad): a\r\n\tand more",
         ])
     func lines(line: String) async throws {
-        let hostile = try await HostileServer { _ in
+        let response = try await HostileServer { _ in
             [.send(ok + "X-First: 1\r\nX-Folded: a\r\n b\r\n" + line + "\r\nX-Last: 2\r\n" + hello)]
-        }
-        let response = try await hostile.response()
+        }.response()
         #expect(response.data == Data("hello".utf8))
         #expect(response.headers.fields.map(\.name) == ["X-First", "X-Folded", "X-Last", "Content-Length"])
         #expect(response.headers.fields.map(\.value) == ["1", "a b", "2", "5"])
@@ -96,13 +95,12 @@ struct HostileHeaderTests {
 
     @Test("a thousand informational answers are passed over, and leave nothing", .inCheck)
     func informational() async throws {
-        let hostile = try await HostileServer { _ in
+        let response = try await HostileServer { _ in
             [
                 .repeat("HTTP/1.1 103 Early Hints\r\nX-Hint: yes\r\n\r\n", count: 1_000),
                 .send(ok + "X-Answer: yes\r\n" + hello),
             ]
-        }
-        let response = try await hostile.response()
+        }.response()
         #expect(response.status == 200 && response.data == Data("hello".utf8))
         #expect(response.headers["X-Hint"] == nil && response.headers["X-Answer"] == "yes")
     }
@@ -114,10 +112,9 @@ struct HostileHeaderTests {
             "HTTP/1.1: 200\r\nETag: \"forged\"\r\n", " folded\r\n",
         ], ["2\r\nhi\r\n", ""])
     func trailers(trailers: String, chunks: String) async throws {
-        let hostile = try await HostileServer { _ in
+        let response = try await HostileServer { _ in
             [.send(ok + "Transfer-Encoding: chunked\r\nX-Field: yes\r\n\r\n\(chunks)0\r\n\(trailers)\r\n")]
-        }
-        let response = try await hostile.response()
+        }.response()
         #expect(response.status == 200 && response.data.count == (chunks.isEmpty ? 0 : 2))
         #expect(response.headers["ETag"] == nil && response.headers["X-Field"] == "yes")
     }

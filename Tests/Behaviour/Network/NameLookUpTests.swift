@@ -13,10 +13,8 @@ struct NameLookUpTests {
 
     @Test("a call that is cancelled while its host is looked up ends at once, and holds up no other")
     func cancelled() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
+        let net = try await Namespaces.serving()
         let names = try await net.nameServer(["other.test=10.70.0.1"])
-        try await net.serve()
         let folder = TemporaryFolder()
         let tool = try net.dipper(folder, retries: 0)
         tool.write("get http://hanging.test/x\nget http://hanging.test/y\n")
@@ -40,7 +38,6 @@ struct NameLookUpTests {
     )
     func ends() async throws {
         let net = try Namespaces()
-        defer { net.close() }
         let names = try await net.nameServer([])
         let folder = TemporaryFolder()
         let tool = try net.dipper(folder, retries: 0)
@@ -62,10 +59,8 @@ struct NameLookUpTests {
 
     @Test("all addresses of a name are tried; a name that does not exist is a failure that may pass", .inCheck)
     func addresses() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
+        let net = try await Namespaces.serving()
         _ = try await net.nameServer(["both.test=::1,10.70.0.1"])
-        try await net.serve()
         let probe = try net.probe()
         let url = net.url("both.test", "/bytes/1000/a")
         probe.send("get \(url)")
@@ -77,10 +72,8 @@ struct NameLookUpTests {
 
     @Test("a kept connection and a known address need no look-up", .inCheck)
     func known() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
+        let net = try await Namespaces.serving()
         let names = try await net.nameServer(["kept.test=10.70.0.1", "closed.test=10.70.0.1", "last.test=10.70.0.1"])
-        try await net.serve()
         let probe = try net.probe()
         func get(_ host: String, _ path: String) async throws {
             let url = net.url(host, path)
@@ -102,10 +95,8 @@ struct NameLookUpTests {
 
     @Test("a prefetch that is held back during its look-up does not begin before it may", .inCheck)
     func heldBack() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
+        let net = try await Namespaces.serving()
         let names = try await net.nameServer(["hanging.test=10.70.0.1"])
-        try await net.serve()
         let probe = try net.probe()
         let (slow, urgent) = (
             net.url("hanging.test", "/bytes/1000/slow"), net.url("10.70.0.1", "/bytes/1000/urgent?delay=2000")

@@ -38,9 +38,7 @@ struct NamespaceTests {
         "an urgent get waits for the network and goes on as soon as it is back",
         arguments: Outage.all.prefix(Checks.areOn ? Outage.all.count : 2))
     func outage(outage: Outage) async throws {
-        let net = try Namespaces()
-        defer { net.close() }
-        try await net.serve()
+        let net = try await Namespaces.serving()
         if !outage.before.isEmpty { try net.ip(net.near, outage.before) }
         let side = outage.isFar ? net.far : net.near
         let probe = try net.probe()
@@ -64,9 +62,7 @@ struct NamespaceTests {
 
     @Test("a body that the network interrupts is whole in the end", .inCheck, arguments: [true, false])
     func midBody(isLong: Bool) async throws {
-        let net = try Namespaces()
-        defer { net.close() }
-        try await net.serve()
+        let net = try await Namespaces.serving()
         let probe = try net.probe(["--low-speed-time", "2"])
         let url = net.url("10.70.0.1", "/bytes/400000/d?drip=4000,10")
         probe.send("get \(url)")
@@ -82,9 +78,7 @@ struct NamespaceTests {
 
     @Test("a default route that moves to another link is followed", .inCheck)
     func movedRoute() async throws {
-        let net = try Namespaces(cables: 2)
-        defer { net.close() }
-        try await net.serve()
+        let net = try await Namespaces.serving(cables: 2)
         try net.ip(net.near, "route add default via 10.70.0.1")
         let probe = try net.probe(["--low-speed-time", "2"])
         let url = net.url("203.0.113.1", "/bytes/400000/e?drip=4000,10")
@@ -103,9 +97,7 @@ struct NamespaceTests {
 
     @Test("literals of both families are reached and told apart; a name needs a way out", .inCheck)
     func families() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
-        try await net.serve()
+        let net = try await Namespaces.serving()
         // A bridge of containers, which is no way out.
         try net.ip(
             net.near,
@@ -146,7 +138,6 @@ struct NamespaceTests {
     @Test("a table that refuses all packets concerns only those that a rule sends there")
     func rules() async throws {
         let net = try Namespaces()
-        defer { net.close() }
         let probe = try net.probe()
         try net.ip(
             net.near, "route add default via 10.70.0.1\nroute add unreachable default metric 4278198272 table 70")
@@ -160,7 +151,6 @@ struct NamespaceTests {
     @Test("a route that takes the place of another is a change, also if it was there before")
     func replacedRoutes() async throws {
         let net = try Namespaces()
-        defer { net.close() }
         let probe = try net.probe()
         for _ in 0..<2 {
             try net.ip(net.near, "route replace default via 10.70.0.1\nroute replace ::/0 via fd70::1")
@@ -173,7 +163,6 @@ struct NamespaceTests {
     @Test("what the kernel only repeats is no change")
     func repeated() async throws {
         let net = try Namespaces()
-        defer { net.close() }
         let probe = try net.probe()
         func set(_ verb: String, _ address: String, lifetime: Int) throws {
             let times = "valid_lft \(lifetime) preferred_lft \(lifetime)"
@@ -203,7 +192,6 @@ struct NamespaceTests {
     @Test("the end of a burst of changes is not missed", .inCheck, arguments: [200, 3_000])
     func burst(size: Int) async throws {
         let net = try Namespaces()
-        defer { net.close() }
         let probe = try net.probe()
         try await probe.waitUntil("10.70.0.1", isReachable: true)
         func address(_ number: Int) -> String { "10.90.\(number / 250).\(number % 250 + 1)" }
@@ -225,9 +213,7 @@ struct NamespaceTests {
         "a prefetch that is held back frees the link at once; also a fetch that became a prefetch",
         arguments: Checks.areOn ? [false, true] : [false])
     func freeLink(isDemoted: Bool) async throws {
-        let net = try Namespaces()
-        defer { net.close() }
-        try await net.serve()
+        let net = try await Namespaces.serving()
         let link = try await net.shapedLink()
         let probe = try net.probe()
         let slow = net.url("10.211.0.2", "/bytes/60000000/slow" + (isDemoted ? "?delay=1000" : ""))

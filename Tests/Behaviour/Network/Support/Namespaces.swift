@@ -88,6 +88,13 @@ final class Namespaces {
 
     // MARK: Programs
 
+    /// Makes namespaces with a fault server in them.
+    static func serving(cables: Int = 1) async throws -> Namespaces {
+        let net = try Namespaces(cables: cables)
+        try await net.serve()
+        return net
+    }
+
     func serve() async throws {
         let server = try start(far, Built.executable("NetworkProbe").path, ["serve", "::"])
         guard let line = await server.nextLine() else { throw Unavailable(what: "the server does not start") }

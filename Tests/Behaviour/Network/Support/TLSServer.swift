@@ -1,3 +1,4 @@
+import DipperData
 import Foundation
 import TestSupport
 
@@ -98,6 +99,24 @@ final class TLSServer {
 
     func url(_ port: Port = .good, _ path: String = "/") -> URL {
         URL(string: "https://localhost:\(ports[port] ?? 0)\(path)") ?? folder.url
+    }
+
+    /// Returns a cache that trusts the server's authority, unless the change says otherwise.
+    func cache(_ change: (inout DataCache.Configuration) -> Void = { _ in }) -> DataCache {
+        DataCache(
+            HostileServer.configuration {
+                $0.network.maximumBodySize = 1 << 20
+                $0.network.caBundle = authority
+                change(&$0)
+            })
+    }
+
+    /// Makes a call with a cache of its own; returns its error.
+    func error(_ url: URL, _ change: (inout DataCache.Configuration) -> Void) async -> DipperError? {
+        let cache = cache(change)
+        let error = await cache.getData(url).error
+        await cache.shutdown()
+        return error
     }
 
     var authority: String { path("ca.pem") }
