@@ -6,16 +6,15 @@ import Testing
 
 @Suite("Damage on disk is a miss: never wrong bytes, and never fatal", .timeLimit(.minutes(2)))
 struct DamageTests {
+    private let folder = TemporaryFolder()
     private static let all = (0..<60).map { "k\($0)" } + ["l0", "l1", "l2"]
 
     private func size(_ key: String) -> Int { key.hasPrefix("l") ? 9_000 : 400 }
 
-    private func filled() async throws -> TemporaryFolder {
-        let folder = TemporaryFolder()
+    private func fill() async throws {
         let test = TestCache(folder: folder)
         for key in Self.all { try test.cache.addData(DiskBytes.of(size(key), key), for: CacheKey(key)) }
         await test.cache.shutdown()
-        return folder
     }
 
     enum Harm: CaseIterable {
@@ -52,9 +51,9 @@ struct DamageTests {
 
     @Test("any file of the folder, damaged while no cache is open", arguments: Harm.allCases)
     func anyFile(harm: Harm) async throws {
-        let original = try await filled()
-        for name in original.files {
-            let folder = try original.copied()
+        try await fill()
+        for name in folder.files {
+            let folder = try folder.copied()
             try harm.harm(folder.url.appendingPathComponent(name))
             let test = TestCache.onDisk(folder)
             for key in Self.all {
@@ -88,7 +87,7 @@ struct DamageTests {
         await again.shutdown()
     }
 
-    private func databases(_ folder: TemporaryFolder) throws -> [URL] {
+    private func databases() throws -> [URL] {
         try folder.files.map { folder.url.appendingPathComponent($0) }
             .filter { try Data(contentsOf: $0).starts(with: Data("SQLite format 3".utf8)) }
     }
@@ -117,11 +116,11 @@ struct DamageTests {
             "UPDATE entry SET place = 9223372036854775807 WHERE place = 1",
         ], [false, true])
     func brokenIndex(statement: String?, isOpen: Bool) async throws {
-        let folder = try await filled()
+        try await fill()
         var cache = TestCache.onDisk(folder).cache
         #expect(cache.data(for: "k0") != nil)
         if !isOpen { await cache.shutdown() }
-        let index = try #require(databases(folder).first)
+        let index = try #require(databases().first)
         if let statement {
             try run(statement, in: index)
         } else {
@@ -137,8 +136,8 @@ struct DamageTests {
 
     @Test("a database of another program in the place of the index is left alone, and the cache goes on in memory")
     func foreignIndex() async throws {
-        let folder = try await filled()
-        let file = try #require(databases(folder).first)
+        try await fill()
+        let file = try #require(databases().first)
         try FileManager.default.removeItem(at: file)
         try run("CREATE TABLE note (t)", in: file)
         let bytes = try Data(contentsOf: file)
@@ -187,7 +186,6 @@ struct DamageTests {
 
     @Test("a folder removed behind the cache's back counts as empty at once, and is made anew with the next write")
     func removedFolder() async throws {
-        let folder = TemporaryFolder()
         let test = TestCache.onDisk(folder)
         try await test.cache.keep(["a": 9_000, "b": 100])
         try FileManager.default.removeItem(at: folder.url)

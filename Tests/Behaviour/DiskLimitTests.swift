@@ -6,9 +6,9 @@ import Testing
 
 @Suite("Limits of the disk", .timeLimit(.minutes(2)))
 struct DiskLimitTests {
+    private let folder = TemporaryFolder()
     @Test("the limit is kept while writing, and what was used longest ago goes first")
     func limit() async throws {
-        let folder = TemporaryFolder()
         let test = TestCache.onDisk(folder) { $0.diskLimit = 100_000 }
         for number in 0..<60 {
             test.date.advance(by: 1)
@@ -42,7 +42,6 @@ struct DiskLimitTests {
 
     @Test("any limit keeps things going, from the start or set later", arguments: [Int.min, -1, 0, .max])
     func anyLimit(limit: Int) async throws {
-        let folder = TemporaryFolder()
         let cache = TestCache.onDisk(folder) { $0.diskLimit = limit }.cache
         let expected = limit == .max ? 2 : 0
         try await cache.keep(["a": 100, "b": 100])
@@ -87,7 +86,6 @@ struct DiskLimitTests {
             (.days(.max), .cacheTime),
         ] as [(Expiration, AccessExtension)])
     func endless(expiration: Expiration, added: AccessExtension) async throws {
-        let folder = TemporaryFolder()
         let first = TestCache.onDisk(folder)
         let request = DataRequest(url("a")).with(\.diskExpiration, expiration).with(\.diskAccessExtension, added)
         for (key, size) in [("small", 100), ("large", 9_000)] as [(CacheKey, Int)] {

@@ -13,6 +13,7 @@ extension DataRequest {
 
 @Suite("How long entries last, in memory and on disk, whatever the clock does", .timeLimit(.minutes(2)))
 struct ExpiryTests {
+    private let folder = TemporaryFolder()
     private let a = url("a")
 
     // MARK: Memory and disk
@@ -148,7 +149,6 @@ struct ExpiryTests {
     func extended(
         by extensions: (storing: AccessExtension, reading: AccessExtension, end: TimeInterval), onDisk: Bool
     ) async throws {
-        let folder = TemporaryFolder()
         var test = TestCache(folder: onDisk ? folder : nil)
         func request(_ added: AccessExtension) -> DataRequest {
             DataRequest(a).with(\.memoryAccessExtension, added).with(\.diskAccessExtension, added)
@@ -231,7 +231,6 @@ struct ExpiryTests {
 
     @Test("an entry that was used before the clock was set back leaves in its turn")
     func evictionAfterSetback() async throws {
-        let folder = TemporaryFolder()
         let date = ManualDate()
         func open() -> TestCache { TestCache(folder: folder, date: date) { $0.diskLimit = 100_000 } }
         var test = open()

@@ -7,6 +7,7 @@ import Testing
 
 @Suite("A folder is used only if it is the cache's own, and for the user alone", .timeLimit(.minutes(2)))
 struct FolderSafetyTests {
+    private let folder = TemporaryFolder()
     /// Expects that a cache refuses the folder, changes nothing in it, works in memory, and says so in one line.
     private func expectRefusal(_ folder: TemporaryFolder, _ comment: String = "") async throws {
         let before = folder.inventory
@@ -72,7 +73,6 @@ struct FolderSafetyTests {
     @Test("no other user can read anything in the folder, whatever its mode and the umask")
     func modes() async throws {
         let parent = TemporaryFolder()
-        let folder = TemporaryFolder()
         chmod(folder.path, 0o755)
         for place in [parent.url.appendingPathComponent("made"), folder.url] {
             let test = TestCache { $0.directory = place }
@@ -87,7 +87,6 @@ struct FolderSafetyTests {
 
     @Test("no symbolic link in the folder is followed, for reading, writing or removing")
     func links() async throws {
-        let folder = TemporaryFolder()
         let first = TestCache(folder: folder)
         try await first.cache.keep(["a": 9_000])
         let large = try #require(first.cache.file(for: "a")).path
@@ -110,7 +109,6 @@ struct FolderSafetyTests {
 
     @Test("files that the cache cannot have made stay, whatever is removed")
     func foreignFiles() async throws {
-        let folder = TemporaryFolder()
         let cache = TestCache(folder: folder).cache
         try await cache.keep(["a": 9_000])
         await cache.shutdown()
@@ -125,7 +123,6 @@ struct FolderSafetyTests {
         "a folder of another user is refused, and another user's file in it counts as not there",
         .enabled(if: geteuid() == 0, "giving files away needs root"))
     func owner() async throws {
-        let folder = TemporaryFolder()
         let first = TestCache(folder: folder).cache
         try await first.keep(["a": 9_000])
         let file = try #require(first.file(for: "a")).path
@@ -143,7 +140,6 @@ struct FolderSafetyTests {
     @Test("nothing on disk holds cookies, passwords or values of request fields", arguments: [20_000, 100])
     func secrets(size: Int) async throws {
         let secrets = ["c00kie", "t0ken", "l4nguage", "p4ssword"]
-        let folder = TemporaryFolder()
         let test = TestCache(folder: folder) { $0.retryPolicy = .never }
         let target = try #require(URL(string: "http://user:p4ssword@host.test/a"))
         let request = DataRequest(target).with(\.headers, ["X-Key": "t0ken", "Accept-Language": "l4nguage"])

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("What was removed does not come back, also while work goes on", .timeLimit(.minutes(2)))
 struct RemovalTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private static let whole = Data((0..<100).map { UInt8($0) })
     private let a = url("a")
     private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100", "Cache-Control": "max-age=50"]
@@ -138,7 +139,6 @@ struct RemovalTests {
         "A call after a removal asks anew, and does not join a transfer that began before",
         arguments: Removal.allCases.filter { !$0.cancels })
     func callAfterRemoval(removal: Removal) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let old = test.cache.getData(a)
         let first = try await test.transport.nextTransfer()
         removal.apply(test.cache, a)
@@ -255,7 +255,6 @@ struct RemovalTests {
 
     @Test("bytes that were removed are not kept again because the server confirms them")
     func confirmedAfterRemoval() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let first = test.cache.getData(a)
         try await test.transport.nextTransfer().finish(with: Self.whole, headers: fields)
         _ = try await first.value
@@ -274,7 +273,6 @@ struct RemovalTests {
         "removed from memory alone, what is being fetched comes to disk alone; and the other way round",
         arguments: [(CacheTiers.memory, ResponseSource.disk), (.disk, .memory)])
     func byTier(tier: CacheTiers, left: ResponseSource) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let task = test.cache.getData(a)
         let transfer = try await test.transport.nextTransfer()
         test.cache.removeData(for: a, from: tier)
@@ -287,7 +285,6 @@ struct RemovalTests {
 
     @Test("a read that is under way does not bring back what is removed", arguments: 0..<3)
     func readUnderWay(way: Int) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let cache = test.cache
         for round in 0..<40 {
             try await cache.addDataAndWait(Data(count: 9_000), for: CacheKey(a))

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Each tier by itself, and questions that agree with answers", .timeLimit(.minutes(2)))
 struct TierAccessTests {
+    private let test = TestImageCache(folder: TemporaryFolder())
     private let a = url("a")
 
     @Test("whether there are bytes agrees with the bytes: not for a kept failure, nor for another variant")
@@ -54,7 +55,6 @@ struct TierAccessTests {
 
     @Test("bytes and pictures can be read from one tier alone, which leaves the other as it is")
     func readOneTier() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let (picture, circle) = (Image.sample(40, 30), ImageRequest(a).processed(by: .circle))
         test.transport.script(a, [try .image(picture)])
         let made = try await test.cache.getImage(circle).value
@@ -115,7 +115,6 @@ struct TierAccessTests {
 
     @Test("a picture that is added is on disk when the method returns, also as the file of a request")
     func additions() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let small = ImageRequest(a).processed(by: .circle)
         try await test.cache.addImageAndWait(.sample(), for: ImageRequest(a).with(\.durability, .durable))
         try await test.cache.addImageAndWait(.sample(4, 4), for: small)
@@ -146,7 +145,6 @@ struct TierAccessTests {
 
     @Test("a processed picture of an answer that varies is found by the header fields that chose it")
     func variants() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, .sample(), headers: ["Vary": "Accept"])
         let small = ImageRequest(a).with(\.headers, ["Accept": "image/png"]).processed(by: .circle)
         try await test.load(small)
@@ -158,7 +156,6 @@ struct TierAccessTests {
         "an answer that is no picture makes the next source's turn, and is not kept; answers and errors name their URLs"
     )
     func noPicture() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [.text("<html>Please log in</html>")])
         try test.script(url("mirror"), .sample())
         let response = try await test.cache.getImage(ImageRequest(a).with(\.alternatives, [url("mirror")])).response

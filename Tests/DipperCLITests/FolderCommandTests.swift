@@ -6,6 +6,7 @@ import Testing
 
 @Suite("The command line and the cache's folder", .timeLimit(.minutes(2)))
 struct FolderCommandTests {
+    private let folder = TemporaryFolder()
     private static let url = "http://127.0.0.1:9/none"
     private static let commands = [
         ["stats"], ["list"], ["show", url], ["export", url, "-"], ["remove", url], ["trim", "--size", "0"], ["clear"],
@@ -14,7 +15,6 @@ struct FolderCommandTests {
 
     @Test("a folder that is not the cache's is refused with an exit status and a sentence, and stays as it was")
     func refused() async throws {
-        let folder = TemporaryFolder()
         let project = folder.url.appendingPathComponent("project")
         for name in ["README", "staging/config/app.yml", "blobs/ab/data", "partial/x", "index.sqlite"] {
             let file = project.appendingPathComponent(name)
@@ -38,7 +38,6 @@ struct FolderCommandTests {
 
     @Test("a list that had to go without the index fails")
     func lostIndex() async throws {
-        let folder = TemporaryFolder()
         let cache = DataCache(DataCache.Configuration(directory: folder.url))
         for (key, size) in [("small", 100), ("large", 9_000)] {
             try await cache.addDataAndWait(Data(count: size), for: CacheKey(key))
@@ -53,7 +52,6 @@ struct FolderCommandTests {
 
     @Test("trim, clear and verify are safe beside a program that writes")
     func besideWriter() async throws {
-        let folder = TemporaryFolder()
         let directory = folder.url.appendingPathComponent("cache")
         var configuration = DataCache.Configuration(directory: directory)
         configuration.memoryLimit = 0

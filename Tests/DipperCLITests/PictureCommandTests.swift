@@ -7,6 +7,7 @@ import Testing
 
 @Suite("The command line tells of pictures, converts them and puts them on sheets", .timeLimit(.minutes(2)))
 struct PictureCommandTests {
+    private let folder = TemporaryFolder()
     // MARK: info
 
     @Test("info tells what headers say, of files, without a cache folder")
@@ -61,7 +62,6 @@ struct PictureCommandTests {
 
     @Test("convert writes the format that the name or --format says, with the same pixels where nothing is lost")
     func convert() async throws {
-        let folder = TemporaryFolder()
         func converted(_ source: String, _ name: String, _ options: String...) async throws -> Data {
             let file = folder.path + "/" + name
             #expect(try await Dipper.run(["convert", source, file] + options).status == 0, "\(name)")
@@ -98,7 +98,6 @@ struct PictureCommandTests {
 
     @Test("convert fails on what is no picture, is not there, or cannot be written, and leaves no file")
     func convertFails() async throws {
-        let folder = TemporaryFolder()
         let (text, out) = (folder.path + "/text", folder.path + "/out.png")
         try "no picture".write(toFile: text, atomically: true, encoding: .utf8)
         for arguments in [
@@ -115,7 +114,6 @@ struct PictureCommandTests {
     #if GIF
         @Test("an animation keeps frames, delays and loops in formats that move; elsewhere the first frame is written")
         func moving() async throws {
-            let folder = TemporaryFolder()
             let original = PictureFiles.file("gif/clear.gif")
             let wanted = try PictureFiles.decode(original)
             let durations = try PictureFiles.durations(wanted)

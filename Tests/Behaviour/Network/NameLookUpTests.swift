@@ -6,6 +6,10 @@ import Testing
     "Names of hosts, with a name server of the test's own", .serialized,
     .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(2)))
 struct NameLookUpTests {
+    private let net: Namespaces
+
+    init() async throws { net = try await Namespaces.serving() }
+
     private func waitForQuestion(_ name: String, _ names: LineTool) async throws {
         while let line = await names.nextLine() { if line.hasPrefix(name + " ") { return } }
         throw Unavailable(what: "the name server ended")
@@ -13,10 +17,8 @@ struct NameLookUpTests {
 
     @Test("a call that is cancelled while its host is looked up ends at once, and holds up no other")
     func cancelled() async throws {
-        let net = try await Namespaces.serving()
         let names = try await net.nameServer(["other.test=10.70.0.1"])
-        let folder = TemporaryFolder()
-        let tool = try net.dipper(folder, retries: 0)
+        let tool = try net.dipper()
         tool.write("get http://hanging.test/x\nget http://hanging.test/y\n")
         try await waitForQuestion("hanging.test", names)
         tool.write("cancel http://hanging.test/x\n")
@@ -37,10 +39,8 @@ struct NameLookUpTests {
         "a look-up that hangs ends with the time for connections, and the end of a cache does not wait for it", .inCheck
     )
     func ends() async throws {
-        let net = try Namespaces()
         let names = try await net.nameServer([])
-        let folder = TemporaryFolder()
-        let tool = try net.dipper(folder, retries: 0)
+        let tool = try net.dipper()
         let probe = try net.probe()
         var start = ContinuousClock.now
         tool.write("get http://hanging.test/x\n")
@@ -59,7 +59,6 @@ struct NameLookUpTests {
 
     @Test("all addresses of a name are tried; a name that does not exist is a failure that may pass", .inCheck)
     func addresses() async throws {
-        let net = try await Namespaces.serving()
         _ = try await net.nameServer(["both.test=::1,10.70.0.1"])
         let probe = try net.probe()
         let url = net.url("both.test", "/bytes/1000/a")
@@ -72,7 +71,6 @@ struct NameLookUpTests {
 
     @Test("a kept connection and a known address need no look-up", .inCheck)
     func known() async throws {
-        let net = try await Namespaces.serving()
         let names = try await net.nameServer(["kept.test=10.70.0.1", "closed.test=10.70.0.1", "last.test=10.70.0.1"])
         let probe = try net.probe()
         func get(_ host: String, _ path: String) async throws {
@@ -95,7 +93,6 @@ struct NameLookUpTests {
 
     @Test("a prefetch that is held back during its look-up does not begin before it may", .inCheck)
     func heldBack() async throws {
-        let net = try await Namespaces.serving()
         let names = try await net.nameServer(["hanging.test=10.70.0.1"])
         let probe = try net.probe()
         let (slow, urgent) = (

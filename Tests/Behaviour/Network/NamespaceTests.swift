@@ -7,6 +7,10 @@ import Testing
     "Networks that go and come", .serialized,
     .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(2)))
 struct NamespaceTests {
+    private let net: Namespaces
+
+    init() async throws { net = try await Namespaces.serving() }
+
     private static func checksum(_ path: String, size: Int) -> String {
         FaultServer.checksum(of: FaultServer.body(of: path, size: size))
     }
@@ -38,7 +42,6 @@ struct NamespaceTests {
         "an urgent get waits for the network and goes on as soon as it is back",
         arguments: Outage.all.prefix(Checks.areOn ? Outage.all.count : 2))
     func outage(outage: Outage) async throws {
-        let net = try await Namespaces.serving()
         if !outage.before.isEmpty { try net.ip(net.near, outage.before) }
         let side = outage.isFar ? net.far : net.near
         let probe = try net.probe()
@@ -62,7 +65,6 @@ struct NamespaceTests {
 
     @Test("a body that the network interrupts is whole in the end", .inCheck, arguments: [true, false])
     func midBody(isLong: Bool) async throws {
-        let net = try await Namespaces.serving()
         let probe = try net.probe(["--low-speed-time", "2"])
         let url = net.url("10.70.0.1", "/bytes/400000/d?drip=4000,10")
         probe.send("get \(url)")
@@ -97,7 +99,6 @@ struct NamespaceTests {
 
     @Test("literals of both families are reached and told apart; a name needs a way out", .inCheck)
     func families() async throws {
-        let net = try await Namespaces.serving()
         // A bridge of containers, which is no way out.
         try net.ip(
             net.near,
@@ -137,7 +138,6 @@ struct NamespaceTests {
 
     @Test("a table that refuses all packets concerns only those that a rule sends there")
     func rules() async throws {
-        let net = try Namespaces()
         let probe = try net.probe()
         try net.ip(
             net.near, "route add default via 10.70.0.1\nroute add unreachable default metric 4278198272 table 70")
@@ -150,7 +150,6 @@ struct NamespaceTests {
 
     @Test("a route that takes the place of another is a change, also if it was there before")
     func replacedRoutes() async throws {
-        let net = try Namespaces()
         let probe = try net.probe()
         for _ in 0..<2 {
             try net.ip(net.near, "route replace default via 10.70.0.1\nroute replace ::/0 via fd70::1")
@@ -162,7 +161,6 @@ struct NamespaceTests {
 
     @Test("what the kernel only repeats is no change")
     func repeated() async throws {
-        let net = try Namespaces()
         let probe = try net.probe()
         func set(_ verb: String, _ address: String, lifetime: Int) throws {
             let times = "valid_lft \(lifetime) preferred_lft \(lifetime)"
@@ -191,7 +189,6 @@ struct NamespaceTests {
     /// The larger burst exceeds the kernel's buffer for a listener that reads late: the kernel drops messages.
     @Test("the end of a burst of changes is not missed", .inCheck, arguments: [200, 3_000])
     func burst(size: Int) async throws {
-        let net = try Namespaces()
         let probe = try net.probe()
         try await probe.waitUntil("10.70.0.1", isReachable: true)
         func address(_ number: Int) -> String { "10.90.\(number / 250).\(number % 250 + 1)" }
@@ -213,7 +210,6 @@ struct NamespaceTests {
         "a prefetch that is held back frees the link at once; also a fetch that became a prefetch",
         arguments: Checks.areOn ? [false, true] : [false])
     func freeLink(isDemoted: Bool) async throws {
-        let net = try await Namespaces.serving()
         let link = try await net.shapedLink()
         let probe = try net.probe()
         let slow = net.url("10.211.0.2", "/bytes/60000000/slow" + (isDemoted ? "?delay=1000" : ""))

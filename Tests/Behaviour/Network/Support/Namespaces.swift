@@ -30,6 +30,7 @@ final class Namespaces {
     let far: String
     private var port = ""
     private var programs: [LineTool] = []
+    private let folder = TemporaryFolder()
 
     init(cables: Int = 1) throws {
         let number = Self.count.withLock { count in
@@ -102,12 +103,11 @@ final class Namespaces {
     }
 
     func probe(_ arguments: [String] = []) throws -> Probe {
-        let folder = TemporaryFolder()
-        return Probe(try start(near, Built.executable("NetworkProbe").path, [folder.path] + arguments), folder)
+        Probe(try start(near, Built.executable("NetworkProbe").path, [folder.path + "/probe"] + arguments))
     }
 
-    func dipper(_ folder: TemporaryFolder, retries: Int) throws -> LineTool {
-        let arguments = ["batch", "--json", "--retries", "\(retries)", "--cache-dir", folder.path]
+    func dipper() throws -> LineTool {
+        let arguments = ["batch", "--json", "--retries", "0", "--cache-dir", folder.path + "/dipper"]
         return try start(near, Built.executable("dipper").path, arguments)
     }
 

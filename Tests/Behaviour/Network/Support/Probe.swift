@@ -18,11 +18,8 @@ final class Probe {
 
     private(set) var events: [Event] = []
     private let tool: LineTool
-    private let folder: TemporaryFolder
 
-    init(_ tool: LineTool, _ folder: TemporaryFolder) {
-        (self.tool, self.folder) = (tool, folder)
-    }
+    init(_ tool: LineTool) { self.tool = tool }
 
     func send(_ command: String) { tool.write(command + "\n") }
 
