@@ -197,7 +197,7 @@ struct CacheProxyTests {
         let folder = TemporaryFolder()
         var sources: [String?] = []
         for _ in 0..<2 {
-            let proxy = try Proxy(["--origin", server.url("/").absoluteString, "--cache-dir", folder.path])
+            let proxy = try await Proxy(["--origin", server.url("/").absoluteString, "--cache-dir", folder.path])
             let answer = try await proxy.get(target: "/bytes/10/a?cacheControl=max-age=60")
             #expect(answer.body == FaultServer.body(of: "/bytes/10/a", size: 10))
             sources.append(answer.fields["cache-status"])

@@ -8,10 +8,10 @@ import Testing
 struct MemoryPressureTests {
     private static let entry = 10_000
     private static let limit = 1 << 20
+    private let pressure = ManualMemoryPressure()
 
     private func test(
-        _ pressure: ManualMemoryPressure, _ folder: TemporaryFolder? = nil,
-        _ change: (inout DataCache.Configuration) -> Void = { _ in }
+        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
     ) -> TestCache {
         TestCache(folder: folder) {
             $0.memoryPressure = pressure
@@ -35,8 +35,7 @@ struct MemoryPressureTests {
             [.moderate, .severe, .moderate, .severe, .moderate, .normal],
         ] as [[MemoryPressure]])
     func levels(levels: [MemoryPressure]) async throws {
-        let pressure = ManualMemoryPressure()
-        let test = test(pressure)
+        let test = test()
         try fill(test.cache)
         #expect(test.cache.memoryCount == 90 && test.cache.memoryPressure == .normal)
         #expect(test.cache.data(for: url("3")) != nil)
@@ -61,8 +60,8 @@ struct MemoryPressureTests {
 
     @Test("a limit that is set meanwhile holds in half, and afterwards as it was set; a large entry fits into half")
     func limitsChange() async throws {
-        let pressure = ManualMemoryPressure(.moderate)
-        let test = test(pressure)
+        pressure.level = .moderate
+        let test = test()
         try test.cache.addData(Data(count: 100_000), for: url("large"))
         #expect(test.cache.memoryCount == 1)
         test.cache.memoryLimit = 1 << 21
@@ -80,8 +79,8 @@ struct MemoryPressureTests {
 
     @Test("while it is severe calls are answered, by the network and the disk, and not kept in memory")
     func answers() async throws {
-        let pressure = ManualMemoryPressure(.severe)
-        let test = test(pressure, TemporaryFolder())
+        pressure.level = .severe
+        let test = test(TemporaryFolder())
         test.transport.script(url("a"), [.body(Data("a".utf8))])
         #expect(try await test.cache.getData(url("a")).value == Data("a".utf8))
         await test.cache.idle()
@@ -95,8 +94,7 @@ struct MemoryPressureTests {
 
     @Test("typed values follow too, also those made while memory is short")
     func values() async throws {
-        let pressure = ManualMemoryPressure()
-        let test = test(pressure)
+        let test = test()
         func fill() async throws {
             for number in 0..<10 {
                 let target = url("\(number)")
@@ -120,8 +118,7 @@ struct MemoryPressureTests {
         "events tell what went and why; a cache that has shut down observes nothing, and without a monitor all is well")
     func told() async throws {
         let cleanings = Box<[CacheEvent.Cleaning]>([])
-        let pressure = ManualMemoryPressure()
-        let test = test(pressure) {
+        let test = test {
             $0.observe { event in
                 if case .cleaned(let cleaning) = event.kind { cleanings.update { $0.append(cleaning) } }
             }
@@ -142,8 +139,7 @@ struct MemoryPressureTests {
 
     @Test("levels that come from many threads while entries do: what is kept fits the last one")
     func concurrency() async throws {
-        let pressure = ManualMemoryPressure()
-        let test = test(pressure)
+        let test = test()
         for round in 0..<20 {
             let last = MemoryPressure.allCases[round % 3]
             await withTaskGroup(of: Void.self) { group in
