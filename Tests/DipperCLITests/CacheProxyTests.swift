@@ -90,8 +90,7 @@ struct CacheProxyTests {
             #expect(try await proxy.get(server.url("/bytes/1/\(long)")).status == 414)
             #expect(try await proxy.get(url, "-H", "X-Long: \(long)\(long)").status == 400)
             let folder = TemporaryFolder()
-            let file = folder.url.appendingPathComponent("large")
-            try Data(count: 17 << 20).write(to: file)
+            let file = try folder.place(Data(count: 17 << 20), at: "large")
             #expect(try await proxy.get(url, "--data-binary", "@\(file.path)").status == 413)
             #expect(server.requests.isEmpty)
         }

@@ -41,7 +41,7 @@ struct FolderCommandTests {
         await cache.shutdown()
         let whole = try await Dipper.run(["list", "--cache-dir", folder.path])
         #expect(whole.status == 0 && whole.lines.count == 2, "\(whole.errors)")
-        try Data(repeating: 7, count: 8_192).write(to: folder.url.appendingPathComponent("index.sqlite"))
+        try folder.place(Data(repeating: 7, count: 8_192), at: "index.sqlite")
         let output = try await Dipper.run(["list", "--cache-dir", folder.path])
         #expect(output.status == 1 && output.errors.contains("may be missing"), "\(output.errors)")
     }

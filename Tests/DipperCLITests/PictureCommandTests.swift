@@ -98,8 +98,7 @@ struct PictureCommandTests {
 
     @Test("convert fails on what is no picture, is not there, or cannot be written, and leaves no file")
     func convertFails() async throws {
-        let (text, out) = (folder.path + "/text", folder.path + "/out.png")
-        try "no picture".write(toFile: text, atomically: true, encoding: .utf8)
+        let (text, out) = (try folder.place("no picture", at: "text").path, folder.path + "/out.png")
         for arguments in [
             [text, out], [folder.path + "/none", out], [folder.path, out],
             [PictureFiles.photo.path, "/nowhere/out.png"],
@@ -138,11 +137,10 @@ struct PictureCommandTests {
     func sheet() async throws {
         let colors = [Color(hex: 0xc80000), Color(hex: 0x00c800), Color(hex: 0x0000c8)]
         let dipper = try await Dipper(["/green": Image.filled(with: colors[1], 80, 20).png])
-        let (red, blue) = (dipper.path + "/red.png", dipper.path + "/blue.png")
-        try Image.filled(with: colors[0], 10, 10).png.write(to: URL(fileURLWithPath: red))
-        try Image.filled(with: colors[2], 20, 80).png.write(to: URL(fileURLWithPath: blue))
-        let (list, out) = (dipper.path + "/list", dipper.path + "/sheet.png")
-        try "# one more\n\(blue)\n".write(toFile: list, atomically: true, encoding: .utf8)
+        let red = try dipper.folder.place(Image.filled(with: colors[0], 10, 10).png, at: "red.png").path
+        let blue = try dipper.folder.place(Image.filled(with: colors[2], 20, 80).png, at: "blue.png").path
+        let list = try dipper.folder.place("# one more\n\(blue)\n", at: "list").path
+        let out = dipper.path + "/sheet.png"
         for run in 0..<2 {
             let output = try await dipper.run(
                 "sheet", red, dipper.url("/green"), "--from", list, "--out", out, "--columns", "2", "--cell", "40x40",

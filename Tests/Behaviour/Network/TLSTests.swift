@@ -96,8 +96,8 @@ struct TLSTests {
         let listener = try BoundSocket()
         #expect(listen(listener.descriptor, 1) == 0)
         let folder = TemporaryFolder()
-        let settings = folder.url.appendingPathComponent("openssl.cnf")
-        let text = """
+        let settings = try folder.place(
+            """
             openssl_conf = all
             [all]
             ssl_conf = ssl
@@ -106,8 +106,7 @@ struct TLSTests {
             [lenient]
             MinProtocol = TLSv1
             CipherString = ALL:@SECLEVEL=0
-            """
-        try Data(text.utf8).write(to: settings)
+            """, at: "openssl.cnf")
         let here = "https://127.0.0.1:\(listener.port)/"
         let process = Process()
         process.executableURL = Built.executable("dipper")

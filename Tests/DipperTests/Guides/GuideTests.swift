@@ -155,10 +155,7 @@ struct GuideTests {
     @Test("pictures and files that are at hand, and bytes that are no pictures; what is prefetched is told")
     func local() async throws {
         let folder = TemporaryFolder()
-        let icons = folder.url.appendingPathComponent("icons")
-        try FileManager.default.createDirectory(at: icons, withIntermediateDirectories: true)
-        let file = icons.appendingPathComponent("home.png")
-        try picture.png.write(to: file)
+        let file = try folder.place(picture.png, at: "icons/home.png")
         let test = TestImageCache { $0.resourceFolders = [folder.url] }
         let images = try await GettingStartedGuide.local(test.cache, file, .sample(seed: 9), a)
         #expect(images.map { $0?.pixels } == [picture.pixels, picture.pixels])

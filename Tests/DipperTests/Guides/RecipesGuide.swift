@@ -304,10 +304,7 @@ struct RecipesTests {
     @Test("pictures come from a file, a data URL and the program's own folders")
     func local() async throws {
         let folder = TemporaryFolder()
-        let icons = folder.url.appendingPathComponent("icons")
-        try FileManager.default.createDirectory(at: icons, withIntermediateDirectories: true)
-        let file = icons.appendingPathComponent("home.png")
-        try picture.png.write(to: file)
+        let file = try folder.place(picture.png, at: "icons/home.png")
         let test = TestImageCache { $0.resourceFolders = [folder.url] }
         let inline = try "data:image/png;base64,\(picture.png.base64EncodedString())"
         let images = try await RecipesGuide.local(test.cache, file, inline)
@@ -381,8 +378,7 @@ struct RecipesTests {
     @Test("without a network a bundled picture stands in, and later the real one comes")
     func offline() async throws {
         let (folder, view, banner) = (TemporaryFolder(), Stage(), Stage())
-        let bundled = folder.url.appendingPathComponent("welcome.png")
-        try picture.png.write(to: bundled)
+        let bundled = try folder.place(picture.png, at: "welcome.png")
         test.network.isUp = false
         RecipesGuide.offline(test.cache, a, bundled, view, banner)
         await test.cache.idle()

@@ -80,7 +80,7 @@ final class TLSServer {
     init() throws {
         // If root runs nginx, its workers run as another user.
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder.path)
-        try body.write(to: folder.url.appendingPathComponent("body"))
+        try folder.place(body, at: "body")
         try makeCertificates()
         // Another program may take a free port before nginx listens; nginx then fails.
         for _ in 0..<4 where (try? listen()) != nil { return }
@@ -169,7 +169,7 @@ final class TLSServer {
               uwsgi_temp_path t4; scgi_temp_path t5;
               \(servers.joined(separator: "\n")) }
             """
-        try Data(text.utf8).write(to: folder.url.appendingPathComponent("nginx.conf"))
+        try folder.place(text, at: "nginx.conf")
         let process = Process()
         let output = Pipe()
         // Ends nginx also if the tests are killed.
