@@ -107,10 +107,9 @@ enum KingfisherGuide {
         var request = ImageRequest(url).modified { image in image }
         request.originals = data
         request.priority = Priority(0.8)
-        request.cachePolicy = .fromMemoryOrRefresh
-        request.cachePolicy = .memoryOnly
-        request.cachePolicy = .cacheOnly
-        request.cachePolicy = .bypass
+        for policy: DataRequest.CachePolicy in [.fromMemoryOrRefresh, .memoryOnly, .cacheOnly, .bypass] {
+            request.cachePolicy = policy
+        }
         request.waitsForDiskWrite = true
         request.callbackQueue = queue
         request.scale = 2
