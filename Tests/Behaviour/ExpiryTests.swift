@@ -53,13 +53,7 @@ struct ExpiryTests {
         }
         let (data, cache) = (test.cache.data, test.cache)
         @Sendable func cleaned(_ events: [CacheEvent]) -> Int {
-            events.reduce(0) {
-                if case .cleaned(let cleaning) = $1.kind, cleaning.reason == .expired {
-                    $0 + cleaning.entries
-                } else {
-                    $0
-                }
-            }
+            events.cleanings.filter { $0.reason == .expired }.reduce(0) { $0 + $1.entries }
         }
         func keep(_ name: String, for seconds: TimeInterval) async throws {
             let requests = [name, name + ".png"].map { DataRequest(url($0)).expiring(after: seconds) }

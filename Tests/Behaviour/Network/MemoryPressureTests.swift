@@ -117,19 +117,13 @@ struct MemoryPressureTests {
     @Test(
         "events tell what went and why; a cache that has shut down observes nothing, and without a monitor all is well")
     func told() async throws {
-        let cleanings = Box<[CacheEvent.Cleaning]>([])
-        let test = test {
-            $0.observe { event in
-                if case .cleaned(let cleaning) = event.kind { cleanings.update { $0.append(cleaning) } }
-            }
-        }
+        let record = EventRecord()
+        let test = test { $0.eventSinks.append(record) }
         try fill(test.cache, 3)
         let size = test.cache.memorySize
         pressure.level = .severe
-        #expect(cleanings.value.count == 1)
-        let cleaning = try #require(cleanings.value.first)
-        #expect(cleaning.tier == .memory && cleaning.reason == .memoryPressure)
-        #expect(cleaning.entries == 3 && cleaning.bytes == size)
+        #expect(
+            record.events.cleanings == [.init(tier: .memory, reason: .memoryPressure, entries: 3, bytes: size)])
         #expect(pressure.observerCount > 0)
         await test.cache.shutdown()
         #expect(pressure.observerCount == 0 && test.cache.memoryPressure == .normal)
