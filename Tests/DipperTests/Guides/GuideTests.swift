@@ -114,8 +114,6 @@ struct GuideTests {
         #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
         let playing = ImageXGuide.options()
         #expect(playing.animation.bufferCount == 20 && playing.downsampling == .fill)
-        let posted = ImageXGuide.allOptions(Data(), "form")
-        #expect(posted.progressInterval == .milliseconds(20) && posted.memoryExpiration == .expired)
     }
 
     @Test("queues are changed as it says")
@@ -133,15 +131,17 @@ struct GuideTests {
     @Test("there is each of the calls that are mapped")
     func tables() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
-        let request = KingfisherGuide.allOptions(a, test.cache.data, .inPlace)
-        #expect(request.cachePolicy == .bypass && request.priority == Priority(0.8))
         let bytes = try picture.png
+        let request = GuideTables.options(a, bytes, test.cache.data, .inPlace)
+        #expect(request.cachePolicy == .bypass && request.priority == Priority(0.8))
+        #expect(request.progressInterval == .milliseconds(20) && request.memoryExpiration == .expired)
+        #expect(request.diskExpiration == .expired)
         try test.cache.addImage(picture, bytes: bytes, for: url("kept"))
         await test.cache.idle()
         let tasks = [test.cache.getRemoteImage(a), test.cache.getRemoteImage(url("other"))]
         let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
         #expect(test.cache.memoryCount == 1 && test.cache.data.diskCount == 1)
-        try await KingfisherGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
+        try await GuideTables.calls(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
         for ended in tasks { #expect(await ended.error == .cancelled) }
         for transfer in transfers { try await transfer.wait { $0.isCancelled } }
         await test.cache.idle()
@@ -244,7 +244,7 @@ struct GuideTests {
             #expect(try processor.process(photo, ProcessingContext()).pixels != photo.pixels)
         }
         #expect(try ProcessorsGuide.custom().process(photo, ProcessingContext()).width == 60)
-        let filtered = try ImageXGuide.processors().map { try $0.process(photo, ProcessingContext()) }
+        let filtered = try GuideTables.processors().map { try $0.process(photo, ProcessingContext()) }
         #expect(filtered.allSatisfy { $0.width > 0 })
         #expect(filtered.last.map { (127...128).contains($0[0, 0].w) } == true)
     }
