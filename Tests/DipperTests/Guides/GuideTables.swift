@@ -1,7 +1,7 @@
 import Dipper
 import Foundation
 
-/// The members that the tables of "Coming from Kingfisher", "Coming from Nuke" and "Coming from ImageX" name.
+/// The members that the tables of the guides name that begin with "Coming from".
 enum GuideTables {
     /// The requests and options, but for those in the code of the guides.
     static func options(_ url: URL, _ bytes: Data, _ data: DataCache, _ queue: CallbackQueue) -> ImageRequest {
@@ -106,29 +106,44 @@ enum GuideTables {
     static func calls(
         _ cache: ImageCache, _ url: URL, _ request: ImageRequest, _ key: CacheKey, _ image: Image, _ bytes: Data
     ) async throws {
-        _ = (cache.getImage(request), cache.getImage("\(url)"), cache.getRemoteImage(url))
-        _ = (cache.image(for: request), cache.hasImage(for: request), cache.hasProcessedImage(for: request))
-        _ = (cache.cachedTier(for: request), cache.file(for: request), cache.diskSize, cache.memorySize)
+        let data = cache.data
+        _ = (cache.getImage(url), cache.getImage(request), cache.getImage("\(url)"), cache.getImage(named: "name"))
+        _ = (cache.slowGetImage(url), cache.slowGetImage(request))
+        _ = (cache.getRemoteImage(url), cache.getRemoteImage(request))
+        _ = (cache.moveTaskToSlowQueue(url), cache.moveTaskToSlowQueue(request), cache.moveTaskToSlowQueue(key: key))
+        _ = (data.getData(url), data.getData(request.data), data.slowGetData(url), data.slowGetData(request.data))
+        _ = (data.getRemoteData(url), data.getRemoteData(request.data), data.queueCounts)
+        _ = (data.moveTaskToSlowQueue(url), data.moveTaskToSlowQueue(request.data), data.moveTaskToSlowQueue(key: key))
+        _ = (cache.image(for: url), cache.image(for: request), cache.image(named: "name"), cache.hasImage(for: url))
+        _ = (cache.hasImage(for: request), cache.hasProcessedImage(for: request), cache.cachedTier(for: request))
         _ = (try cache.addImage(image, bytes: bytes, for: request), try cache.addImage(bytes: bytes, for: url))
-        _ = (try cache.addImage(bytes: bytes, for: request), request.cacheKey.digest, request.url)
+        _ = (try cache.addImage(bytes: bytes, for: request), try cache.addImage(image, for: url))
         try cache.addImage(image, for: request)
         try await cache.addImageAndWait(image, for: request)
-        _ = (cache.diskCount, cache.memoryCount, cache.events(about: .removals), cache.events(about: .requests))
-        _ = (try cache.data.addData(bytes, for: key), cache.data.data(for: request.data))
-        _ = (cache.data.hasData(for: key, in: .disk), cache.data.entry(for: key)?.expires, cache.data.file(for: key))
-        try await cache.data.addDataAndWait(bytes, for: key)
+        _ = (request.cacheKey.digest, request.url, cache.file(for: request), cache.diskCount, cache.diskSize)
+        _ = (cache.memoryCount, cache.memorySize, cache.memoryPressure)
+        _ = (cache.events(about: .removals), cache.events(about: .requests))
+        try data.addData(bytes, for: key)
+        try await data.addDataAndWait(bytes, for: key)
+        _ = (data.data(for: url), data.data(for: request.data), data.data(for: key), data.diskSize)
+        _ = (data.hasData(for: url), data.hasData(for: request.data), data.hasData(for: key, in: .disk))
+        _ = (data.entry(for: key)?.expires, data.file(for: key))
         await cache.synchronize()
         _ = (cache.removeVariant(for: request, from: .memory), cache.removeVariant(for: request, from: .disk))
-        _ = (cache.removeVariant(for: request), cache.removeImage(for: request), cache.removeExpired())
-        _ = (cache.data.removeData(for: key, from: .memory), cache.data.removeExpired())
-        _ = (cache.data.removeData(for: request.data), cache.data.trim(toDiskSize: 0), cache.data.diskSize)
+        _ = (cache.removeVariant(for: request), cache.removeImage(for: request), cache.removeImage(for: url))
+        _ = (data.removeData(for: key, from: .memory), data.removeData(for: key), data.removeData(for: request.data))
+        _ = (cache.removeExpired(), data.removeExpired())
+        _ = (cache.flush(olderThan: .seconds(86_400)), data.flush(olderThan: .seconds(86_400)))
+        _ = (cache.trim(toDiskSize: 1 << 20), data.trim(toDiskSize: 0), cache.trimMemory(to: cache.memorySize))
+        cache.clearDisk()
         cache.diskLimit = 1 << 30
-        _ = (cache.trim(toDiskSize: 1 << 20), cache.clearDisk())
-        cache.slowQueue.maxConcurrent = 2
+        data.diskLimit = 1 << 30
         cache.memoryLimit = 300 << 20
         cache.memoryCountLimit = 500
-        cache.data.diskLimit = 1 << 30
-        cache.data.fastQueue.maxConcurrent = 5
-        _ = (cache.cancel(url), cache.cancelAll(), cache.clearMemory(), cache.clear())
+        cache.slowQueue.maxConcurrent = 2
+        data.fastQueue.maxConcurrent = 5
+        data.fastQueue.isSuspended = false
+        data.slowQueue.isSuspended = false
+        _ = (cache.cancel(url), cache.cancelAll(), data.cancelAll(), cache.clearMemory(), cache.clear())
     }
 }
