@@ -7,6 +7,7 @@ import Testing
 @Suite("Limits of the disk", .timeLimit(.minutes(2)))
 struct DiskLimitTests {
     private let folder = TemporaryFolder()
+
     @Test("the limit is kept while writing, and what was used longest ago goes first")
     func limit() async throws {
         let test = TestCache.onDisk(folder) { $0.diskLimit = 100_000 }

@@ -7,6 +7,7 @@ import Testing
 @Suite("Files of entries, for other programs", .timeLimit(.minutes(2)))
 struct FileNamingTests {
     private let folder = TemporaryFolder()
+
     @Test(
         "a file has the name that the rule gives it, begins with the entry's bytes, and is found after a restart",
         arguments: [

@@ -8,6 +8,7 @@ import Testing
 @Suite("A folder is used only if it is the cache's own, and for the user alone", .timeLimit(.minutes(2)))
 struct FolderSafetyTests {
     private let folder = TemporaryFolder()
+
     /// Expects that a cache refuses the folder, changes nothing in it, works in memory, and says so in one line.
     private func expectRefusal(_ folder: TemporaryFolder, _ comment: String = "") async throws {
         let before = folder.inventory

@@ -8,6 +8,7 @@ import Testing
 @Suite("The command line tells of pictures, converts them and puts them on sheets", .timeLimit(.minutes(2)))
 struct PictureCommandTests {
     private let folder = TemporaryFolder()
+
     // MARK: info
 
     @Test("info tells what headers say, of files, without a cache folder")

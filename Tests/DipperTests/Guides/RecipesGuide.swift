@@ -407,7 +407,6 @@ struct RecipesTests {
         #expect(await waiting.error == .cancelled)
         #expect(await feed.error == .cancelled)
         #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)
-        await test.cache.shutdown()
     }
 
     // MARK: Run
