@@ -61,9 +61,7 @@ struct NameLookUpTests {
     func addresses() async throws {
         _ = try await net.nameServer(["both.test=::1,10.70.0.1"])
         let probe = try net.probe()
-        let url = net.url("both.test", "/bytes/1000/a")
-        probe.send("get \(url)")
-        #expect(try await probe.wait("end", url).error == nil)
+        #expect(try await probe.get(net.url("both.test", "/bytes/1000/a")).error == nil)
         probe.send("get http://unknown.test/")
         let failure = try await probe.wait("fail")
         #expect(failure.error == "host not found" && failure.fatal == false)
@@ -74,9 +72,7 @@ struct NameLookUpTests {
         let names = try await net.nameServer(["kept.test=10.70.0.1", "closed.test=10.70.0.1", "last.test=10.70.0.1"])
         let probe = try net.probe()
         func get(_ host: String, _ path: String) async throws {
-            let url = net.url(host, path)
-            probe.send("get \(url)")
-            #expect(try await probe.wait("end", url).error == nil)
+            #expect(try await probe.get(net.url(host, path)).error == nil)
         }
         for number in 0..<3 {
             try await get("kept.test", "/bytes/1000/\(number)")
@@ -102,9 +98,7 @@ struct NameLookUpTests {
         try await waitForQuestion("hanging.test", names)
         probe.send("get \(urgent)")
         // By the end of another call the prefetch is held back.
-        let other = net.url("10.70.0.1", "/bytes/1000/other?delay=100")
-        probe.send("get \(other)")
-        #expect(try await probe.wait("end", other).error == nil)
+        #expect(try await probe.get(net.url("10.70.0.1", "/bytes/1000/other?delay=100")).error == nil)
         names.write("answer\n")
         for url in [urgent, slow] { #expect(try await probe.wait("end", url).error == nil) }
         let served = try net.served().sorted { $0.startMS < $1.startMS }

@@ -91,8 +91,7 @@ struct NamespaceTests {
         try await probe.waitUntil("203.0.113.1", isReachable: true)
         #expect(try await probe.reaches("example.org"))
         let other = net.url("203.0.113.1", "/bytes/1000/other")
-        probe.send("get \(other)")
-        #expect(try await probe.wait("end", other).error == nil, "what is new goes the new way at once")
+        #expect(try await probe.get(other).error == nil, "what is new goes the new way at once")
         let end = try await probe.wait("end", url)
         #expect(end.error == nil && end.checksum == Self.checksum("/bytes/400000/e", size: 400_000))
     }
@@ -114,9 +113,8 @@ struct NamespaceTests {
         let probe = try net.probe()
         try await probe.waitUntil("172.17.0.5", isReachable: true)
         for host in ["10.70.0.1", "fd70::1"] {
-            let url = net.url(host, "/bytes/1000/f")
-            probe.send("get \(url)")
-            #expect(try await probe.wait("end", url).checksum == Self.checksum("/bytes/1000/f", size: 1_000))
+            let end = try await probe.get(net.url(host, "/bytes/1000/f"))
+            #expect(end.checksum == Self.checksum("/bytes/1000/f", size: 1_000))
         }
         let near = ["10.70.0.1", "[fd70::1]", "10.70.0.2", "fd70::2", "fe80::1%up0", "localhost", "127.0.0.1", "[::1]"]
         for host in near { #expect(try await probe.reaches(host), "\(host)") }

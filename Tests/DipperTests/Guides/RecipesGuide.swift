@@ -180,7 +180,6 @@ enum RecipesGuide {
         let response = try await cache.getImage(url).response
         print(response, cache.data.statistics.networkBytes, "bytes")
         try timeline.svg().write(to: file, atomically: true, encoding: .utf8)
-        await cache.shutdown()
     }
 
     static func testing(_ url: URL) async throws {
@@ -192,7 +191,6 @@ enum RecipesGuide {
         configuration.data.retryPolicy = .fixed(.zero)
         let cache = ImageCache(configuration)
         #expect(try await cache.getImage(url).value.size == PixelSize(width: 160, height: 120))
-        await cache.shutdown()
     }
 }
 
@@ -411,24 +409,16 @@ struct RecipesTests {
 
     // MARK: Run
 
-    private func settings(_ transport: ScriptedTransport? = nil) -> ImageCache.Configuration {
-        var configuration = ImageCache.Configuration()
-        configuration.data.transport = transport
-        configuration.data.networkMonitor = ManualNetwork()
-        configuration.data.memoryPressure = nil
-        return configuration
-    }
-
     @Test("a server makes thumbnails of public pictures, and reads neither its files nor its own network")
     func thumbnail() async throws {
         for (text, error) in [
             ("file:///etc/passwd", DipperError.unsupportedScheme), ("http://127.0.0.1/a.png", .addressRefused),
         ] {
-            await #expect(throws: error) { try await RecipesGuide.thumbnail(settings(), text) }
+            await #expect(throws: error) { try await RecipesGuide.thumbnail(TestingGuide.settings(nil), text) }
         }
         let transport = ScriptedTransport()
         transport.script(a, [try .image(.sample(640, 480))])
-        let file = try await RecipesGuide.thumbnail(settings(transport), a.absoluteString)
+        let file = try await RecipesGuide.thumbnail(TestingGuide.settings(transport), a.absoluteString)
         #expect(try ImageInfo(file).format == .jpeg)
         #expect(try ImageInfo(file).size == PixelSize(width: 320, height: 240))
     }
@@ -438,7 +428,7 @@ struct RecipesTests {
         let (folder, transport) = (TemporaryFolder(), ScriptedTransport())
         transport.script(a, [try .image(picture)])
         let file = folder.url.appendingPathComponent("timeline.svg")
-        try await RecipesGuide.watched(settings(transport), a, file)
+        try await RecipesGuide.watched(TestingGuide.settings(transport), a, file)
         #expect(folder.text("timeline.svg")?.contains("<svg") == true)
         try await RecipesGuide.testing(a)
     }

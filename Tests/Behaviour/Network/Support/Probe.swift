@@ -37,6 +37,12 @@ final class Probe {
         }
     }
 
+    /// Makes a call and waits for its end.
+    func get(_ url: String) async throws -> Event {
+        send("get \(url)")
+        return try await wait("end", url)
+    }
+
     func ask(_ command: String, _ kind: String) async throws -> Event {
         let start = events.count
         send(command)
