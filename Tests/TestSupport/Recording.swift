@@ -78,6 +78,12 @@ package struct EventRecord: EventSink {
     }
 }
 
+extension [CacheEvent] {
+    package var cleanings: [CacheEvent.Cleaning] {
+        compactMap { if case .cleaned(let cleaning) = $0.kind { cleaning } else { nil } }
+    }
+}
+
 package struct Observer: EventSink {
     package let topics: CacheEvent.Topics
     private let hear: @Sendable (CacheEvent) -> Void
