@@ -59,7 +59,7 @@ public final class DataCache: Sendable {
             DiskTier(
                 DiskTier.Options(configuration, folder: directory),
                 logger: configuration.logger.category("cache"), history: history, now: configuration.now,
-                expiries: expiries, onBacklog: { notice in relay.post { $0.storageBacklogged(notice) } }, events: events
+                expiries: expiries, onBacklog: { relay.post { $0.storageBacklogChanged() } }, events: events
             )
         }
         store = DataStore(

@@ -206,9 +206,8 @@ extension Engine {
         reconsider()
     }
 
-    func storageBacklogged(_ notice: BacklogNotice) {
-        guard backlog.take(notice.backlog, number: notice.number) else { return }
-        queues.setBacklog(notice.backlog)
+    func storageBacklogChanged() {
+        queues.setBacklog(store.disk?.backlog ?? .none)
         reconsider()
     }
 

@@ -47,7 +47,6 @@ actor Engine: LoopClient {
     var offline: [UInt64: Fetch] = [:]
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
     var bodies: BodyBudget
-    var backlog = Latest(StorageBacklog.none)
     var timers = Timers()
     private var pause: TimerID = 0
     private var cleaning: (timer: TimerID, due: Duration)?

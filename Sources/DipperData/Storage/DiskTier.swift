@@ -65,7 +65,7 @@ final class DiskTier: Sendable {
     let events: EventHub?
     /// Its thread alone changes what is on disk.
     let writer: Workers
-    private let onBacklog: @Sendable (BacklogNotice) -> Void
+    private let onBacklog: @Sendable () -> Void
     /// Nobody reads or writes a file or the index while holding it.
     let state: Mutex<State>
 
@@ -81,7 +81,6 @@ final class DiskTier: Sendable {
         var isClosed = false
         var jobs = DiskJobs()
         fileprivate var backlog = StorageBacklog.none
-        fileprivate var notices: UInt64 = 0
         fileprivate var lastComplaint: TimeInterval = -.infinity
     }
 
@@ -108,7 +107,7 @@ final class DiskTier: Sendable {
     init(
         _ options: Options, logger: Logger, history: RemovalHistory, now: @escaping @Sendable () -> Date,
         expiries: ExpiryWatch,
-        onBacklog: @escaping @Sendable (BacklogNotice) -> Void, events: EventHub?
+        onBacklog: @escaping @Sendable () -> Void, events: EventHub?
     ) {
         var options = options
         options.stagingLimit = min(max(1, options.stagingLimit), 1 << 40)
@@ -143,6 +142,8 @@ final class DiskTier: Sendable {
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
+    var backlog: StorageBacklog { state.withLock { $0.backlog } }
+
     var opened: Opened { state.withLock { $0.opened } }
 
     func replaceOpened(_ opened: Opened) {
@@ -158,14 +159,16 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Changes the state. Then, without the lock, reports a new backlog, and the failure of dropped writes.
+    /// Changes the state. Then, without the lock, reports a change of the backlog, and the failure of dropped writes.
     @discardableResult
     func update<Result: Sendable>(_ change: (inout State) -> Result) -> Result {
-        let (result, dropped, notice) = state.withLock { state -> (Result, [StagingArea.Item], BacklogNotice?) in
+        let (result, dropped, isNews) = state.withLock { state -> (Result, [StagingArea.Item], Bool) in
             let result = change(&state)
-            return (result, state.staged.takeDropped(), state.newBacklog(limit: options.stagingLimit))
+            let backlog = state.newBacklog(limit: options.stagingLimit)
+            let isNews = exchange(&state.backlog, with: backlog) != backlog
+            return (result, state.staged.takeDropped(), isNews)
         }
-        if let notice { onBacklog(notice) }
+        if isNews { onBacklog() }
         for item in dropped { for tell in item.whenDone { tell(false) } }
         return result
     }
@@ -185,34 +188,19 @@ final class DiskTier: Sendable {
 }
 
 extension DiskTier.State {
-    /// Returns a changed backlog; `nil` for none. A backlog ends only when half of the limit is free again.
-    fileprivate mutating func newBacklog(limit: Int) -> BacklogNotice? {
-        let new: StorageBacklog =
-            switch staged.bytes {
-            case _ where isStalled: .none
-            case ...(limit / 2): .none
-            case ...limit: min(backlog, .high)
-            case ...(limit * 2): .high
-            default: .full
-            }
-        guard new != backlog else { return nil }
-        backlog = new
-        notices += 1
-        return BacklogNotice(backlog: new, number: notices)
+    /// A backlog ends only when half of the limit is free again.
+    fileprivate func newBacklog(limit: Int) -> StorageBacklog {
+        switch staged.bytes {
+        case _ where isStalled: .none
+        case ...(limit / 2): .none
+        case ...limit: min(backlog, .high)
+        case ...(limit * 2): .high
+        default: .full
+        }
     }
 }
 
 /// How far writing to disk is behind fetching: with `high` no prefetch starts, with `full` no fetch at all.
-enum StorageBacklog: Int, Sendable, Comparable {
-    case none
-    case high
-    case full
-
-    static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
-}
-
-/// The notice with the highest number holds; notices may overtake one another.
-struct BacklogNotice: Sendable {
-    var backlog: StorageBacklog
-    var number: UInt64
+enum StorageBacklog: Sendable, Comparable {
+    case none, high, full
 }
