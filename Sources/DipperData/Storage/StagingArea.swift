@@ -170,7 +170,8 @@ struct StagingArea: Sendable {
         if outdated.count <= 4_096 { return }
         // So many are not remembered one by one.
         outdated = []
-        removals[.all, default: PendingRemoval(number: latest, time: .infinity, hasFailed: true)].time = .infinity
+        let all = PendingRemoval(number: latest, time: .infinity, hasFailed: true)
+        removals[.all, default: all].time = .infinity
     }
 
     mutating func remove(_ scope: Scope, storedBefore time: TimeInterval) {
