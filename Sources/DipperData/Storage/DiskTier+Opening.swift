@@ -124,7 +124,7 @@ extension DiskTier {
             if !abandoned.isEmpty || index.isNew { try index.requestSweep() }
             // The index remembers from here on that a comparison is due.
             lock.remove(abandoned)
-            if let sweep = try index.dueSweep(boot: options.boot) { start(OrphanSweep(.due(sweep), index), .sweep) }
+            if let number = try index.dueSweep(boot: options.boot) { start(OrphanSweep(.due(number), index), .sweep) }
         } catch {
             indexFailed(error)
         }

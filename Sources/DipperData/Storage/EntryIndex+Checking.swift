@@ -50,17 +50,11 @@ extension EntryIndex {
         DELETE FROM total WHERE rowid < (SELECT max(rowid) FROM total)
         """
 
-    struct SweepRequest: Sendable {
-        fileprivate let boot: String
-        fileprivate let number: Int
-    }
-
-    /// `nil` if rows and files have been compared in this boot, and nobody has asked for it since.
-    func dueSweep(boot: String) throws -> SweepRequest? {
+    /// Returns the number of the latest request for a comparison of rows and files; `nil` if they have been compared in
+    /// this boot, and nobody has asked for it since.
+    func dueSweep(boot: String) throws -> Int? {
         try read { db in
-            try db.first("SELECT boot, due FROM swept") { row in
-                row.text(0) == boot ? nil : SweepRequest(boot: boot, number: row.integer(1) ?? 0)
-            }
+            try db.first("SELECT boot, due FROM swept") { $0.text(0) == boot ? nil : $0.integer(1) ?? 0 }
         }
     }
 
@@ -70,9 +64,10 @@ extension EntryIndex {
         }
     }
 
-    func answer(_ request: SweepRequest) throws {
+    /// Has no effect if somebody has asked for another comparison since.
+    func endSweep(_ number: Int, boot: String) throws {
         try transaction { db in
-            _ = try db.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)
+            _ = try db.run("UPDATE swept SET boot = ? WHERE due = ?", boot, number)
         }
     }
 }

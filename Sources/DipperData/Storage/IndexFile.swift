@@ -99,24 +99,21 @@ enum IndexFailure {
     private static let shortRead = SQLITE_IOERR | 2 << 8
 
     init(_ error: any Error) {
-        let error = (error as? IndexError)?.cause ?? error
-        self =
-            switch error {
-            case is EntryIndex.Damage: .damage
-            case let error as SQLiteError: Self.of(error)
-            default: .other
-            }
-    }
-
-    private static func of(_ error: SQLiteError) -> IndexFailure {
-        switch error.primaryCode {
-        case SQLITE_NOTADB, SQLITE_CORRUPT: .damage
-        case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: .busy
-        // A flipped byte or another program can cause a missing table, a broken constraint or a value of another type.
-        case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: .suspicion
-        // A short read may mean damage. The machine causes all other I/O errors.
-        case SQLITE_IOERR where error.code == shortRead: .suspicion
-        default: .other
+        switch (error as? IndexError)?.cause ?? error {
+        case is EntryIndex.Damage: self = .damage
+        case let error as SQLiteError:
+            self =
+                switch error.primaryCode {
+                case SQLITE_NOTADB, SQLITE_CORRUPT: .damage
+                case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: .busy
+                // A flipped byte or another program can cause a missing table, a broken constraint or a value of
+                // another type.
+                case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: .suspicion
+                // A short read may mean damage. The machine causes all other I/O errors.
+                case SQLITE_IOERR where error.code == Self.shortRead: .suspicion
+                default: .other
+                }
+        default: self = .other
         }
     }
 }

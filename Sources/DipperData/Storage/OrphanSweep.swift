@@ -55,8 +55,8 @@ extension DiskTier {
 /// verification also reads all entries, and removes damaged ones.
 struct OrphanSweep: DiskJob {
     enum Purpose {
-        /// Answered at the end. The sweep ends early if the store is closed.
-        case due(EntryIndex.SweepRequest)
+        /// A request of the index, by its number. The sweep ends early if the store is closed.
+        case due(Int)
         /// Removes rows that no longer count because the store has been cleared, then files without rows.
         case clearing
         /// - isCounted: whether the totals of the index match its rows.
@@ -199,8 +199,8 @@ struct OrphanSweep: DiskJob {
 
     private func finish(_ tier: DiskTier, _ index: EntryIndex) throws {
         switch purpose {
-        case .due(let request):
-            if !isIncomplete { try index.answer(request) }
+        case .due(let number):
+            if !isIncomplete { try index.endSweep(number, boot: tier.options.boot) }
             tier.logger.info("files and index have been compared")
             tier.keepLimit()
         case .verification(isCounted: false): try index.recount()
