@@ -22,7 +22,6 @@ final class FrameSource: @unchecked Sendable {
     private let isAbandoned = Atomic(false)
     private var decoder: (any FrameDecoder)?
     private var position = 0
-    private var isAtEnd = false
     private var toSkip: Int
 
     init(
@@ -62,7 +61,7 @@ final class FrameSource: @unchecked Sendable {
     private func step() -> Decoded? {
         do throws(DipperError) {
             guard let frame = try nextFrame() else {
-                (position, toSkip, isAtEnd) = (0, 0, true)
+                (position, toSkip) = (0, 0)
                 return .passEnd
             }
             position += 1
@@ -89,9 +88,11 @@ final class FrameSource: @unchecked Sendable {
             if let frames = animation.preloaded {
                 return position < frames.count ? timed(frames[position]) : nil
             }
-            if decoder == nil { decoder = try animation.makeFrameDecoder(isCancelled: isCancelled) }
-            if isAtEnd { try decoder?.rewind() }
-            isAtEnd = false
+            if decoder == nil {
+                decoder = try animation.makeFrameDecoder(isCancelled: isCancelled)
+            } else if position == 0 {
+                try decoder?.rewind()
+            }
             return try decoder?.next().map(timed)
         }
     }
