@@ -25,3 +25,42 @@ extension Answer {
     /// Whether answers with this status have a body (RFC 9110, section 6.4.1).
     var mayHaveBody: Bool { status >= 200 && status != 204 && status != 304 }
 }
+
+/// A reason why the proxy itself answers a request.
+struct Refusal: Error {
+    let status: Int
+    /// The reason in one line, for a person.
+    let text: String
+}
+
+extension Refusal {
+    /// Creates the refusal that tells the client about a failed fetch.
+    init(_ error: DipperError) {
+        let status =
+            switch error {
+            case .notCached, .timedOut: 504
+            case .addressRefused: 403
+            case .invalidURL, .unsupportedScheme, .invalidHeader: 400
+            case .shutDown, .cancelled: 503
+            default: 502
+            }
+        self.init(status: status, text: error.description)
+    }
+}
+
+/// The values of the `Cache-Status` field (RFC 9211).
+enum CacheStatus {
+    static func text(_ source: ResponseSource) -> String {
+        switch source {
+        case .memory, .disk, .shared: "dipper; hit; detail=\(source.rawValue)"
+        case .stale: "dipper; hit; detail=stale"
+        case .revalidated: "dipper; fwd=stale; fwd-status=304"
+        case .network: "dipper; fwd=miss"
+        }
+    }
+
+    /// Returns the value for an answer that bypasses the cache: the reason, and the status of the server's answer.
+    static func text(passedOn reason: String, status: Int) -> String {
+        "dipper; fwd=\(reason); fwd-status=\(status)"
+    }
+}

@@ -33,14 +33,8 @@ final class CallLog: Sendable {
         var isFailed: Bool { if case .failure(let error) = result { !error.isCancelled } else { false } }
     }
 
-    private struct State {
-        /// The results by number of the call; `nil` while a call is running.
-        var ends: [End?] = []
-        var open = 0
-        var waiting: [CheckedContinuation<Void, Never>] = []
-    }
-
-    private let state = Mutex(State())
+    /// The results by number of the call; `nil` while a call is running.
+    private let results = Mutex<[End?]>([])
 
     /// Makes a call for bytes and remembers it.
     @discardableResult
@@ -70,36 +64,18 @@ final class CallLog: Sendable {
     ) -> @Sendable (FetchQueue, Result<Answer, DipperError>) -> Void {
         let clock = ContinuousClock()
         let start = clock.now
-        let number = state.withLock { state in
-            state.ends.append(nil)
-            state.open += 1
-            return state.ends.count - 1
+        let number = results.withLock { results in
+            results.append(nil)
+            return results.count - 1
         }
         return { [self] queue, result in
             let end = End(purpose: purpose, url: url, queue: queue, result: result, wait: start.duration(to: clock.now))
-            let waiting = state.withLock { state in
-                state.ends[number] = end
-                state.open -= 1
-                guard state.open == 0 else { return [CheckedContinuation<Void, Never>]() }
-                defer { state.waiting = [] }
-                return state.waiting
-            }
-            for continuation in waiting { continuation.resume() }
+            results.withLock { $0[number] = end }
         }
     }
 
-    /// Waits until all calls have ended and returns their results.
-    func ends() async -> [End] {
-        await withCheckedContinuation { continuation in
-            let isDone = state.withLock { state in
-                if state.open == 0 { return true }
-                state.waiting.append(continuation)
-                return false
-            }
-            if isDone { continuation.resume() }
-        }
-        return state.withLock { $0.ends.compactMap(\.self) }
-    }
+    /// The results of the calls that have ended.
+    var ends: [End] { results.withLock { $0.compactMap(\.self) } }
 }
 
 /// Counters of the events that a cache reports, in addition to its timeline.

@@ -3,6 +3,16 @@ import DipperInspector
 import Foundation
 import SampleServer
 
+/// A JSON Feed (`feed.json`), of which the sample reads only the pictures.
+private struct Feed: Decodable {
+    struct Item: Decodable {
+        /// A path relative to the feed.
+        let image: String
+    }
+
+    let items: [Item]
+}
+
 /// The sample: runs the replay, then fetches everything again with a new cache on the same folder.
 struct Sample {
     private let options: Options
@@ -74,7 +84,8 @@ struct Sample {
             list.move(top: stop.top)
             try await Task.sleep(for: stop.stay)
         }
-        return await log.ends()
+        await cache.idle()
+        return log.ends
     }
 
     /// Requests each URL of the first pass once.
@@ -88,7 +99,8 @@ struct Sample {
                 log.add(end.purpose, end.url, cache.getImage)
             }
         }
-        return await log.ends()
+        await cache.idle()
+        return log.ends
     }
 
     /// Returns a PNG file of each photo once, sorted by path.
