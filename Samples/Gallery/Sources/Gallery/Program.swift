@@ -25,9 +25,7 @@ struct Program {
         let cache = makeCache(folder)
         do {
             let cell = GridLayout(count: options.count, width: options.width).cell
-            let photographs = try Photographs(
-                assets, server: server.url, count: options.count,
-                size: PixelSize(width: cell.width, height: cell.height))
+            let photographs = try Photographs(assets, server: server.url, count: options.count, size: cell)
             try show(photographs, cache, server)
         } catch {
             complain("Gallery: \(error)", status: 1)

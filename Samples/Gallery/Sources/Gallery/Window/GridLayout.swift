@@ -1,10 +1,12 @@
+import Dipper
+
 /// The positions of the cells of a grid: rows of equal cells, with as many columns as fit the width.
 struct GridLayout: Equatable {
     static let leastWidth = 2 * Style.cellWidth
 
     let count: Int
     let columns: Int
-    let cell: (width: Int, height: Int)
+    let cell: PixelSize
     /// The space to the left of the first column.
     private let margin: Int
 
@@ -13,12 +15,7 @@ struct GridLayout: Equatable {
         columns = max(1, (width - Style.gap) / (Style.cellWidth + Style.gap))
         let wide = max(1, (width - Style.gap * (columns + 1)) / columns)
         margin = (width - columns * wide - (columns - 1) * Style.gap) / 2
-        cell = (wide, max(1, Int(Double(wide) * Style.proportion)))
-    }
-
-    static func == (one: GridLayout, other: GridLayout) -> Bool {
-        one.count == other.count && one.columns == other.columns && one.cell == other.cell
-            && one.margin == other.margin
+        cell = PixelSize(width: wide, height: max(1, Int(Double(wide) * Style.proportion)))
     }
 
     /// The distance from one cell to the next.
