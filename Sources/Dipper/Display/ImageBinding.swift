@@ -154,34 +154,22 @@ public final class ImageBinding: Sendable {
     public func setImageAndWait(
         _ request: ImageRequest, placeholder: DisplayOptions.Placeholder? = nil, options: DisplayOptions? = nil
     ) async throws(DipperError) -> ImageResponse {
-        let wait = Wait()
-        let result = await withTaskCancellationHandler {
-            await withCheckedContinuation {
-                (continuation: CheckedContinuation<Result<ImageResponse, DipperError>, Never>) in
-                queue.perform {
-                    if wait.isCancelled.load(ordering: .relaxed) {
-                        return continuation.resume(returning: .failure(.cancelled))
-                    }
-                    self.setImage(request, placeholder: placeholder, options: options) {
-                        continuation.resume(returning: $0)
-                    }
-                    wait.setting.store(self.link.withLock { $0.setting }, ordering: .relaxed)
-                }
+        if Task.isCancelled { throw .cancelled }
+        let (results, end) = AsyncStream.makeStream(of: Result<ImageResponse, DipperError>.self)
+        let setting = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
+            queue.perform {
+                self.setImage(request, placeholder: placeholder, options: options) { end.yield($0) }
+                continuation.resume(returning: self.link.withLock { $0.setting })
             }
-        } onCancel: {
-            wait.isCancelled.store(true, ordering: .relaxed)
-            queue.perform { [weak self] in self?.cancel(setting: wait.setting.load(ordering: .relaxed)) }
         }
-        return try result.get()
+        // The stream ends without a result as soon as the task is cancelled.
+        for await result in results { return try result.get() }
+        queue.perform { [weak self] in self?.cancel(setting: setting) }
+        throw .cancelled
     }
 
     /// Cancels the picture that the binding waits for. The display keeps what it shows.
     public func cancel() { change { $0.cancel() } }
-
-    private final class Wait: Sendable {
-        let isCancelled = Atomic(false)
-        let setting = Atomic(0)
-    }
 
     private func cancel(setting: Int) {
         if link.withLock({ $0.setting == setting }) { cancel() }
