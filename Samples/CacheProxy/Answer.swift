@@ -1,7 +1,6 @@
 import DipperData
 import Foundation
 
-/// An answer to the client.
 struct Answer: Sendable {
     var status: Int
     /// The header fields, without those that frame the message.
@@ -9,12 +8,10 @@ struct Answer: Sendable {
     var body: Data
     /// Whether this answers HEAD: the length is sent, the body is not.
     var isHeadOnly = false
-    /// Whether the proxy closes the connection after this answer.
     var closes = false
 }
 
 extension Answer {
-    /// Creates an answer of the proxy itself, with one line of text.
     init(_ refusal: Refusal, closes: Bool = false) {
         let line = String(refusal.text.map { $0.isNewline ? " " : $0 })
         self.init(
@@ -29,12 +26,10 @@ extension Answer {
 /// A reason why the proxy itself answers a request.
 struct Refusal: Error {
     let status: Int
-    /// The reason in one line, for a person.
     let text: String
 }
 
 extension Refusal {
-    /// Creates the refusal that tells the client about a failed fetch.
     init(_ error: DipperError) {
         let status =
             switch error {
@@ -59,7 +54,6 @@ enum CacheStatus {
         }
     }
 
-    /// Returns the value for an answer that bypasses the cache: the reason, and the status of the server's answer.
     static func text(passedOn reason: String, status: Int) -> String {
         "dipper; fwd=\(reason); fwd-status=\(status)"
     }

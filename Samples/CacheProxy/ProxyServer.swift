@@ -5,7 +5,6 @@ import Synchronization
 
 /// The server that accepts connections and turns away those above the limit.
 final class ProxyServer: Sendable {
-    /// The address of the server, for example `http://127.0.0.1:8080`.
     let address: String
     private let group: MultiThreadedEventLoopGroup
     private let accepting: Task<Void, any Error>
@@ -44,7 +43,6 @@ final class ProxyServer: Sendable {
             accepting: accepting)
     }
 
-    /// Stops accepting connections and closes all of them.
     func stop() async {
         accepting.cancel()
         _ = await accepting.result

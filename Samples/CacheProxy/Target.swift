@@ -37,7 +37,6 @@ enum Target {
         return url
     }
 
-    /// Returns the origin without the slash that paths begin with.
     private static func base(of origin: URL) -> String {
         let text = origin.absoluteString
         return text.hasSuffix("/") ? String(text.dropLast()) : text

@@ -2,14 +2,11 @@ import Dipper
 import Foundation
 import Synchronization
 
-/// A log of all calls and their results.
 final class CallLog: Sendable {
-    /// The purpose of a call.
     enum Purpose: Sendable {
         case document, row, ahead
     }
 
-    /// The content that a call returned.
     enum Content: Sendable {
         case bytes(Data)
         case picture(Image)
@@ -23,10 +20,8 @@ final class CallLog: Sendable {
     struct End: Sendable {
         let purpose: Purpose
         let url: URL
-        /// The queue of the call when it ended.
         let queue: FetchQueue
         let result: Result<Answer, DipperError>
-        /// The time from the call to its end.
         let wait: Duration
 
         var isCancelled: Bool { if case .failure(let error) = result { error.isCancelled } else { false } }
@@ -36,7 +31,6 @@ final class CallLog: Sendable {
     /// The results by number of the call; `nil` while a call is running.
     private let results = Mutex<[End?]>([])
 
-    /// Makes a call for bytes and remembers it.
     @discardableResult
     func add(_ purpose: Purpose, _ url: URL, _ get: (DataRequest) -> DataTask) -> DataTask {
         let end = begin(purpose, url)
@@ -48,7 +42,6 @@ final class CallLog: Sendable {
         return task
     }
 
-    /// Makes a call for a picture and remembers it.
     func add(_ purpose: Purpose, _ url: URL, _ get: (ImageRequest) -> ImageTask) {
         let end = begin(purpose, url)
         let task = get(ImageRequest(url).with(\.callbackQueue, .inPlace))
@@ -57,7 +50,6 @@ final class CallLog: Sendable {
         }
     }
 
-    /// Records the start of a call.
     /// - Returns: The closure to call at the end of the call.
     private func begin(
         _ purpose: Purpose, _ url: URL
@@ -74,7 +66,6 @@ final class CallLog: Sendable {
         }
     }
 
-    /// The results of the calls that have ended.
     var ends: [End] { results.withLock { $0.compactMap(\.self) } }
 }
 

@@ -22,7 +22,6 @@ struct Sample {
         self.options = options
     }
 
-    /// Runs the sample; returns `true` if all checks passed.
     func run() async throws -> Bool {
         let assets = try Assets(options.assets)
         let folder = options.cache ?? temporaryFolder()
@@ -88,7 +87,6 @@ struct Sample {
         return log.ends
     }
 
-    /// Requests each URL of the first pass once.
     private func fetchAll(_ cache: ImageCache, _ ends: [CallLog.End]) async -> [CallLog.End] {
         let log = CallLog()
         var seen = Set<URL>()
@@ -103,7 +101,6 @@ struct Sample {
         return log.ends
     }
 
-    /// Returns a PNG file of each photo once, sorted by path.
     private func contactSheet(of ends: [CallLog.End]) throws -> Data {
         var photos: [String: Image] = [:]
         for end in ends {

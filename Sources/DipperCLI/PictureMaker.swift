@@ -48,7 +48,6 @@ final class PictureMaker: Sendable {
 enum PictureFile {
     static let codecs = CodecRegistry.standard
 
-    /// Encodes all frames if the format can hold them, otherwise the first frame.
     static func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {

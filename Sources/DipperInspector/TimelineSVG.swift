@@ -176,7 +176,6 @@ struct TimelineSVG {
         return levels
     }
 
-    /// Draws one bar for neighbouring columns of the same height.
     private func bars(_ levels: [Int], bottom: Double, height: (Int) -> Double) -> SVGPath {
         let heights = levels.map { $0 > 0 ? height($0) : 0 }
         var path = SVGPath()

@@ -46,7 +46,6 @@ extension TimelineChart.Phase {
     }
 }
 
-/// The look of one kind of mark.
 struct MarkStyle {
     private enum Paint { case outlined, filled, line }
 

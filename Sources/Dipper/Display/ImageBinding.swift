@@ -120,7 +120,6 @@ public final class ImageBinding: Sendable {
             link.request = request
             link.completion = completion
             link.setting += 1
-            // News of the call for the earlier picture does not concern this one.
             link.token += 1
             return (old, link.setting)
         }
@@ -327,7 +326,6 @@ public final class ImageBinding: Sendable {
         let ended = link.withLock { $0.token == token ? exchange(&$0.task, with: nil) : nil }
         withExtendedLifetime(ended) {}
         change(token: token) { $0.end(result) }
-        // A picture that is out of date may be followed by a newer one.
         guard case .success(let response) = result, let revalidation = response.revalidation else { return }
         revalidation.onEnd { [weak self] newer in
             if case .success(let response) = newer { self?.change(token: token) { $0.renew(response) } }

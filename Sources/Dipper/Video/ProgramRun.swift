@@ -20,7 +20,6 @@ struct ProgramRun {
     /// Whether nobody waits any more, asked at least ten times a second.
     let isCancelled: () -> Bool
 
-    /// The input becomes the program's descriptor 3.
     func run(reading input: consuming OwnedDescriptor) throws(DipperError) -> Ended {
         // The clock traps if the sum overflows.
         let deadline = ContinuousClock.now + min(max(timeLimit, .zero), .seconds(1_000_000_000))

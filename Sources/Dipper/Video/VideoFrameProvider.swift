@@ -135,7 +135,6 @@ public struct VideoFrameProvider: DataProvider {
         return DataRequest(url).with(\.key, ownKey)
     }
 
-    /// Distinguishes the frames of one video.
     var name: String { Self.name(time, bounds) }
 
     /// Waiting for a program blocks, which threads of Swift's concurrency must not do.

@@ -22,7 +22,6 @@ struct Photographs: Sendable {
     private let motifs: [Motif]
     private let film: Motif
 
-    /// - Parameter size: The size of the cells, in pixels.
     init(_ assets: Assets, server: URL, count: Int, size: PixelSize) throws {
         downsample = ImageProcessors.Downsample(to: TargetSize(size, .fill))
         self.server = server
@@ -32,7 +31,6 @@ struct Photographs: Sendable {
         film = Motif(path: Film.path, title: "A walk through a photograph", color: Self.color(Film.motif, assets))
     }
 
-    /// Returns the request for a photograph in the size of a cell.
     func request(at index: Int) -> ImageRequest {
         ImageRequest(string: server.absoluteString + uri(of: index)).processed(by: downsample)
     }

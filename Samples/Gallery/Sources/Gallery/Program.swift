@@ -3,7 +3,6 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// The program: starts the server, the cache and the window, and shuts them down.
 struct Program {
     private let options: Options
 
@@ -49,7 +48,6 @@ struct Program {
         return ImageCache(configuration)
     }
 
-    /// Shows the window and returns when it has been closed.
     private func show(_ photographs: Photographs, _ cache: ImageCache, _ server: AssetServer) throws {
         guard let window = GalleryWindow(photographs, cache: cache, width: options.width, height: options.height)
         else { throw Assets.Failure(description: "GTK makes no window") }

@@ -49,7 +49,6 @@ package struct Report: Codable {
         package let uri: String
         /// The rectangle of the cell, in pixels of the window.
         package let x, y, width, height: Double
-        /// The number of frames shown, for an animated picture.
         package let frames: Int
     }
 
@@ -91,7 +90,6 @@ package struct Report: Codable {
 }
 
 extension Report {
-    /// A summary of the run in a few lines, for the terminal.
     var summary: String {
         let addresses = Set(requests.map(\.uri)).count
         let most = memory.map(\.cached).max() ?? 0

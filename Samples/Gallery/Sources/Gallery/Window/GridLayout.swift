@@ -7,7 +7,6 @@ struct GridLayout: Equatable {
     let count: Int
     let columns: Int
     let cell: PixelSize
-    /// The space to the left of the first column.
     private let margin: Int
 
     init(count: Int, width: Int) {
@@ -18,12 +17,10 @@ struct GridLayout: Equatable {
         cell = PixelSize(width: wide, height: max(1, Int(Double(wide) * Style.proportion)))
     }
 
-    /// The distance from one cell to the next.
     var step: (x: Int, y: Int) { (cell.width + Style.gap, cell.height + Style.gap) }
     var rows: Int { (count + columns - 1) / columns }
     var height: Int { Style.gap + rows * step.y }
 
-    /// Returns the upper left corner of a cell.
     func frame(of index: Int) -> (x: Int, y: Int) {
         (margin + index % columns * step.x, Style.gap + index / columns * step.y)
     }

@@ -2,7 +2,6 @@ import CGTK
 import Dipper
 import Foundation
 
-/// A line below the grid that shows the photograph at the cursor and the state of the cache.
 final class StatusLine {
     let box: UnsafeMutablePointer<GtkWidget>
     private let title: OpaquePointer?
