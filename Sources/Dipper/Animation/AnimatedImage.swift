@@ -80,17 +80,8 @@ public final class AnimatedImage: Sendable {
         scale = image.scale
         frameCount = image.animation?.frameCount ?? 1
         time = TimeSource(options.clock)
-        var preloaded: [AnimationSchedule.Frame]?
-        if options.processors.isEmpty, let frames = image.animation?.preloaded, !frames.isEmpty {
-            preloaded = frames.enumerated().map { index, frame in
-                let delay = options.delays.delay(of: frame.duration)
-                return AnimationSchedule.Frame(
-                    image: frame.image.at(scale: image.scale), index: index, delay: delay)
-            }
-        }
         let schedule = AnimationSchedule(
-            bufferCount: options.bufferCount, passes: options.passes(of: image.animation), frameCount: frameCount,
-            preloaded: preloaded)
+            bufferCount: options.bufferCount, passes: options.passes(of: image.animation))
         player = Mutex(Player(schedule: schedule, current: (first, 0)))
     }
 
@@ -182,7 +173,7 @@ public final class AnimatedImage: Sendable {
     private func perform(_ action: AnimationSchedule.Action, _ player: inout Player, _ work: inout Work) {
         switch action {
         case .open(let count):
-            player.source = FrameSource(content, scale: scale, skipping: count, options.processors, options.delays)
+            player.source = FrameSource(content, scale: scale, skipping: count, options)
         case .close: player.source = nil
         case .decode: work.decodes = player.source
         case .wake(let due):
