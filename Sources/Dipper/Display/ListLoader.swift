@@ -128,10 +128,10 @@ public final class ListLoader: @unchecked Sendable {
     /// Starts, moves and cancels calls, on the queue, so that they match the latest plan.
     private func arrange() {
         let isArranging = plan.withLock { exchange(&$0.isArranging, with: true) }
-        if !isArranging { queue.async { [weak self] in self?.follow() } }
+        if !isArranging { queue.async { [weak self] in self?.applyPlan() } }
     }
 
-    private func follow() {
+    private func applyPlan() {
         let latest = plan.withLock { plan in
             plan.isArranging = false
             return plan.arrangement
@@ -139,8 +139,8 @@ public final class ListLoader: @unchecked Sendable {
         if arrangement.generation != latest.generation { cancelAll() }
         arrangement = latest
         cursor = 0
-        letGo()
-        for number in latest.window.wanted where rows[number]?.isUrgent != true { ask(for: number, isUrgent: true) }
+        demoteHiddenRows()
+        for number in latest.window.wanted where rows[number]?.isUrgent != true { fetch(number, isUrgent: true) }
         prefetch()
     }
 
@@ -149,7 +149,7 @@ public final class ListLoader: @unchecked Sendable {
         for row in exchange(&rows, with: [:]).values { for task in row.tasks { task.cancel() } }
     }
 
-    private func letGo() {
+    private func demoteHiddenRows() {
         for (number, row) in rows {
             switch arrangement.window.rank(of: number) {
             case .visible: break
@@ -157,23 +157,23 @@ public final class ListLoader: @unchecked Sendable {
                 guard row.isUrgent else { break }
                 // A row whose calls have not begun is requested again in its turn among the next rows.
                 if !row.tasks.isEmpty, row.tasks.allSatisfy({ $0.state == .waiting }) {
-                    forget(number)
+                    cancelRow(number)
                 } else {
                     row.isUrgent = false
                     if !row.tasks.isEmpty { prefetching.insert(number) }
                     for task in row.tasks { task.moveToSlowQueue() }
                 }
-            case .far: forget(number)
+            case .far: cancelRow(number)
             }
         }
     }
 
-    private func forget(_ number: Int) {
+    private func cancelRow(_ number: Int) {
         prefetching.remove(number)
         for task in rows.removeValue(forKey: number)?.tasks ?? [] { task.cancel() }
     }
 
-    private func ask(for number: Int, isUrgent: Bool) {
+    private func fetch(_ number: Int, isUrgent: Bool) {
         let old = rows[number]
         if let old, old.tasks.isEmpty, !old.hasFailed {
             old.isUrgent = isUrgent
@@ -216,7 +216,7 @@ public final class ListLoader: @unchecked Sendable {
         while cursor < nearby.count, prefetching.count < maxPrefetches {
             let number = nearby[nearby.index(nearby.startIndex, offsetBy: cursor)]
             cursor += 1
-            if rows[number] == nil { ask(for: number, isUrgent: false) }
+            if rows[number] == nil { fetch(number, isUrgent: false) }
         }
     }
 
