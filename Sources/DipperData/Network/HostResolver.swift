@@ -143,16 +143,18 @@ struct KnownHosts {
     private var names: [String: [IPAddress]] = [:]
     private var stamp: [Int] = []
 
-    mutating func update() {
+    /// Reads the file again if it has changed; returns whether it has. A file that cannot be read now is tried again.
+    mutating func update() -> Bool {
         var status = stat()
         let isThere = stat(Self.path, &status) == 0
         let time = status.st_mtim
         let stamp =
             isThere ? [time.tv_sec, time.tv_nsec, Int(status.st_size), Int(truncatingIfNeeded: status.st_ino)] : []
-        guard stamp != self.stamp else { return }
+        guard stamp != self.stamp,
+            let bytes = isThere ? (try? Data(contentsOf: URL(fileURLWithPath: Self.path))) : Data()
+        else { return false }
         self.stamp = stamp
         names = [:]
-        let bytes = (try? Data(contentsOf: URL(fileURLWithPath: Self.path))) ?? Data()
         for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline) {
             let words = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
             guard let first = words.first, let address = IPAddress(String(first)) else { continue }
@@ -160,6 +162,7 @@ struct KnownHosts {
                 names[Self.canonical(String(name)), default: []].append(address.unmapped)
             }
         }
+        return true
     }
 
     /// - Parameter host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).

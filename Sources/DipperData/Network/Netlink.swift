@@ -50,11 +50,10 @@ final class Netlink {
 
     var descriptor: Int32 { mnl_socket_get_fd(handle) }
 
-    /// Throws if no more messages will come.
-    /// - Parameter take: called with each message's type and payload; with type 0 if messages were lost.
-    func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) throws(NetlinkError) {
+    /// - Parameter take: called with each message's type and payload.
+    /// - Returns: whether messages were lost after those taken.
+    func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) -> Bool {
         var isLossy = false
-        func loss() { take(0, UnsafeRawBufferPointer(start: nil, count: 0)) }
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
             if count > 0 {
@@ -62,14 +61,11 @@ final class Netlink {
                 continue
             }
             switch errno {
-            case EAGAIN:
-                // Messages were lost after those taken.
-                if isLossy { loss() }
-                return
+            case EAGAIN: return isLossy
             case EINTR: continue
-            // The socket continues to work.
+            // The socket continues to work, and may have messages from before.
             case ENOBUFS: isLossy = true
-            default: throw NetlinkError("receive")
+            default: return true
             }
         }
     }
