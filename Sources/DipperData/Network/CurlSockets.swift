@@ -195,8 +195,8 @@ struct ReceiveWindow {
     private static let full = 0.9
     /// The factor in speed from which a larger window is kept.
     private static let worthwhile = 1.25
-    /// The seconds without a try after a growth that did not help.
-    private static let rest = 5.0
+    /// The time without a try after a growth that did not help.
+    private static let rest = Duration.seconds(5)
 
     private let socket: Int32
     private let host: String
@@ -206,8 +206,8 @@ struct ReceiveWindow {
     private var size: Int
     private var isProbing = false
     private var rateBefore = 0.0
-    private var mark: (time: Double, bytes: Int)?
-    private var restsUntil = 0.0
+    private var mark: (time: ContinuousClock.Instant, bytes: Int)?
+    private var restsUntil = ContinuousClock.now
 
     init(_ socket: Int32, to host: String, pool: CurlPool) {
         self.socket = socket
@@ -225,13 +225,13 @@ struct ReceiveWindow {
 
     mutating func measure(_ handle: UnsafeMutableRawPointer) {
         guard let roundTrip else { return }
-        let time = pool.time.timeInterval
+        let time = ContinuousClock.now
         let bytes = Int(dipper_curl_off(handle, CURLINFO_SIZE_DOWNLOAD_T))
         guard let start = mark else {
             mark = (time, bytes)
             return
         }
-        let span = time - start.time
+        let span = (time - start.time).timeInterval
         // A growth takes effect after the sender has filled the larger window.
         guard span >= max(roundTrip * (isProbing ? 4 : 2), 0.002) else { return }
         let rate = Double(bytes - start.bytes) / span

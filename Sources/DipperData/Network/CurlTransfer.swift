@@ -11,7 +11,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     var handle: UnsafeMutableRawPointer?
     var lists: [UnsafeMutablePointer<curl_slist>?] = []
     let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
-    let route: NetworkRoute
+    private(set) lazy var route = pool.proxies.route(to: request.url)
     var addresses: [String: [HostAddress]] = [:]
     private(set) var needsAddresses = false
     /// The number of look-ups that libcurl has asked for.
@@ -19,7 +19,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     var lookup: HostResolver.Lookup?
     var connectDeadline: ContinuousClock.Instant?
     var firstBegun: ContinuousClock.Instant?
-    var begun: ContinuousClock.Instant?
+    /// The duration of earlier tries, with the look-ups between them.
+    var timeBefore = Duration.zero
     /// `nil` until there is a connection.
     private var speed: SpeedLimit?
     var isThrottled: Bool
@@ -29,8 +30,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var body = ByteBuffer()
     private var errorBytes = 0
     private(set) var isTooLarge = false
-    private var isAddressRefused = false
-    private var mayConnectSomewhere = false
+    /// Whether the address policy has refused every address so far; `nil` before the first.
+    private(set) var isRefused: Bool?
     private var socket: Int32?
     private(set) var needsNewConnection: Bool
     /// `nil` unless the transfer is in `slowQueue` and shares its connection with none.
@@ -42,7 +43,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         self.request = request
         self.pool = pool
         self.receive = receive
-        route = pool.proxies.route(to: request.url)
         queue = request.queue
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         needsNewConnection = request.needsNewConnection
@@ -54,9 +54,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     // MARK: Commands
 
     func start() {
-        if !pool.post({ $0.begin(self) }) { end(.failure(.shutDown)) }
+        if !pool.post({ $0.begin(self) }) { end(.shutDown) }
     }
-    func cancel() { pool.post { $0.stop(self, .cancelled) } }
+    func cancel() { pool.post { $0.end(self, .cancelled) } }
     func setThrottled(_ isThrottled: Bool) { pool.post { $0.setThrottled(self, isThrottled) } }
     func setQueue(_ queue: FetchQueue) { pool.post { _ in self.move(to: queue) } }
     func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
@@ -67,8 +67,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 
     // MARK: Connection
-
-    var missingNames: [NetworkRoute.Name] { route.names.filter { addresses[$0.host] == nil } }
 
     /// Whether libcurl may resolve a host by itself: only without a look-up. Otherwise notes that it needs addresses.
     func mayResolve() -> Bool {
@@ -93,13 +91,13 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         let policy = pool.configuration.addressPolicy
         let ip = IPAddress(dipper_curl_address(address))
         guard policy.isAny || ip.map(policy.allows) ?? false else {
-            isAddressRefused = true
+            isRefused = isRefused ?? true
             return CURL_SOCKET_BAD
         }
-        mayConnectSomewhere = true
+        isRefused = false
         // libcurl's list of addresses cannot hold the scope of a link-local address.
         if let ip, ip.isLinkLocal,
-            let known = addresses.values.joined().first(where: { $0.scope != 0 && IPAddress($0.text) == ip })
+            let known = addresses.values.joined().first(where: { $0.scope != 0 && $0.address == ip })
         {
             dipper_curl_set_scope(address, known.scope)
         }
@@ -107,9 +105,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if socket >= 0 { pool.sockets.add(socket) }
         return socket
     }
-
-    /// Whether the address policy has refused every address that libcurl tried.
-    var isRefused: Bool { isAddressRefused && !mayConnectSomewhere }
 
     /// Notes the connection, new or reused. Returns `false` if the request must not be sent on it.
     func connected(from ports: CurlSockets.Ports) -> Bool {
@@ -130,11 +125,11 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private func startClock() {
         guard speed == nil else { return }
         speed = SpeedLimit(pool.configuration)
-        if !isThrottled { speed?.run(at: pool.time) }
+        if !isThrottled { speed?.run() }
     }
 
-    func speedError(_ handle: UnsafeMutableRawPointer, at now: Duration) -> DipperError? {
-        speed?.check(at: now, bytes: CurlMetrics.moved(handle))
+    func speedError(_ handle: UnsafeMutableRawPointer) -> DipperError? {
+        speed?.check(bytes: CurlMetrics.moved(handle))
     }
 
     func disconnect() {
@@ -180,7 +175,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     func throttle(_ isThrottled: Bool) {
         self.isThrottled = isThrottled
-        if isThrottled { speed?.hold(at: pool.time) } else { speed?.run(at: pool.time) }
+        if isThrottled { speed?.hold() } else { speed?.run() }
         window?.interrupt()
     }
 
@@ -237,20 +232,20 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: Completion
 
-    func end(_ result: Result<Void, DipperError>, metrics: TransferMetrics = .init()) {
+    /// - Parameter error: `nil` after a complete answer.
+    func end(_ error: DipperError?, _ metrics: TransferMetrics = .init()) {
         guard !isOver else { return }
         isOver = true
-        var result = result
+        var error = error
         // libcurl reports success if the connection closes within the header section.
-        if case .success = result, !answer.isComplete {
-            result = .failure(.connectionLost.with(detail: "the header section is incomplete"))
+        if !answer.isComplete {
+            error = error ?? DipperError.connectionLost.with(detail: "the header section is incomplete")
         }
-        switch result {
-        case .failure(let error):
+        if let error {
             if body.count > 0, !isTooLarge, let part = response(metrics) { receive(.interrupted(part)) }
             body = ByteBuffer()
             receive(.finished(.failure(error)))
-        case .success:
+        } else {
             let response = response(metrics)
             receive(.finished(response.map { .success($0) } ?? .failure(.tooLarge.with(detail: "there is no memory"))))
         }
@@ -277,7 +272,7 @@ private struct SpeedLimit {
     private let longest: Duration?
     private var counted = Duration.zero
     /// `nil` while the transfer is held back.
-    private var runningSince: Duration?
+    private var runningSince: ContinuousClock.Instant?
     /// Bytes moved at times of ``counted``, oldest first. All but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
@@ -287,18 +282,18 @@ private struct SpeedLimit {
         longest = configuration.transferTimeLimit
     }
 
-    mutating func run(at now: Duration) {
-        if runningSince == nil { runningSince = now }
+    mutating func run() {
+        if runningSince == nil { runningSince = .now }
     }
 
-    mutating func hold(at now: Duration) {
-        if let runningSince { counted += now - runningSince }
+    mutating func hold() {
+        if let runningSince { counted += ContinuousClock.now - runningSince }
         runningSince = nil
     }
 
-    mutating func check(at now: Duration, bytes: Int) -> DipperError? {
+    mutating func check(bytes: Int) -> DipperError? {
         guard let runningSince else { return nil }
-        let time = counted + (now - runningSince)
+        let time = counted + (ContinuousClock.now - runningSince)
         if let longest, time >= longest { return .timedOut.with(detail: "the transfer takes too long") }
         guard rate > 0 else { return nil }
         while marks.count > 1, time - marks[1].time >= window { marks.removeFirst() }

@@ -62,17 +62,10 @@ public final class CurlTransport: Transport {
     public func proxy(for url: URL) -> URL? { proxies.httpProxy(for: url) }
 
     public func shutdown() async {
-        if ownsLoop {
-            end()
-            return await loop.join()
-        }
-        await withCheckedContinuation { continuation in
-            fast.post { $0.close() }
-            let isPosted = slow.post { pool in
-                pool.close()
-                continuation.resume()
-            }
-            if !isPosted { continuation.resume() }
+        end()
+        if ownsLoop { return await loop.join() }
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            if !loop.post({ continuation.resume() }) { continuation.resume() }
         }
     }
 

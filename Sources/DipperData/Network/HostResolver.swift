@@ -12,7 +12,6 @@ final class HostResolver: @unchecked Sendable {
 
     final class Lookup: @unchecked Sendable {
         fileprivate let host: String
-        fileprivate var isRunning = false
         fileprivate var replies: [ObjectIdentifier: (Answer) -> Void] = [:]
 
         fileprivate init(_ host: String) { self.host = host }
@@ -52,20 +51,19 @@ final class HostResolver: @unchecked Sendable {
         return lookup
     }
 
-    /// New transfers do not join running look-ups.
+    /// New transfers do not join earlier look-ups.
     func networkChanged() {
         known = [:]
-        current = current.filter { !$0.value.isRunning }
+        current = [:]
     }
 
     private func startNext() {
         while threads < Self.mostThreads, let lookup = queue.popFirst() {
             guard !lookup.replies.isEmpty else {
-                current[lookup.host] = nil
+                if current[lookup.host] === lookup { current[lookup.host] = nil }
                 continue
             }
             threads += 1
-            lookup.isRunning = true
             let finish: @Sendable (Answer) -> Void = { [loop] answer in
                 loop.post { self.finished(lookup, answer) }
             }
@@ -74,7 +72,6 @@ final class HostResolver: @unchecked Sendable {
             // The end of another look-up starts this one.
             if threads > 1 {
                 threads -= 1
-                lookup.isRunning = false
                 return queue.prepend(lookup)
             }
             finish(.failure(.hostNotFound.with(detail: "the system gives no thread")))
@@ -121,17 +118,20 @@ final class HostResolver: @unchecked Sendable {
 }
 
 struct HostAddress: Sendable, Hashable {
-    let text: String
+    let address: IPAddress
     /// The index of the link of a link-local address; otherwise zero.
     var scope: UInt32 = 0
 
-    fileprivate init?(_ address: UnsafeMutablePointer<sockaddr>) {
-        guard let plain = IPAddress(address) else { return nil }
-        text = plain.description
-        if plain.isLinkLocal, Int32(address.pointee.sa_family) == AF_INET6 {
-            scope = address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_scope_id }
+    fileprivate init?(_ name: UnsafeMutablePointer<sockaddr>) {
+        guard let address = IPAddress(name) else { return nil }
+        self.address = address
+        if address.isLinkLocal, address.family == .v6 {
+            scope = name.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_scope_id }
         }
     }
+
+    /// In libcurl's form.
+    var text: String { address.family == .v6 ? "[\(address)]" : "\(address)" }
 }
 
 /// The hosts whose addresses are known without a name server, such as those of `/etc/hosts`; see `hosts(5)`.

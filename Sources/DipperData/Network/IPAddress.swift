@@ -38,11 +38,13 @@ public struct IPAddress: Hashable, Sendable {
     /// `nil` for a name. An IPv4 address may have any form that `inet_aton` reads, as in libcurl.
     init?(host: String) {
         var v4 = in_addr()
-        guard
-            let address = IPAddress(host)
-                ?? (inet_aton(host, &v4) == 0 ? nil : IPAddress(withUnsafeBytes(of: &v4) { Array($0) }))
-        else { return nil }
-        self = address
+        if let address = IPAddress(host) {
+            self = address
+        } else if inet_aton(host, &v4) != 0 {
+            self.init(.v4, UInt128(UInt32(bigEndian: v4.s_addr)))
+        } else {
+            return nil
+        }
     }
 
     /// The IPv4 address of `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2); any other address unchanged.

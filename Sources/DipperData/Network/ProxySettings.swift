@@ -1,13 +1,12 @@
 import CCurl
 import Foundation
-import Synchronization
 
 /// The proxy of each request, by libcurl's rules for its options and the environment.
-final class ProxySettings: Sendable {
+struct ProxySettings: Sendable {
     private let fixed: String?
     private let environment: [String: String]
     /// The last route, and the beginning of its URLs: up to the path.
-    private let last = Mutex<(beginning: Substring, route: NetworkRoute)?>(nil)
+    private var last: (beginning: Substring, route: NetworkRoute)?
 
     /// - Parameter fixed: the proxy; `nil` for those of the environment, empty for none.
     init(fixed: String?, environment: [String: String] = ProcessInfo.processInfo.environment) {
@@ -35,13 +34,11 @@ final class ProxySettings: Sendable {
         proxy(for: url).flatMap { URL(string: NetworkRoute.withScheme($0)) }
     }
 
-    func route(to url: URL) -> NetworkRoute {
-        let text = url.absoluteString
-        let beginning = text.beforePath
-        if let known = last.withLock({ $0?.beginning == beginning ? $0?.route : nil }) { return known }
+    mutating func route(to url: URL) -> NetworkRoute {
+        let beginning = url.absoluteString.beforePath
+        if let last, last.beginning == beginning { return last.route }
         let route = NetworkRoute(to: url, by: proxy(for: url))
-        let old = last.withLock { exchange(&$0, with: (beginning, route)) }
-        _ = consume old
+        last = (beginning, route)
         return route
     }
 
@@ -94,7 +91,7 @@ extension String {
 }
 
 struct NetworkRoute: Sendable {
-    struct Name: Sendable, Hashable {
+    struct Name: Sendable {
         let host: String
         let port: Int
     }
