@@ -110,7 +110,6 @@ private final class MemoryBlock: @unchecked Sendable {
         if next == home, size == capacity { return true }
         var moved: UnsafeMutableRawPointer?
         switch (home, next) {
-        case (.heap, .heap): moved = realloc(start, size)
         case (.mapping, .mapping): moved = dipper_remap(start, capacity, size)
         case (.pages, .pages) where size < capacity:
             PageChunks.shared.give(start + size, capacity - size)
@@ -170,19 +169,16 @@ final class PageChunks: Sendable {
             return nil
         }
 
-        func cool(at address: UInt) {
-            isWarm = false
-            var first = 0
-            while first < PageChunks.pages {
-                let end = used[first...].firstIndex(of: true) ?? PageChunks.pages
-                if end > first { Self.cool(address, first, end - first) }
+        /// Gives the memory of unused pages back: all of it, or that of pages that were given last.
+        func cool(_ given: Range<Int>, at address: UInt) {
+            let range = exchange(&isWarm, with: false) ? 0..<PageChunks.pages : given
+            var first = range.lowerBound
+            while first < range.upperBound {
+                let end = used[first..<range.upperBound].firstIndex(of: true) ?? range.upperBound
+                let start = UnsafeMutableRawPointer(bitPattern: address + UInt(first * PageChunks.page))
+                if end > first { madvise(start, (end - first) * PageChunks.page, Int32(MADV_DONTNEED)) }
                 first = end + 1
             }
-        }
-
-        static func cool(_ address: UInt, _ first: Int, _ length: Int) {
-            let start = UnsafeMutableRawPointer(bitPattern: address + UInt(first * PageChunks.page))
-            madvise(start, length * PageChunks.page, Int32(MADV_DONTNEED))
         }
 
         func mark(_ first: Int, _ length: Int, _ isUsed: Bool) {
@@ -196,13 +192,13 @@ final class PageChunks: Sendable {
         var current: UInt?
         /// Chunks that are at least half empty, or were; the last one is filled next.
         var roomy: [UInt] = []
-        var spare = 0
+
+        private var emptyCount: Int { chunks.count(where: { $0.key != current && $0.value.count == 0 }) }
 
         mutating func next() -> UInt? {
             while let address = roomy.popLast() {
                 guard let chunk = chunks[address], chunk.isListed else { continue }
                 chunk.isListed = false
-                if chunk.count == 0 { spare -= 1 }
                 return address
             }
             guard let start = PageChunks.mapChunk() else { return nil }
@@ -216,16 +212,15 @@ final class PageChunks: Sendable {
             guard let chunk = chunks[address] else { return }
             chunk.mark(first, length, false)
             guard address != current, chunk.count * 2 <= PageChunks.pages else { return }
-            if chunk.count == 0, spare == PageChunks.mostSpare {
+            if chunk.count == 0, emptyCount > PageChunks.mostSpare {
                 chunks[address] = nil
                 munmap(UnsafeMutableRawPointer(bitPattern: address), PageChunks.chunk)
                 return
             }
-            if chunk.count == 0 { spare += 1 }
             if !chunk.isListed { roomy.append(address) }
             chunk.isListed = true
             if chunks.count > PageChunks.mostSpare, chunk.count > 0, chunk.count * 8 <= PageChunks.pages {
-                if chunk.isWarm { chunk.cool(at: address) } else { Chunk.cool(address, first, length) }
+                chunk.cool(first..<first + length, at: address)
             }
         }
     }

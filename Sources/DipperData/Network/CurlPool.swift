@@ -5,6 +5,9 @@ import ProcessShims
 /// A libcurl multi handle, the connections of one queue, and the transfers that use them.
 // Only the thread of the loop uses it. Others post messages to the loop.
 final class CurlPool: LoopClient, @unchecked Sendable {
+    /// Of one transfer: libcurl may have forgotten the addresses before it connects.
+    private static let mostLookups = 4
+
     let queue: FetchQueue
     let configuration: CurlConfiguration
     var proxies: ProxySettings
@@ -274,12 +277,12 @@ extension CurlPool {
     }
 
     private func ended(_ transfer: CurlTransfer, _ handle: UnsafeMutableRawPointer, _ code: CURLcode) {
-        if transfer.needsAddresses {
+        if exchange(&transfer.needsAddresses, with: false) {
             release(transfer)
-            guard transfer.beginLookup() else {
-                return end(transfer, .hostNotFound.with(detail: "libcurl does not take the addresses"))
-            }
-            return lookUp(transfer)
+            transfer.addresses = [:]
+            transfer.lookups += 1
+            if transfer.lookups <= Self.mostLookups { return lookUp(transfer) }
+            return end(transfer, .hostNotFound.with(detail: "libcurl does not take the addresses"))
         }
         if code == CURLE_ABORTED_BY_CALLBACK, transfer.needsNewConnection {
             release(transfer)

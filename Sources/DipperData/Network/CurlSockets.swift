@@ -161,16 +161,13 @@ final class CurlSockets: @unchecked Sendable {
 
     private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
         var first: UnsafeMutablePointer<ifaddrs>?
-        guard getifaddrs(&first) == 0 else { return nil }
-        defer { freeifaddrs(first) }
+        guard getifaddrs(&first) == 0, let list = first else { return nil }
+        defer { freeifaddrs(list) }
         var (all, working) = (Set<IPAddress>(), Set<IPAddress>())
-        var next = first
-        while let entry = next {
-            if let address = entry.pointee.ifa_addr.flatMap({ IPAddress($0) }) {
-                all.insert(address)
-                if entry.pointee.ifa_flags & Self.running == Self.running { working.insert(address) }
-            }
-            next = entry.pointee.ifa_next
+        for entry in sequence(first: list, next: { $0.pointee.ifa_next }) {
+            guard let address = entry.pointee.ifa_addr.flatMap({ IPAddress($0) }) else { continue }
+            all.insert(address)
+            if entry.pointee.ifa_flags & Self.running == Self.running { working.insert(address) }
         }
         return (all, working)
     }

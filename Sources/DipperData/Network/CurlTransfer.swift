@@ -13,9 +13,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     private(set) lazy var route = pool.proxies.route(to: request.url)
     var addresses: [String: [HostAddress]] = [:]
-    private(set) var needsAddresses = false
+    var needsAddresses = false
     /// The number of look-ups that libcurl has asked for.
-    private var lookups = 0
+    var lookups = 0
     var lookup: HostResolver.Lookup?
     var connectDeadline: ContinuousClock.Instant?
     var firstBegun: ContinuousClock.Instant?
@@ -75,16 +75,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return false
     }
 
-    /// Returns `false` after too many look-ups.
-    func beginLookup() -> Bool {
-        needsAddresses = false
-        addresses = [:]
-        lookups += 1
-        return lookups <= Self.mostLookups
-    }
-
-    private static let mostLookups = 4
-
     var errorText: String { String(cString: errorBuffer) }
 
     func openSocket(to address: UnsafeMutablePointer<curl_sockaddr>) -> Int32 {
@@ -110,7 +100,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func connected(from ports: CurlSockets.Ports) -> Bool {
         // For a reused connection libcurl reports no socket.
         socket = pool.sockets.socket(with: ports)
-        defer { startClock() }
+        speed = speed ?? SpeedLimit(pool.configuration, isHeld: isThrottled)
         guard let socket else { return true }
         let isReused = dipper_curl_long(handle, CURLINFO_NUM_CONNECTS) == 0
         // Early bytes must not be taken for the answer.
@@ -120,12 +110,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         }
         followQueue()
         return true
-    }
-
-    private func startClock() {
-        guard speed == nil else { return }
-        speed = SpeedLimit(pool.configuration)
-        if !isThrottled { speed?.run() }
     }
 
     func speedError(_ handle: UnsafeMutableRawPointer) -> DipperError? {
@@ -276,10 +260,11 @@ private struct SpeedLimit {
     /// Bytes moved at times of ``counted``, oldest first. All but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
-    init(_ configuration: CurlConfiguration) {
+    init(_ configuration: CurlConfiguration, isHeld: Bool) {
         rate = configuration.minimumRate
         window = configuration.minimumRateWindow
         longest = configuration.transferTimeLimit
+        if !isHeld { run() }
     }
 
     mutating func run() {

@@ -101,17 +101,15 @@ final class HostResolver: @unchecked Sendable {
         hints.ai_socktype = dipper_sock_stream
         var first: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(host, nil, &hints, &first)
-        guard code == 0 else {
+        guard code == 0, let list = first else {
             return .failure(.hostNotFound.with(detail: String(cString: gai_strerror(code))))
         }
-        defer { freeaddrinfo(first) }
+        defer { freeaddrinfo(list) }
         var addresses: [HostAddress] = []
-        var next = first
-        while let entry = next {
+        for entry in sequence(first: list, next: { $0.pointee.ai_next }) {
             if let address = entry.pointee.ai_addr.flatMap({ HostAddress($0) }), !addresses.contains(address) {
                 addresses.append(address)
             }
-            next = entry.pointee.ai_next
         }
         return addresses.isEmpty ? .failure(.hostNotFound) : .success(addresses)
     }

@@ -134,11 +134,8 @@ struct TierChanges: Sendable {
 /// The rule that lets a failing tier rest. Times are those of the cache's clock.
 struct TierHealth: Sendable {
     private static let tolerance = 3
-    private static let shortestRest = Duration.seconds(1)
-    private static let longestRest = Duration.seconds(60)
 
     private var failures = 0
-    private var rest = Duration.zero
     private(set) var restsUntil: Duration?
     private var isTrying = false
 
@@ -153,19 +150,14 @@ struct TierHealth: Sendable {
     mutating func succeeded() { self = TierHealth() }
 
     mutating func failed(at now: Duration) -> Bool {
-        if restsUntil != nil {
-            // Operations that began before the rest say nothing new.
-            guard isTrying else { return false }
-            isTrying = false
-            rest = min(rest * 2, Self.longestRest)
-            restsUntil = now + rest
-            return false
-        }
+        // Operations that began before the rest say nothing new.
+        if restsUntil != nil, !isTrying { return false }
+        isTrying = false
         failures += 1
         // mutant Tier: `res >= Self.tolerance else {` => `res >= 1_000 else {`
         guard failures >= Self.tolerance else { return false }
-        rest = Self.shortestRest
-        restsUntil = now + rest
-        return true
+        // Of one second, two, four and so on, up to a minute.
+        restsUntil = now + .seconds(min(60, 1 << min(failures - Self.tolerance, 6)))
+        return failures == Self.tolerance
     }
 }
