@@ -16,8 +16,7 @@ struct ByteBuffer: ~Copyable {
             block = MemoryBlock(wanted)
             return block != nil
         }
-        guard wanted > current.capacity else { return true }
-        if isAlone { return current.resize(wanted, keeping: count) }
+        if wanted <= current.capacity || isAlone && current.resize(wanted) { return true }
         guard let copy = current.copy(count: count, capacity: wanted) else { return false }
         block = copy
         return true
@@ -44,9 +43,11 @@ struct ByteBuffer: ~Copyable {
         }
         let isAlone = isKnownUniquelyReferenced(&block)
         guard let current = block, count > 0 else { return Data() }
-        guard isAlone else { return current.copy(count: count, capacity: count)?.data(count: count) }
-        if current.capacity > count + count / 8 + 64 { _ = current.resize(count, keeping: count) }
-        return current.data(count: count)
+        let length = count
+        let isTight = current.capacity <= length + length / 8 + 64
+        if isAlone, isTight || current.resize(length) { return current.data(count: length) }
+        let copy = current.copy(count: length, capacity: length) ?? (isAlone ? current : nil)
+        return copy?.data(count: length)
     }
 }
 
@@ -85,7 +86,7 @@ private final class MemoryBlock: @unchecked Sendable {
 
     private(set) var start: UnsafeMutableRawPointer
     private(set) var capacity: Int
-    private var home: Home
+    private let home: Home
 
     init?(_ wanted: Int) {
         let home = Home(wanted)
@@ -102,26 +103,18 @@ private final class MemoryBlock: @unchecked Sendable {
         return copy
     }
 
-    /// May move the block. Keeps the first `count` bytes, as far as they fit; `false`, and nothing has changed, if
-    /// there is no memory.
-    func resize(_ wanted: Int, keeping count: Int) -> Bool {
-        let next = Home(wanted)
-        let size = next.capacity(for: wanted)
-        if next == home, size == capacity { return true }
-        var moved: UnsafeMutableRawPointer?
-        switch (home, next) {
-        case (.mapping, .mapping): moved = dipper_remap(start, capacity, size)
-        case (.pages, .pages) where size < capacity:
-            PageChunks.shared.give(start + size, capacity - size)
-            moved = start
-        default:
-            guard let other = next.take(size) else { return false }
-            other.copyMemory(from: start, byteCount: min(count, wanted))
-            home.give(start, capacity)
-            moved = other
+    /// May move the block. `false`, and nothing has changed, if that takes a copy, or there is no memory.
+    func resize(_ wanted: Int) -> Bool {
+        guard Home(wanted) == home else { return false }
+        let size = home.capacity(for: wanted)
+        switch home {
+        case .mapping:
+            guard let moved = dipper_remap(start, capacity, size) else { return false }
+            start = moved
+        case .pages where size < capacity: PageChunks.shared.give(start + size, capacity - size)
+        default: return size == capacity
         }
-        guard let moved else { return false }
-        (start, capacity, home) = (moved, size, next)
+        capacity = size
         return true
     }
 

@@ -5,7 +5,7 @@ import ProcessShims
 /// A libcurl multi handle, the connections of one queue, and the transfers that use them.
 // Only the thread of the loop uses it. Others post messages to the loop.
 final class CurlPool: LoopClient, @unchecked Sendable {
-    /// Of one transfer: libcurl may have forgotten the addresses before it connects.
+    /// The number for one transfer: libcurl may forget the addresses before it connects.
     private static let mostLookups = 4
 
     let queue: FetchQueue
