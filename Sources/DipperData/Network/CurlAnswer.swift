@@ -160,7 +160,6 @@ enum CurlMetrics {
             + dipper_curl_long(handle, CURLINFO_HEADER_SIZE)
     }
 
-    /// - Parameter earlier: the time that earlier attempts of the transfer have taken.
     static func read(_ handle: UnsafeMutableRawPointer, earlier: Duration) -> TransferMetrics {
         func time(_ info: CURLINFO) -> Duration { .microseconds(dipper_curl_off(handle, info)) }
         func moment(_ info: CURLINFO) -> Duration {

@@ -121,8 +121,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         }
     }
 
-    // MARK: Messages
-
     func begin(_ transfer: CurlTransfer) {
         if isClosed { return transfer.end(.shutDown) }
         transfers[ObjectIdentifier(transfer)] = transfer
@@ -260,8 +258,6 @@ extension CurlPool {
             }
         }
     }
-
-    // MARK: Completion
 
     private func takeEnded() -> Bool {
         var any = false

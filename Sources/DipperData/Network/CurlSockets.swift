@@ -30,8 +30,6 @@ final class CurlSockets: @unchecked Sendable {
         if let ports = old.ports, byPorts[ports] == socket { byPorts[ports] = nil }
     }
 
-    // MARK: Waiting
-
     /// An idle connection stays watched, which saves two system calls for each transfer.
     /// - Returns: the events that the loop has waited for; `nil` for no change.
     func wait(for events: UInt32, on socket: Int32) -> UInt32? {
@@ -50,8 +48,6 @@ final class CurlSockets: @unchecked Sendable {
         guard let state = open[socket], state.wanted == 0 else { return nil }
         return exchange(&state.watched, with: 0)
     }
-
-    // MARK: Connections
 
     struct Ports: Hashable {
         let local: Int32
@@ -80,8 +76,6 @@ final class CurlSockets: @unchecked Sendable {
 
     func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
 
-    // MARK: Receive windows
-
     /// The kernel no longer enlarges a fixed buffer.
     func limit(_ socket: Int32, to size: Int) {
         guard let state = open[socket] else { return }
@@ -104,7 +98,6 @@ final class CurlSockets: @unchecked Sendable {
         return setsockopt(socket, level, option, &number, socklen_t(MemoryLayout<Int32>.size)) == 0
     }
 
-    /// In seconds; `nil` before the first measurement.
     static func roundTrip(_ socket: Int32) -> Double? {
         info(socket).flatMap { $0.tcpi_rtt > 0 ? Double($0.tcpi_rtt) * 1e-6 : nil }
     }
@@ -190,7 +183,6 @@ struct ReceiveWindow {
     private static let mostPaths = 1_000
     /// The used share of the window from which the window counts as the limit.
     private static let full = 0.9
-    /// The factor in speed from which a larger window is kept.
     private static let worthwhile = 1.25
     /// The time without a try after a growth that did not help.
     private static let rest = Duration.seconds(5)

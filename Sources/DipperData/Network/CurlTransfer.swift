@@ -146,7 +146,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var isMultiplexed: Bool { httpVersion.map { $0 >= CURL_HTTP_VERSION_2_0 } ?? false }
 
-    /// In libcurl's numbers; `nil` before the answer begins.
     private var httpVersion: Int? {
         let version = handle.map { dipper_curl_long($0, CURLINFO_HTTP_VERSION) } ?? 0
         return version > 0 ? version : nil
@@ -216,7 +215,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: Completion
 
-    /// - Parameter error: `nil` after a complete answer.
     func end(_ error: DipperError?, _ metrics: TransferMetrics = .init()) {
         guard !isOver else { return }
         isOver = true

@@ -56,7 +56,7 @@ public final class CurlTransport: Transport {
     }
 
     public func firstHop(to url: URL) -> String {
-        proxies.host(for: url) ?? url.host(percentEncoded: false) ?? ""
+        proxies.proxyURL(for: url)?.host(percentEncoded: false) ?? url.host(percentEncoded: false) ?? ""
     }
 
     public func proxy(for url: URL) -> URL? { proxies.httpProxy(for: url) }

@@ -286,22 +286,26 @@ private struct NetlinkNews {
     private static func read(_ type: Int, _ payload: UnsafeRawBufferPointer) -> (about: Int, content: Int)? {
         var (about, content) = (Hasher(), Hasher())
         about.combine(type)
+        func add<Header>(_ header: Header.Type, naming names: [Int], where isContent: (Int) -> Bool) {
+            for (type, value) in NetlinkAttributes(payload, after: header) where isContent(type) {
+                content.combine(type)
+                content.combine(bytes: value)
+                guard names.contains(type) else { continue }
+                about.combine(type)
+                about.combine(bytes: value)
+            }
+        }
         switch type {
         case RTM_NEWLINK:
             guard let header = payload.structure(ifinfomsg.self) else { return nil }
             about.combine(header.ifi_index)
             content.combine(header.ifi_flags)
-            for (type, value) in NetlinkAttributes(payload, after: ifinfomsg.self) where type == Int(IFLA_MASTER) {
-                content.combine(value.structure(UInt32.self))
-            }
+            add(ifinfomsg.self, naming: []) { $0 == Int(IFLA_MASTER) }
         case RTM_NEWADDR:
             guard let header = payload.structure(ifaddrmsg.self) else { return nil }
             about.combine(header.ifa_index)
             content.combine(header.ifa_flags)
-            for (type, value) in NetlinkAttributes(payload, after: ifaddrmsg.self) where type != Int(IFA_CACHEINFO) {
-                add(type, value, to: &content)
-                if [Int(IFA_LOCAL), Int(IFA_ADDRESS)].contains(type) { add(type, value, to: &about) }
-            }
+            add(ifaddrmsg.self, naming: [Int(IFA_LOCAL), Int(IFA_ADDRESS)]) { $0 != Int(IFA_CACHEINFO) }
         case RTM_NEWROUTE:
             // Only routes of IPv6 are repeated. The kernel does not report the end of a replaced route.
             guard let header = payload.structure(rtmsg.self), Int32(header.rtm_family) == AF_INET6 else { return nil }
@@ -310,17 +314,9 @@ private struct NetlinkNews {
             content.combine(header.rtm_flags)
             let names = [RTA_DST, RTA_SRC, RTA_TABLE, RTA_PRIORITY].map { Int($0.rawValue) }
             let volatile = [RTA_CACHEINFO, RTA_EXPIRES].map { Int($0.rawValue) }
-            for (type, value) in NetlinkAttributes(payload, after: rtmsg.self) where !volatile.contains(type) {
-                add(type, value, to: &content)
-                if names.contains(type) { add(type, value, to: &about) }
-            }
+            add(rtmsg.self, naming: names) { !volatile.contains($0) }
         default: return nil
         }
         return (about.finalize(), content.finalize())
-    }
-
-    private static func add(_ type: Int, _ value: UnsafeRawBufferPointer, to hasher: inout Hasher) {
-        hasher.combine(type)
-        hasher.combine(bytes: value)
     }
 }

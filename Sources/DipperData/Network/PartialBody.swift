@@ -86,7 +86,6 @@ final class JoinedBody: @unchecked Sendable {
         self.beginning = beginning
     }
 
-    /// - Parameter rest: all bytes of the transfer so far.
     /// - Returns: bytes that must not be changed in place; `nil` if there is no memory.
     func joined(_ rest: Data) -> Data? {
         if bytes.count == 0 {

@@ -14,13 +14,10 @@ struct ProxySettings: Sendable {
         self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
     }
 
-    /// As the caller or the environment spells it.
     func proxy(for url: URL) -> String? {
         guard let text = fixed ?? variable(for: url), !text.isEmpty, !isExempt(url) else { return nil }
         return text
     }
-
-    func host(for url: URL) -> String? { proxyURL(for: url)?.host(percentEncoded: false) }
 
     /// The HTTP proxy without user and password; `nil` if there is none, or one of another kind.
     func httpProxy(for url: URL) -> URL? {
@@ -30,7 +27,7 @@ struct ProxySettings: Sendable {
         return proxy.ofOrigin
     }
 
-    private func proxyURL(for url: URL) -> URL? {
+    func proxyURL(for url: URL) -> URL? {
         proxy(for: url).flatMap { URL(string: NetworkRoute.withScheme($0)) }
     }
 

@@ -65,7 +65,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
     var totalCost: Int { cost.load(ordering: .relaxed) }
     var entryCount: Int { count.load(ordering: .relaxed) }
 
-    /// Counts as a use; `nil` if there is no value or it has expired.
     @inline(__always)
     func value(for key: CacheKey) -> Value? {
         part(of: key) { copy $0 }
@@ -197,7 +196,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    /// The limits without pressure.
     var limits: Limits { state.withLock { $0.bounds.given } }
 
     func changeLimits(_ change: (inout Limits) -> Void) {

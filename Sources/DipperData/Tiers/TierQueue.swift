@@ -24,12 +24,12 @@ struct TierQueue {
         changes.add(change, to: name)
         guard changes.count > Self.removalLimit else { return }
         clearedBefore = end
-        changes.dropAll()
+        changes.drop(withRemovals: true)
     }
 
     mutating func hideAll(before end: TimeInterval) {
         clearedBefore = max(clearedBefore, end)
-        changes.dropRecords()
+        changes.drop()
     }
 
     mutating func next(at now: Duration) -> (name: String, change: TierChanges.Change)? {
@@ -37,7 +37,6 @@ struct TierQueue {
         return changes.next()
     }
 
-    /// - Parameter name: of a record that was changed; `nil` after a look-up.
     /// - Returns: whether a rest begins.
     mutating func ended(_ name: String?, isFailure: Bool, at now: Duration) -> Bool {
         if let name { changes.ended(name, isLost: isFailure) }
@@ -46,7 +45,7 @@ struct TierQueue {
             return false
         }
         let begins = health.failed(at: now)
-        if begins { changes.dropRecords() }
+        if begins { changes.drop() }
         return begins
     }
 
@@ -116,18 +115,11 @@ struct TierChanges: Sendable {
         }
     }
 
-    mutating func dropRecords() {
-        for (name, change) in waiting where change.size > 0 {
-            size -= change.size
-            waiting[name] = nil
-        }
+    /// Forgets the records that wait.
+    mutating func drop(withRemovals: Bool = false) {
+        waiting = withRemovals ? [:] : waiting.filter { $0.value.size == 0 }
         order.removeAll { waiting[$0] == nil }
-    }
-
-    mutating func dropAll() {
         size = running.values.reduce(0) { $0 + $1.size }
-        waiting = [:]
-        order = []
     }
 }
 

@@ -9,7 +9,6 @@ final class TierStack: Sendable {
     private typealias LookUp = @Sendable () async -> Void
 
     private struct State {
-        /// One for each tier.
         var queues: [TierQueue]
         var isClosed = false
         var runningLookUps = 0
@@ -47,7 +46,6 @@ final class TierStack: Sendable {
 
     // MARK: Looking up
 
-    /// Runs a look-up now, or after others if many are running.
     func run(isUrgent: Bool, _ lookUp: @escaping @Sendable () async -> Void) {
         let begins = state.withLock { state in
             if state.runningLookUps < Self.mostLookUps {
