@@ -111,7 +111,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         for transfer in transfers.values {
             if let handle = transfer.handle {
                 if let error = transfer.speedError(handle) { end(transfer, error) }
-            } else if transfer.lookup != nil, !transfer.isThrottled, let deadline = transfer.connectDeadline {
+            } else if transfer.lookup != nil, !transfer.request.isThrottled, let deadline = transfer.connectDeadline {
                 if now >= deadline {
                     end(transfer, .timedOut.with(detail: "looking up the name of the host"))
                 } else {
@@ -125,11 +125,11 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         if isClosed { return transfer.end(.shutDown) }
         transfers[ObjectIdentifier(transfer)] = transfer
         // A throttled transfer sends nothing yet.
-        if !transfer.isThrottled { send(transfer) }
+        if !transfer.request.isThrottled { send(transfer) }
     }
 
     func setThrottled(_ transfer: CurlTransfer, _ isThrottled: Bool) {
-        guard !transfer.isOver, transfer.isThrottled != isThrottled else { return }
+        guard !transfer.isOver, transfer.request.isThrottled != isThrottled else { return }
         transfer.throttle(isThrottled)
         guard let handle = transfer.handle else {
             if isThrottled { return }
@@ -213,7 +213,7 @@ extension CurlPool {
         // Zero would select libcurl's default of five minutes.
         options.set(CURLOPT_CONNECTTIMEOUT_MS, max(1, connectTimeout.milliseconds))
         options.set(CURLOPT_PIPEWAIT, shares ? 1 : 0)
-        options.set(CURLOPT_FRESH_CONNECT, transfer.needsNewConnection ? 1 : 0)
+        options.set(CURLOPT_FRESH_CONNECT, request.needsNewConnection ? 1 : 0)
         options.set(CURLOPT_HTTPHEADER, list: fields)
         options.set(CURLOPT_PROXYHEADER, list: proxyFields)
         options.set(CURLOPT_RESOLVE, list: names)
@@ -280,7 +280,7 @@ extension CurlPool {
             if transfer.lookups <= Self.mostLookups { return lookUp(transfer) }
             return end(transfer, .hostNotFound.with(detail: "libcurl does not take the addresses"))
         }
-        if code == CURLE_ABORTED_BY_CALLBACK, transfer.needsNewConnection {
+        if code == CURLE_ABORTED_BY_CALLBACK, transfer.request.needsNewConnection {
             release(transfer)
             return send(transfer)
         }

@@ -7,7 +7,6 @@ final class CurlSockets: @unchecked Sendable {
     private final class Socket {
         var wanted: UInt32 = 0
         var watched: UInt32 = 0
-        var ports: Ports?
         var speaksHTTP1 = false
         var isLimited = false
         /// When its link was first found down; `nil` while the link is up.
@@ -26,8 +25,7 @@ final class CurlSockets: @unchecked Sendable {
     }
 
     func remove(_ socket: Int32) {
-        guard let old = open.removeValue(forKey: socket) else { return }
-        if let ports = old.ports, byPorts[ports] == socket { byPorts[ports] = nil }
+        if open.removeValue(forKey: socket) != nil { byPorts = byPorts.filter { $0.value != socket } }
     }
 
     /// An idle connection stays watched, which saves two system calls for each transfer.
@@ -58,15 +56,13 @@ final class CurlSockets: @unchecked Sendable {
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
-        let found = open.first { socket, state in
-            guard state.ports == nil, let peer = Self.endpoint(of: socket, getpeername) else { return false }
+        let found = open.keys.first { socket in
+            guard let peer = Self.endpoint(of: socket, getpeername) else { return false }
             return peer.port == ports.peer && peer.address == address
                 && Self.endpoint(of: socket, getsockname)?.port == ports.local
         }
-        guard let (socket, state) = found else { return nil }
-        byPorts[ports] = socket
-        state.ports = ports
-        return socket
+        byPorts[ports] = found
+        return found
     }
 
     /// Whether bytes have arrived without a request: over HTTP/1 a server sends nothing before the next request.

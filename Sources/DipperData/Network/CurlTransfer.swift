@@ -4,7 +4,8 @@ import Foundation
 /// One transfer by libcurl. The methods of ``Transfer`` post messages; all else belongs to the loop's thread.
 // A loop that has ended takes no messages: a new transfer then ends on the thread that starts it.
 final class CurlTransfer: Transfer, @unchecked Sendable {
-    let request: TransferRequest
+    /// With the present queue and throttling.
+    private(set) var request: TransferRequest
     let pool: CurlPool
     private let receive: @Sendable (TransferEvent) -> Void
 
@@ -23,8 +24,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     var timeBefore = Duration.zero
     /// `nil` until there is a connection.
     private var speed: SpeedLimit?
-    var isThrottled: Bool
-    private(set) var queue: FetchQueue
     private(set) var isOver = false
     private var answer = CurlAnswer()
     private var body = ByteBuffer()
@@ -33,7 +32,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// Whether the address policy has refused every address so far; `nil` before the first.
     private(set) var isRefused: Bool?
     private var socket: Int32?
-    private(set) var needsNewConnection: Bool
     /// `nil` unless the transfer is in `slowQueue` and shares its connection with none.
     private var window: ReceiveWindow?
 
@@ -43,10 +41,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         self.request = request
         self.pool = pool
         self.receive = receive
-        queue = request.queue
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-        needsNewConnection = request.needsNewConnection
-        isThrottled = request.isThrottled
     }
 
     deinit { errorBuffer.deallocate() }
@@ -100,12 +95,12 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func connected(from ports: CurlSockets.Ports) -> Bool {
         // For a reused connection libcurl reports no socket.
         socket = pool.sockets.socket(with: ports)
-        speed = speed ?? SpeedLimit(pool.configuration, isHeld: isThrottled)
+        speed = speed ?? SpeedLimit(pool.configuration, isHeld: request.isThrottled)
         guard let socket else { return true }
         let isReused = dipper_curl_long(handle, CURLINFO_NUM_CONNECTS) == 0
         // Early bytes must not be taken for the answer.
         if isReused, pool.sockets.hasStrayInput(socket) {
-            needsNewConnection = true
+            request.needsNewConnection = true
             return false
         }
         followQueue()
@@ -126,7 +121,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private func followQueue() {
         guard let socket else { return }
-        if queue == .fast || CurlSockets.isLoopback(socket) {
+        if request.queue == .fast || CurlSockets.isLoopback(socket) {
             pool.sockets.unlimit(socket)
         } else if ownsConnection {
             window = ReceiveWindow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
@@ -134,8 +129,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 
     private func move(to queue: FetchQueue) {
-        guard queue != self.queue else { return }
-        self.queue = queue
+        guard queue != request.queue else { return }
+        request.queue = queue
         guard !isOver else { return }
         window = nil
         followQueue()
@@ -157,7 +152,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 
     func throttle(_ isThrottled: Bool) {
-        self.isThrottled = isThrottled
+        request.isThrottled = isThrottled
         if isThrottled { speed?.hold() } else { speed?.run() }
         window?.interrupt()
     }

@@ -284,7 +284,7 @@ struct CurlOptions {
     private static let takeBody: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
         guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
-        if transfer.isThrottled { return Int(CURL_WRITEFUNC_PAUSE) }
+        if transfer.request.isThrottled { return Int(CURL_WRITEFUNC_PAUSE) }
         return transfer.take(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
     }
 
