@@ -208,8 +208,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
     }
 
-    // MARK: Completion
-
     func end(_ error: DipperError?, _ metrics: TransferMetrics = .init()) {
         guard !isOver else { return }
         isOver = true

@@ -65,7 +65,6 @@ public struct IPAddress: Hashable, Sendable {
     /// 169.254.0.0/16 (RFC 3927) or fe80::/10 (RFC 4291, 2.5.6).
     var isLinkLocal: Bool { family == .v4 ? number >> 16 == 0xA9FE : number >> 118 == 0xFE80 >> 6 }
 
-    /// Whether the first `length` bits are the same.
     func hasPrefix(of other: IPAddress, length: Int) -> Bool {
         family == other.family && (number ^ other.number) >> (family.width - length) == 0
     }

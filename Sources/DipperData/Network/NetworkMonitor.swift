@@ -69,7 +69,7 @@ public final class NetlinkMonitor: NetworkMonitor {
     private struct State {
         var observers = Observers()
         /// The number of observations that hear of no change.
-        var deafObservations = 0
+        var unwatchedObservations = 0
         var conditions = NetworkConditions()
         var hasWarned = false
         var answers = ReachabilityAnswers()
@@ -87,7 +87,7 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     public func canReach(_ host: String) -> Bool {
         let (known, hosts) = state.withLock { state -> (Bool?, KnownHosts) in
-            (state.deafObservations > 0 ? true : state.answers.known(host), state.hosts)
+            (state.unwatchedObservations > 0 ? true : state.answers.known(host), state.hosts)
         }
         return known ?? ask(about: host, hosts)
     }
@@ -138,8 +138,6 @@ public final class NetlinkMonitor: NetworkMonitor {
         for observer in observers { observer() }
     }
 
-    // MARK: Observation
-
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let queue = DispatchQueue(label: "dipper.observe")
         return observe(on: EventLoop.forObservers, onChange) { queue.async(execute: onChange) }
@@ -147,24 +145,24 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     /// - Parameters:
     ///   - onChange: called after a change of the conditions, on the thread that sets them.
-    ///   - onNews: called after a change in the kernel, on the loop; `nil` for `onChange`.
+    ///   - onKernelChange: called after a change in the kernel, on the loop; `nil` for `onChange`.
     func observe(
-        on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onNews: (@Sendable () -> Void)? = nil
+        on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onKernelChange: (@Sendable () -> Void)? = nil
     ) -> ChangeObservation {
         let number = state.withLock { $0.observers.add(onChange) }
         var watch: NetlinkWatch?
         do throws(NetlinkError) {
             guard let loop else { throw NetlinkError("epoll") }
             // Here, so that no change is missed.
-            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onNews ?? onChange)
+            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onKernelChange ?? onChange)
         } catch {
-            state.withLock { $0.deafObservations += 1 }
+            state.withLock { $0.unwatchedObservations += 1 }
             warn(error)
         }
         watch?.begin()
         return ChangeObservation { [watch] in
             let observer = self.state.withLock { state in
-                if watch == nil { state.deafObservations -= 1 }
+                if watch == nil { state.unwatchedObservations -= 1 }
                 return state.observers.remove(number)
             }
             _ = consume observer
@@ -211,14 +209,17 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     private let monitor: NetlinkMonitor
     private let loop: EventLoop
     private let socket: Netlink
-    private let onNews: @Sendable () -> Void
-    private var news = NetlinkNews()
+    private let onKernelChange: @Sendable () -> Void
+    private var filter = NetlinkChangeFilter()
     private var client: UInt32 = 0
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
 
-    init(_ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink, _ onNews: @escaping @Sendable () -> Void) {
-        (self.monitor, self.loop, self.socket, self.onNews) = (monitor, loop, socket, onNews)
+    init(
+        _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink,
+        _ onKernelChange: @escaping @Sendable () -> Void
+    ) {
+        (self.monitor, self.loop, self.socket, self.onKernelChange) = (monitor, loop, socket, onKernelChange)
     }
 
     func begin() {
@@ -253,34 +254,35 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
         guard let due, due <= .now else { return due }
         self.due = nil
         lastCall = .now
-        var isNews = false
+        var isChanged = false
         // A later change is heard in the next round.
         let isLossy = socket.drain { type, payload in
-            if news.take(type, payload) { isNews = true }
+            if filter.isChange(type, payload) { isChanged = true }
         }
-        if isLossy { news = NetlinkNews() }
+        if isLossy { filter = NetlinkChangeFilter() }
         poll(true)
         monitor.forgetAnswers()
-        if isNews || isLossy { onNews() }
+        if isChanged || isLossy { onKernelChange() }
         return nil
     }
 }
 
-/// Recognises news: the kernel repeats itself, for example after each advertisement of a router.
-private struct NetlinkNews {
-    private var said: [Int: Int] = [:]
+/// Tells changes from repetitions, which the kernel sends for example after each advertisement of a router.
+private struct NetlinkChangeFilter {
+    /// Hashes of the last messages, by that of what each is about.
+    private var contents: [Int: Int] = [:]
 
-    mutating func take(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
+    mutating func isChange(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
         guard let (about, content) = Self.read(type, payload) else {
             // Something is gone, or the type is unknown.
-            said = [:]
+            contents = [:]
             return true
         }
-        if said.count > 4_096 { said = [:] }
-        let isNews = said.updateValue(content, forKey: about) != content
+        if contents.count > 4_096 { contents = [:] }
+        let isChange = contents.updateValue(content, forKey: about) != content
         // With a link the kernel drops routes without a word.
-        if isNews, type == RTM_NEWLINK { said = [about: content] }
-        return isNews
+        if isChange, type == RTM_NEWLINK { contents = [about: content] }
+        return isChange
     }
 
     private static func read(_ type: Int, _ payload: UnsafeRawBufferPointer) -> (about: Int, content: Int)? {

@@ -100,28 +100,22 @@ struct NetworkRoute: Sendable {
 
     init(to url: URL, by proxy: String?) {
         self.proxy = proxy ?? ""
-        let target = Self.name(in: url.absoluteString)
-        guard let proxy else {
-            names = Self.toLookUp([target])
-            return
+        var names = [Self.name(in: url.absoluteString)]
+        if let proxy {
+            let text = Self.withScheme(proxy)
+            let scheme = text.prefix { $0 != ":" }.lowercased()
+            let relay = Self.name(in: text, defaultPort: scheme == "https" ? "443" : "1080")
+            // SOCKS4 and SOCKS5 proxies take addresses only.
+            names = scheme == "socks4" || scheme == "socks5" ? [relay] + names : [relay]
         }
-        let text = Self.withScheme(proxy)
-        let scheme = text.prefix { $0 != ":" }.lowercased()
-        let relay = Self.name(in: text, defaultPort: scheme == "https" ? "443" : "1080")
-        // SOCKS4 and SOCKS5 proxies take addresses only.
-        let resolvesHere = scheme == "socks4" || scheme == "socks5"
-        names = Self.toLookUp(resolvesHere ? [relay, target] : [relay])
-    }
-
-    /// A proxy without a scheme is an HTTP proxy.
-    static func withScheme(_ proxy: String) -> String { proxy.contains("://") ? proxy : "http://" + proxy }
-
-    private static func toLookUp(_ names: [Name?]) -> [Name] {
-        names.compactMap { $0 }.filter { name in
+        self.names = names.compactMap { $0 }.filter { name in
             let isLocal = name.host == "localhost" || name.host.hasSuffix(".localhost")
             return !isLocal && IPAddress(name.host) == nil
         }
     }
+
+    /// A proxy without a scheme is an HTTP proxy.
+    static func withScheme(_ proxy: String) -> String { proxy.contains("://") ? proxy : "http://" + proxy }
 
     /// The host, in lower case, and the port, as libcurl reads them.
     private static func name(in url: String, defaultPort: String? = nil) -> Name? {
