@@ -95,7 +95,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func connected(from ports: CurlSockets.Ports) -> Bool {
         // For a reused connection libcurl reports no socket.
         socket = pool.sockets.socket(with: ports)
-        speed = speed ?? SpeedLimit(pool.configuration, isHeld: request.isThrottled)
+        speed = speed ?? SpeedLimit(isHeld: request.isThrottled)
         guard let socket else { return true }
         let isReused = dipper_curl_long(handle, CURLINFO_NUM_CONNECTS) == 0
         // Early bytes must not be taken for the answer.
@@ -108,7 +108,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 
     func speedError(_ handle: UnsafeMutableRawPointer) -> DipperError? {
-        speed?.check(bytes: CurlMetrics.moved(handle))
+        speed?.check(pool.configuration, bytes: CurlMetrics.moved(handle))
     }
 
     func disconnect() {
@@ -241,21 +241,14 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 private struct SpeedLimit {
     private static let marksPerWindow = 16
 
-    /// In bytes a second; zero for no limit.
-    private let rate: Int
-    private let window: Duration
-    private let longest: Duration?
     private var counted = Duration.zero
     /// `nil` while the transfer is held back.
     private var runningSince: ContinuousClock.Instant?
     /// Bytes moved at times of ``counted``, oldest first. All but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
-    init(_ configuration: CurlConfiguration, isHeld: Bool) {
-        rate = configuration.minimumRate
-        window = configuration.minimumRateWindow
-        longest = configuration.transferTimeLimit
-        if !isHeld { run() }
+    init(isHeld: Bool) {
+        runningSince = isHeld ? nil : .now
     }
 
     mutating func run() {
@@ -267,20 +260,23 @@ private struct SpeedLimit {
         runningSince = nil
     }
 
-    mutating func check(bytes: Int) -> DipperError? {
+    mutating func check(_ limits: CurlConfiguration, bytes: Int) -> DipperError? {
         guard let runningSince else { return nil }
         let time = counted + (ContinuousClock.now - runningSince)
-        if let longest, time >= longest { return .timedOut.with(detail: "the transfer takes too long") }
+        if let longest = limits.transferTimeLimit, time >= longest {
+            return .timedOut.with(detail: "the transfer takes too long")
+        }
+        let (rate, window) = (limits.minimumRate, limits.minimumRateWindow)
         guard rate > 0 else { return nil }
         while marks.count > 1, time - marks[1].time >= window { marks.removeFirst() }
         if let mark = marks.first, time - mark.time >= window {
             let least = Double(rate) * (time - mark.time).timeInterval
-            // mutant TimeLimit|Hostile: `< least { retu` => `< least, bytes == 0 { retu`
-            if Double(bytes - mark.bytes) < least { return tooSlow }
+            // mutant TimeLimit|Hostile: `< least {` => `< least, bytes == 0 {`
+            if Double(bytes - mark.bytes) < least {
+                return .timedOut.with(detail: "fewer than \(rate) bytes a second over \(window)")
+            }
         }
         if marks.last.map({ time - $0.time >= window / Self.marksPerWindow }) ?? true { marks.append((time, bytes)) }
         return nil
     }
-
-    private var tooSlow: DipperError { .timedOut.with(detail: "fewer than \(rate) bytes a second over \(window)") }
 }
