@@ -166,7 +166,7 @@ struct KnownHosts {
     /// - Parameter host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).
     /// - Returns: the addresses, and the zone if it has one; `nil` for a name that must be looked up.
     func addresses(of host: String) -> (addresses: [IPAddress], zone: String?)? {
-        let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+        let bare = host.withoutBrackets
         let parts = bare.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
             return ([address.unmapped], parts.count > 1 ? Self.zone(parts[1]) : nil)
@@ -178,7 +178,7 @@ struct KnownHosts {
         return (addresses, nil)
     }
 
-    private static func canonical(_ name: String) -> String {
+    static func canonical(_ name: String) -> String {
         (name.hasSuffix(".") ? String(name.dropLast()) : name).lowercased()
     }
 

@@ -70,6 +70,11 @@ public struct IPAddress: Hashable, Sendable {
     }
 }
 
+extension StringProtocol {
+    /// The text without the brackets that an IPv6 address has in a URL.
+    var withoutBrackets: String { hasPrefix("[") && hasSuffix("]") ? String(dropFirst().dropLast()) : String(self) }
+}
+
 extension IPAddress: CustomStringConvertible {
     /// The address in the form of `inet_ntop`.
     public var description: String {

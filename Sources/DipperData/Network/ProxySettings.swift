@@ -49,10 +49,9 @@ struct ProxySettings: Sendable {
 
     private func isExempt(_ url: URL) -> Bool {
         guard let list = environment["no_proxy"] ?? environment["NO_PROXY"],
-            let name = url.host(percentEncoded: false)?.lowercased()
+            let host = url.host(percentEncoded: false).map(KnownHosts.canonical)
         else { return false }
-        let host = name.hasSuffix(".") ? String(name.dropLast()) : name
-        let address = IPAddress(host: host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host)
+        let address = IPAddress(host: host.withoutBrackets)
         return list.lowercased().split(whereSeparator: { $0 == "," || $0 == " " }).contains { entry in
             if entry == "*" { return true }
             if let address { return Self.covers(entry, address) }
@@ -64,8 +63,7 @@ struct ProxySettings: Sendable {
 
     private static func covers(_ entry: Substring, _ address: IPAddress) -> Bool {
         let parts = entry.split(separator: "/", maxSplits: 1)
-        let text = parts.first.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : String($0) }
-        guard let base = text.flatMap({ IPAddress($0) }) else { return false }
+        guard let base = parts.first.flatMap({ IPAddress($0.withoutBrackets) }) else { return false }
         guard parts.count > 1 else { return base == address }
         guard let length = Int(parts[1]) else { return false }
         return address.hasPrefix(of: base, length: min(max(length, 0), base.family.width))
