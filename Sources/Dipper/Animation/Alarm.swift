@@ -10,17 +10,17 @@ final class Alarm: Sendable {
     }
 
     private let time: TimeSource
-    private let thread: SeparateThread
+    private let queue: DispatchQueue
     private let state = Mutex(State())
 
-    init(_ time: TimeSource, on thread: SeparateThread = SeparateThread()) {
+    init(_ time: TimeSource, on queue: DispatchQueue = DispatchQueue(label: "dipper.alarm")) {
         self.time = time
-        self.thread = thread
+        self.queue = queue
     }
 
     func set(at due: Duration, _ body: @escaping @Sendable () -> Void) {
         let number = begin()
-        let cancel = time.wake(at: due, on: thread) { [weak self] in self?.ring(number, due, body) }
+        let cancel = time.wake(at: due, on: queue) { [weak self] in self?.ring(number, due, body) }
         let unneeded = state.withLock { $0.number == number ? exchange(&$0.cancel, with: cancel) : cancel }
         unneeded?()
     }
@@ -46,23 +46,23 @@ extension TimeSource {
     /// Timers of Dispatch stand still while the computer sleeps, but `ContinuousClock` goes on.
     private static let longestWait: Duration = .seconds(60)
 
-    /// Calls a closure once, on a thread, at a time or earlier, within a minute. Returns a closure that cancels it.
+    /// Calls a closure once, at a time or earlier, within a minute. Returns a closure that cancels it.
     fileprivate func wake(
-        at due: Duration, on thread: SeparateThread, _ body: @escaping @Sendable () -> Void
+        at due: Duration, on queue: DispatchQueue, _ body: @escaping @Sendable () -> Void
     ) -> @Sendable () -> Void {
         guard isReal else {
             let task = Task.detached { [sleep] in
                 try? await sleep(due)
-                if !Task.isCancelled { thread.carryOut(body) }
+                if !Task.isCancelled { body() }
             }
             return { task.cancel() }
         }
         let wait = min(max(due - now(), .zero), Self.longestWait)
         // Any thread may cancel a timer of Dispatch; only its Swift type does not say so.
-        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: thread.queue)
+        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: queue)
         timer.setEventHandler {
             timer.cancel()
-            thread.carryOut(body)
+            body()
         }
         timer.schedule(deadline: .now() + wait / .seconds(1))
         timer.activate()

@@ -1,4 +1,5 @@
 import DipperData
+import Dispatch
 import Synchronization
 
 /// A player for an animated picture: it decodes frames ahead, and delivers each frame when it is due.
@@ -73,7 +74,7 @@ public final class AnimatedImage: Sendable {
     private let scale: Double
     private let time: TimeSource
     private let alarm: Alarm
-    private static let alarmThread = SeparateThread()
+    private static let alarmQueue = DispatchQueue(label: "dipper.alarm")
     private let player: Mutex<Player>
 
     /// Creates a player, which ``start()`` starts. A picture without ``Image/animation`` is shown once.
@@ -85,7 +86,7 @@ public final class AnimatedImage: Sendable {
         scale = image.scale
         frameCount = image.animation?.frameCount ?? 1
         time = TimeSource(options.clock)
-        alarm = Alarm(time, on: Self.alarmThread)
+        alarm = Alarm(time, on: Self.alarmQueue)
         var preloaded: [AnimationSchedule.Frame]?
         if options.processors.isEmpty, let frames = image.animation?.preloaded, !frames.isEmpty {
             preloaded = frames.enumerated().map { index, frame in

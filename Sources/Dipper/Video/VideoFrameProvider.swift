@@ -1,4 +1,5 @@
 import DipperData
+import Dispatch
 import Foundation
 import ProcessShims
 import Synchronization
@@ -57,11 +58,11 @@ public struct VideoFrameProvider: DataProvider {
     /// Returns a key made of a file's URL, size and modification time, which are read on a background thread.
     public static func key(of video: URL) async -> CacheKey {
         await withCheckedContinuation { continuation in
-            files.run { continuation.resume(returning: VideoSource.key(of: video)) }
+            files.async { continuation.resume(returning: VideoSource.key(of: video)) }
         }
     }
 
-    private static let files = SeparateThread()
+    private static let files = DispatchQueue(label: "dipper.video")
 
     /// Creates a provider for one frame of a video in memory. The key identifies the video; time and bounds are added
     /// to it. The frame is fitted into the bounds, in pixels; `nil` keeps its size.

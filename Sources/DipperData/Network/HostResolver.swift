@@ -67,8 +67,7 @@ final class HostResolver: @unchecked Sendable {
             let finish: @Sendable (Answer) -> Void = { [loop] answer in
                 loop.post { self.finished(lookup, answer) }
             }
-            let isStarted = JoinableThread.startDetached(name: "dipper-dns") { finish(Self.ask(lookup.host)) }
-            guard !isStarted else { continue }
+            guard JoinableThread(name: "dipper-dns", { finish(Self.ask(lookup.host)) }) == nil else { continue }
             // The end of another look-up starts this one.
             if threads > 1 {
                 threads -= 1
