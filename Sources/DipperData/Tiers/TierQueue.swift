@@ -80,7 +80,9 @@ struct TierChanges: Sendable {
 
     var isEmpty: Bool { waiting.isEmpty && running.isEmpty }
     var isRunning: Bool { !running.isEmpty }
-    var mayBegin: Bool { running.count < Self.mostRunning && !waiting.isEmpty }
+    var mayBegin: Bool {
+        running.count < Self.mostRunning && waiting.contains(where: { running[$0.key] == nil })
+    }
     var count: Int { waiting.count }
 
     subscript(name: String) -> Change? { waiting[name] ?? running[name] }
