@@ -3,9 +3,8 @@ import Foundation
 import Synchronization
 
 // Each lock is taken alone, but for these: DiskTier.staged is held while DiskTier.accesses and the condition of Workers
-// are taken; NetlinkMonitor.questions, while answers is; TaskFeed.log and AnimatedImage.player, while an `AsyncStream`
-// takes an element, AnimatedImage.player also while frames are freed; the writer of an EntryIndex, during a
-// transaction.
+// are taken; TaskFeed.log and AnimatedImage.player, while an `AsyncStream` takes an element, AnimatedImage.player also
+// while frames are freed; the writer of an EntryIndex, during a transaction.
 
 /// A thread for work that blocks. It continues if it is released.
 package final class JoinableThread: Sendable {
