@@ -158,6 +158,5 @@ struct BudgetTests {
         #expect(test.requests(a).map { $0["Range"] } == [nil, hasDisk ? "bytes=60-" : nil])
         await test.cache.idle()
         try await expect(0, of: 100, in: test)
-        await test.cache.shutdown()
     }
 }

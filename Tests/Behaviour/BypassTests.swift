@@ -21,7 +21,6 @@ struct BypassTests {
         #expect(!test.cache.hasData(for: a) && test.cache.memoryCount == 0 && test.cache.diskCount == 0)
         let files = folder.files.filter { !$0.hasPrefix("index.") && $0 != "dipper-cache" && !$0.hasSuffix(".lock") }
         #expect(files.isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("An entry of the tiers is not read, not asked about, does not stand in, and stays", arguments: [true, false])
@@ -38,7 +37,6 @@ struct BypassTests {
         #expect(test.requests(a).allSatisfy { $0["If-None-Match"] == nil })
         #expect(test.cache.cachedSource(for: a) == (inMemory ? .memory : .disk))
         #expect(test.cache.data(for: a) == Data("kept".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("The beginning of a body that breaks off serves the next attempt and is not left on disk")
@@ -56,7 +54,6 @@ struct BypassTests {
         next.transport.script(a, [.text("1")])
         #expect(try await next.ask(a) == "1 from network")
         #expect(next.requests(a).map { $0["Range"] } == [nil])
-        await next.cache.shutdown()
     }
 
     @Test(
@@ -71,7 +68,6 @@ struct BypassTests {
         await test.cache.idle()
         #expect(test.transport.transfers.count == 1)
         #expect(test.cache.memoryCount == 1 && test.cache.diskCount == (policy == .memoryOnly ? 0 : 1))
-        await test.cache.shutdown()
     }
 
     @Test("A cache may be set up to keep nothing but what the program adds")
@@ -82,6 +78,5 @@ struct BypassTests {
         #expect(try await test.ask(a) == "2 from network")
         try await test.cache.addDataAndWait(Data("own".utf8), for: "own")
         #expect(test.cache.data(for: "own") == Data("own".utf8) && test.cache.diskCount == 1)
-        await test.cache.shutdown()
     }
 }

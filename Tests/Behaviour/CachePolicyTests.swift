@@ -42,7 +42,6 @@ struct CachePolicyTests {
             #expect(try await test.ask(DataRequest(url("absent")).with(\.cachePolicy, policy)) == "new from disk")
             #expect(test.cache.hasData(for: url("absent"), in: .memory) == (policy == .useCache))
         }
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -56,7 +55,6 @@ struct CachePolicyTests {
         await test.cache.idle()
         #expect(test.cache.hasData(for: a, in: .memory) && test.cache.diskCount == (hasDisk ? 1 : 0))
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("Bodies are kept byte for byte, empty ones too", arguments: [0, 1, 2_047, 2_048, 2_049, 70_000])
@@ -69,7 +67,6 @@ struct CachePolicyTests {
         test.cache.clearMemory()
         let response = try await test.cache.getData(a).response
         #expect(response.data == body && response.source == .disk)
-        await test.cache.shutdown()
     }
 
     @Test("An answer that expires at once is handed out and not kept")
@@ -78,7 +75,6 @@ struct CachePolicyTests {
         test.transport.script(a, [.text("1")])
         #expect(try await test.ask(DataRequest(a).with(\.diskExpiration, .expired)) == "1 from network")
         #expect(test.cache.data(for: a) == nil)
-        await test.cache.shutdown()
     }
 
     @Test("A part that the caller asks for does not remove the whole that is stored, and is not kept as the whole")

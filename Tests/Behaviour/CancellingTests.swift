@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Cancelling", .timeLimit(.minutes(2)))
 struct CancellingTests {
+    private let test = TestCache()
     private let a = url("a")
 
     enum Way: String, CaseIterable, Sendable { case task, url, all, awaiting, shutdown, timeLimit }
@@ -31,7 +32,6 @@ struct CancellingTests {
 
     @Test("Every way to end a call stops its transfer and leaves nothing behind", arguments: Way.allCases)
     func stops(way: Way) async throws {
-        let test = TestCache()
         let request = DataRequest(a).with(\.timeout, .seconds(5))
         let ends = Box(0)
         let task = test.cache.getData(request).onEnd { _ in ends.increment() }
@@ -97,7 +97,6 @@ struct CancellingTests {
         "A call that ends while a hook of its request is at work ends once, and sends nothing",
         arguments: Place.allCases, [Way.task, .url, .shutdown, .timeLimit])
     func duringHook(place: Place, way: Way) async throws {
-        let test = TestCache()
         let gate = Gate()
         test.transport.script(
             a, [place == .redirect ? .redirect("/b") : place == .challenge ? .status(401) : .text("1")])
@@ -117,7 +116,6 @@ struct CancellingTests {
 
     @Test("A new call for the key, while the hook of a cancelled one is still at work, is served by itself")
     func newCallDuringHook() async throws {
-        let test = TestCache()
         let gate = Gate()
         test.transport.script(a, [.text("1")])
         var request = request(.redirect, gate)
@@ -140,7 +138,6 @@ struct CancellingTests {
 
     @Test("A move while a hook is at work counts for the request that is sent then")
     func moveDuringHook() async throws {
-        let test = TestCache()
         let gate = Gate()
         let task = test.cache.getData(request(.modifier, gate))
         try await gate.waitForArrival()
@@ -191,7 +188,6 @@ struct CancellingTests {
 
     @Test("The task of a provider is cancelled when no call waits for it any more")
     func provider() async throws {
-        let test = TestCache()
         let began = Box(0)
         let isCancelled = Box(false)
         let provider = CustomProvider(key: "k") {

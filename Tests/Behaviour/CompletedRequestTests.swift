@@ -59,7 +59,6 @@ struct CompletedRequestTests {
         let request = ImageRequest(a)
         #expect(await ImagePrefetcher(test.cache, filesOf: [request]).value.skipped == [request])
         #expect(await DataPrefetcher(test.cache.data, urls: [a]).value.skipped.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a URL still means all its calls")

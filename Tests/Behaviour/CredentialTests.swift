@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Credentials and secret fields never leave the origin that was asked", .timeLimit(.minutes(2)))
 struct CredentialTests {
+    private let test = TestCache()
     private let a = url("a")
     private let elsewhere = URL(string: "http://elsewhere.test/x")!
     private let harmless: HTTPHeaders = ["Accept": "image/*", "Accept-Language": "de", "User-Agent": "me"]
@@ -22,7 +23,6 @@ struct CredentialTests {
 
     @Test("a redirect within the origin takes them along; one that leaves it does not, nor one that leads back")
     func redirect() async throws {
-        let test = TestCache()
         test.transport.script(a, [.redirect("/b")])
         test.transport.script(url("b"), [.redirect(elsewhere.absoluteString)])
         test.transport.script(elsewhere, [.redirect(url("c").absoluteString)])
@@ -54,13 +54,11 @@ struct CredentialTests {
             ("https://host.test/", "https://host.test:443@other.test/", false),
         ])
     func origin(from: String, target: String, isSame: Bool) async throws {
-        let test = TestCache()
         let start = try #require(URL(string: from))
         test.transport.script(start, [.redirect(target)])
         let request = DataRequest(start).with(\.headers, request.headers).with(\.credentials, .bearer("secret"))
             .with(\.redirectHandler, RedirectHandler { $1 })
-        let task = test.cache.getData(request)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(request)
         #expect(transfer.request.url.absoluteString == target)
         #expect(hasSecret(transfer.request.headers) == isSame && transfer.request.isForOwnOrigin == isSame)
         transfer.finish(with: Data())
@@ -69,7 +67,6 @@ struct CredentialTests {
 
     @Test("a redirect handler that leads to another origin takes along only what it has put there itself")
     func handler() async throws {
-        let test = TestCache()
         test.transport.script(a, [.redirect("/b")])
         test.transport.script(elsewhere, [.text("1")])
         let handler = RedirectHandler { [elsewhere] _, request in

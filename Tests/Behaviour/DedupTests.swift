@@ -57,8 +57,7 @@ struct DedupTests {
         secondError: DipperError?
     ) async throws {
         let test = TestCache { $0.retryPolicy = .never }
-        let one = test.cache.getData(DataRequest(a).with(\.validation, first))
-        let transfer = try await test.transport.nextTransfer()
+        let (one, transfer) = try await test.begin(DataRequest(a).with(\.validation, first))
         let other = test.cache.getData(DataRequest(a).with(\.validation, second))
         test.transport.script(a, [.text("fine", status: status)])
         transfer.finish(with: Data("fine".utf8), status: status)
@@ -70,8 +69,7 @@ struct DedupTests {
     func refusesAlternative() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         test.transport.script(url("b"), [.text("mirror")])
-        let first = test.cache.getData(DataRequest(a).with(\.alternatives, [url("b")]))
-        let transfer = try await test.transport.nextTransfer()
+        let (first, transfer) = try await test.begin(DataRequest(a).with(\.alternatives, [url("b")]))
         let picky = ResponseValidation { $0.body == Data("mirror".utf8) ? .rejected : nil }
         let second = test.cache.getData(DataRequest(a).with(\.validation, picky))
         transfer.fail(with: .connectionFailed)
@@ -110,18 +108,15 @@ struct DedupTests {
         #expect(try await refresh.response.told == "here from network")
         #expect(test.transport.transfers.count == 1)
         #expect(test.cache.data(for: a) == body)
-        await test.cache.shutdown()
     }
 
     @Test("A call that may use the cache alone is not answered by the fetch that it joins", arguments: [true, false])
     func cacheOnly(hasFolder: Bool) async throws {
         let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
-        let fetching = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (fetching, transfer) = try await test.begin(a)
         let reading = test.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly))
         #expect(await reading.error == .notCached)
         transfer.finish(with: body)
         #expect(await fetching.error == nil)
-        await test.cache.shutdown()
     }
 }

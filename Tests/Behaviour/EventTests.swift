@@ -240,8 +240,7 @@ struct EventTests {
 
     @Test("a listener that begins while a fetch is under way hears how it goes on; one that is cancelled ends")
     func lateListener() async throws {
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(a)
         let events = test.cache.events(about: [.calls, .fetches])
         let listening = Task { [events = test.cache.events] in for await _ in events {} }
         listening.cancel()

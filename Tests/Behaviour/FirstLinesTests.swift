@@ -6,6 +6,7 @@ import Testing
 
 @Suite("The first lines that people write", .timeLimit(.minutes(2)))
 struct FirstLinesTests {
+    private let test = TestCache()
     private let picture = Image.sample(3, 2)
 
     @Test("header fields come from a dictionary, and are gone through like a list")
@@ -111,7 +112,6 @@ struct FirstLinesTests {
 
     @Test("a closure of another actor runs on it")
     func otherActor() async throws {
-        let test = TestCache()
         test.transport.script(url("a"), [.body(Data("abc".utf8))])
         let counter = Counter()
         try await counter.load(url("a"), test.cache)
@@ -137,7 +137,6 @@ struct FirstLinesTests {
 
     @Test("a modifier turns any URL into one that can be fetched")
     func anyScheme() async throws {
-        let test = TestCache()
         test.transport.script(url("album/12"), [.body(Data("here".utf8))])
         let modifier = RequestModifier(identity: "photos") { request in
             var request = request
@@ -154,7 +153,6 @@ struct FirstLinesTests {
 
     @Test("options of a decoder are written where the decoder is")
     func decoder() async throws {
-        let test = TestCache()
         test.transport.script(url("feed"), [.body(Data(#"{"last_item": 7}"#.utf8))])
         let feed = try await test.cache.getValue(
             Feed.self, from: url("feed"), decoder: .json("snake") { $0.keyDecodingStrategy = .convertFromSnakeCase }

@@ -68,7 +68,6 @@ struct HTTPCachingTests {
         // One is in memory by now, the other on disk alone.
         for target in targets { #expect(try await other.ask(target) == "2 from network") }
         #expect(other.transport.transfers.count == 2)
-        await other.cache.shutdown()
     }
 
     @Test("an answer tells its age and until when it is fresh, be it never or for ever")
@@ -118,7 +117,6 @@ struct HTTPCachingTests {
         other.transport.script(a, [.status(304)])
         #expect(try await other.ask(a) == "1 from revalidated", "and again, from what was kept")
         #expect(other.requests(a)[0]["If-None-Match"] == "\"v\"")
-        await other.cache.shutdown()
     }
 
     @Test(
@@ -145,7 +143,6 @@ struct HTTPCachingTests {
         #expect(test.requests(a).map { $0["If-None-Match"] } == conditions)
         let other = await test.reopened(folder)
         if conditions.count == 3 { #expect(try await other.ask(a) == "2 from disk") }
-        await other.cache.shutdown()
     }
 
     @Test("getRemoteData and ignoreCache ask without conditions, and keep what comes")
@@ -159,7 +156,6 @@ struct HTTPCachingTests {
         #expect(try await test.ask(DataRequest(a).with(\.cachePolicy, .ignoreCache)) == "3 from network")
         #expect(try await test.ask(a) == "3 from memory")
         #expect(test.requests(a).allSatisfy { $0["If-None-Match"] == nil })
-        await test.cache.shutdown()
     }
 
     // MARK: Storing
@@ -190,7 +186,6 @@ struct HTTPCachingTests {
         let other = await test.reopened(folder)
         #expect(other.cache.diskCount == 0)
         #expect(await other.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
-        await other.cache.shutdown()
     }
 
     @Test("an error that a call takes for an answer is kept if the server says so, and answers no other call")
@@ -216,7 +211,6 @@ struct HTTPCachingTests {
             let silent = DataRequest(url("b")).with(\.validation, .anyStatus)
             #expect(try await test.ask(silent) == "none from network")
         }
-        await test.cache.shutdown()
     }
 
     @Test("a change on the server makes the entry out of date, and those of its origin that the answer names")
@@ -232,7 +226,6 @@ struct HTTPCachingTests {
         for (target, told) in zip(targets, ["2 from network", "2 from network", "1 from memory", "1 from memory"]) {
             #expect(try await test.ask(target) == told, "\(target)")
         }
-        await test.cache.shutdown()
     }
 
     @Test("the counters tell what answered; the bytes of a provider are not the network's")
@@ -254,7 +247,6 @@ struct HTTPCachingTests {
         #expect(counted.memoryHits == 1 && counted.diskHits == 1 && counted.networkAnswers == 2)
         #expect(counted.revalidatedAnswers == 1 && counted.staleAnswers == 1 && counted.failures == 0)
         #expect(counted.networkRequests == 3 && counted.networkBytes == 1)
-        await test.cache.shutdown()
     }
 
     // MARK: Directives of requests
@@ -277,7 +269,6 @@ struct HTTPCachingTests {
         test.date.advance(by: row.age)
         let told = try await test.ask(a, ["Cache-Control": row.control])
         #expect(told == "1 from \(row.source ?? (fromDisk ? .disk : .memory))")
-        await test.cache.shutdown()
     }
 
     @Test("only-if-cached asks no server: what is there must do as it is")
@@ -291,7 +282,6 @@ struct HTTPCachingTests {
         test.date.advance(by: 10)
         #expect(await test.cache.getData(request).error == .notCached)
         #expect(test.requests(a).count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a call that wants the server's word gets it, also when others are served from disk meanwhile")
@@ -310,6 +300,5 @@ struct HTTPCachingTests {
             #expect(try await strict.response.source == .revalidated)
             #expect(test.requests(a).count == run)
         }
-        await test.cache.shutdown()
     }
 }

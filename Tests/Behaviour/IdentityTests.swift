@@ -48,7 +48,6 @@ struct IdentityTests {
         next.transport.script(a, [.text("anew")])
         #expect(try await next.ask(request(hook, "other")) == "anew from network")
         #expect(try await next.ask(request(hook, "one")).hasSuffix("one from disk"))
-        await next.cache.shutdown()
     }
 
     @Test(
@@ -68,7 +67,6 @@ struct IdentityTests {
         _ = try await test.cache.getRemoteData(make().with(\.waitsForDiskWrite, true)).value
         await test.cache.idle()
         #expect(test.cache.diskCount == 0)
-        await test.cache.shutdown()
     }
 
     // MARK: Keys

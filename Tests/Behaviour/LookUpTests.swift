@@ -44,7 +44,6 @@ struct LookUpTests {
         let again = try #require(order.value.firstIndex(of: "again"))
         #expect(place < 12 && again < 12, "\(order.value)")
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("a call that is cancelled while it waits for the disk is not looked up")
@@ -60,7 +59,6 @@ struct LookUpTests {
         await test.cache.idle()
         #expect(disk.refusals < 12)
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("a picture that is added while the disk is asked is what later calls get")
@@ -85,6 +83,5 @@ struct LookUpTests {
         let restarted = try await test.cache.getImage(a).value
         #expect(later.pixels == new.pixels && restarted.pixels == new.pixels)
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 }

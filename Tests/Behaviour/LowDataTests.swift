@@ -51,7 +51,6 @@ struct LowDataTests {
         await test.cache.idle()
         test.cache.clearMemory()
         #expect(try await test.ask(request) == "large from disk")
-        await test.cache.shutdown()
     }
 
     @Test("a provider that is at hand brings the small form, which is kept in memory alone")
@@ -69,7 +68,6 @@ struct LowDataTests {
         #expect(try await test.ask(request) == "large from network")
         constrain(test.network)
         #expect(try await test.ask(request) == "large from memory")
-        await test.cache.shutdown()
     }
 
     @Test("a call returns while the disk is slow, and turns to the smaller source when the disk has nothing")
@@ -88,15 +86,13 @@ struct LowDataTests {
         #expect(task.key == CacheKey(small))
         await test.cache.idle()
         #expect(test.transport.transfers.map(\.request.url) == [small])
-        await test.cache.shutdown()
     }
 
     @Test("a call that has turned to the smaller source is cancelled, demoted and joined like any other")
     func afterTurning() async throws {
         let test = TestCache(folder: TemporaryFolder())
         constrain(test.network)
-        let first = test.cache.getData(request)
-        let transfer = try await test.transport.nextTransfer()
+        let (first, transfer) = try await test.begin(request)
         #expect(transfer.request.url == small && first.key == CacheKey(small))
         let plain = test.cache.getData(small)
         first.moveToSlowQueue()
@@ -107,7 +103,6 @@ struct LowDataTests {
         #expect(try await plain.value == Data("small".utf8))
         await test.cache.idle()
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     // MARK: Pictures
@@ -132,7 +127,6 @@ struct LowDataTests {
         try await transfer.wait { $0.isCancelled }
         await test.cache.idle()
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("an urgent call that is not decided holds prefetches up until it has its answer")
@@ -152,6 +146,5 @@ struct LowDataTests {
         second.finish(with: try picture.png)
         _ = try await urgent.value
         _ = try await prefetch.value
-        await test.cache.shutdown()
     }
 }

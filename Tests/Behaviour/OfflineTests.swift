@@ -6,11 +6,11 @@ import Testing
 
 @Suite("Calls without a network", .timeLimit(.minutes(2)))
 struct OfflineTests {
+    private let test = TestCache()
     private let a = url("a")
 
     @Test("A call waits for the network without a request, tells of its wait, and begins when the network returns")
     func networkReturns() async throws {
-        let test = TestCache()
         test.network.isUp = false
         let heard = Box<[String]>([])
         let task = test.cache.getData(a)
@@ -31,9 +31,7 @@ struct OfflineTests {
 
     @Test("The loss of the network during a transfer is not a failure that counts")
     func lossDoesNotCount() async throws {
-        let test = TestCache()
-        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1), retries: 1)))
-        let first = try await test.transport.nextTransfer()
+        let (task, first) = try await test.begin(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1), retries: 1)))
         test.network.isUp = false
         first.fail(with: .connectionLost)
         try await task.waitForFailures()
@@ -46,9 +44,7 @@ struct OfflineTests {
 
     @Test("A transfer that stands still after its host has become unreachable gives up and begins anew later")
     func standsStill() async throws {
-        let test = TestCache()
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(a)
         test.network.setReachable(false, host: "host.test")
         try await test.clock.waitForSleepers(1)
         test.clock.advanceToNextSleeper()

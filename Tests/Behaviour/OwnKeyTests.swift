@@ -35,6 +35,5 @@ struct OwnKeyTests {
         var listed: Set<CacheKey> = []
         next.cache.forEachEntry { listed.insert($0.key) }
         #expect(listed == Set(others))
-        await next.cache.shutdown()
     }
 }

@@ -104,8 +104,7 @@ struct PausingTests {
         let test = TestCache { $0.tiers = [SlowTier(gate: gate)] }
         let slow = test.cache.slowGetData(url("s"))
         try await gate.waitForArrival()
-        let urgent = test.cache.getData(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
-        let urgentTransfer = try await test.transport.nextTransfer()
+        let (urgent, urgentTransfer) = try await test.begin(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
         gate.open()
         // A second look-up ends after the first one.
         _ = await test.cache.getData(DataRequest(url("none")).with(\.cachePolicy, .cacheOnly)).error
@@ -174,8 +173,7 @@ struct PausingTests {
         let test = TestCache { $0.cachePolicy = .bypass }
         test.transport.script(url("u"), [.body(Data())])
         for _ in 0..<100 {
-            let slow = test.cache.slowGetData(url("s"))
-            let first = try await test.transport.nextTransfer()
+            let (slow, first) = try await test.begin(url("s"), in: .slow)
             async let urgent = test.cache.getData(url("u")).error
             async let redirected: Void = first.finish(with: Data(), status: 302, headers: ["Location": "/t"])
             _ = await (urgent, redirected)

@@ -72,7 +72,6 @@ struct QueueOrderTests {
         let busy = try await test.transport.nextTransfer()
         #expect(try await test.cache.getData(url("kept")).response.told == "here from disk")
         busy.finish(with: Data())
-        await test.cache.shutdown()
     }
 
     // MARK: Inside a queue

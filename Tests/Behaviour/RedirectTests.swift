@@ -6,6 +6,7 @@ import Testing
 
 @Suite("What redirects and modifiers lead to, and how long what comes is kept", .timeLimit(.minutes(2)))
 struct RedirectTests {
+    private let test = TestCache()
     private let a = url("a")
     private let b = url("b")
 
@@ -18,7 +19,6 @@ struct RedirectTests {
 
     private func follow(_ headers: HTTPHeaders, status: Int = 302, mark: String = "") async throws -> Outcome {
         let next = Box<String?>(nil)
-        let test = TestCache()
         let base = try #require(URL(string: "http://example.com/b/c/d;p?q" + mark))
         test.transport.script(base, [.status(status, headers)])
         let handler = RedirectHandler { _, request in
@@ -99,7 +99,6 @@ struct RedirectTests {
         await test.cache.idle()
         #expect(!test.cache.hasData(for: a))
         #expect(try await test.ask(a) == "2 from network")
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -128,7 +127,6 @@ struct RedirectTests {
 
     @Test("an answer behind a redirect varies by the fields that chose the redirect as well")
     func vary() async throws {
-        let test = TestCache()
         func request(_ language: String) -> DataRequest {
             DataRequest(a).with(\.key, "key").with(\.headers, ["Accept-Language": language, "Accept": "text/plain"])
         }
@@ -153,7 +151,6 @@ struct RedirectTests {
         }
         #expect(test.requests(b)[1]["If-None-Match"] == "\"1\"")
         #expect((test.requests(url("c")) + test.requests(a)).allSatisfy { $0["If-None-Match"] == nil })
-        await test.cache.shutdown()
     }
 
     // MARK: Modifiers
@@ -187,8 +184,7 @@ struct RedirectTests {
             with: Data("cd".utf8), status: 206, headers: fields.adding("Content-Range", "bytes 2-3/4"))
         #expect(try await first.value == Data("abcd".utf8))
         test.date.advance(by: 5)
-        let second = test.cache.getData(request)
-        let transfer = try await test.transport.nextTransfer()
+        let (second, transfer) = try await test.begin(request)
         #expect(transfer.request.headers["If-None-Match"] == "\"v\"")
         transfer.finish(with: Data(), status: 304, headers: ["ETag": "\"v\""])
         #expect(try await second.response.told == "abcd from revalidated")
@@ -197,7 +193,6 @@ struct RedirectTests {
 
     @Test("each request that is sent is changed once, after a refusal and a redirect too")
     func once() async throws {
-        let test = TestCache()
         let credentials = Credentials.provider { $0.demand == nil ? "old" : "new" }
         let task = test.cache.getData(signed.with(\.credentials, credentials))
         try await test.transport.nextTransfer().finish(with: Data(), status: 401, headers: ["WWW-Authenticate": "X"])
@@ -211,7 +206,6 @@ struct RedirectTests {
 
     @Test("a method that would break out of its line is not sent", arguments: ["GET / HTTP/1.1\r\nX: y", "", "A B"])
     func method(method: String) async throws {
-        let test = TestCache()
         let modifier = RequestModifier { request in
             var request = request
             request.method = method

@@ -25,8 +25,7 @@ struct ResumeLimitTests {
     private func continued(_ names: [String], _ test: TestCache) async throws -> [String] {
         var found: [String] = []
         for name in names {
-            let task = test.cache.getData(url(name))
-            let transfer = try await test.transport.nextTransfer()
+            let (task, transfer) = try await test.begin(url(name))
             if transfer.request.headers["Range"] != nil { found.append(name) }
             task.cancel()
             await test.cache.idle()
@@ -44,7 +43,6 @@ struct ResumeLimitTests {
         try await begin(["large"], 12_000, test)
         if let folder { test = await test.reopened(folder) }
         #expect(try await continued(names + ["large"], test) == limit.kept)
-        await test.cache.shutdown()
     }
 
     @Test("those older than a week go with the expired entries", arguments: [true, false])
@@ -60,7 +58,6 @@ struct ResumeLimitTests {
         test.cache.removeExpired()
         if let folder { test = await test.reopened(folder) }
         #expect(try await continued(["old", "new"], test) == ["new"])
-        await test.cache.shutdown()
     }
 
     // MARK: Without a folder
@@ -95,7 +92,6 @@ struct ResumeLimitTests {
         pressure.level = .normal
         try await begin(["c"], 4_000, test)
         #expect(try await continued(["a", "b", "c"], test) == ["c"])
-        await test.cache.shutdown()
     }
 
     @Test("one that a waiting call has no room for is there for its next attempt")

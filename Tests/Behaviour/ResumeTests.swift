@@ -197,8 +197,7 @@ struct ResumeTests {
         let told = Box<[String]>([])
         /// Holds a prefetch back by an urgent call until its transfer has broken off.
         func breakOff(_ transfer: ScriptedTransfer, _ response: TransferResponse) async throws {
-            let urgent = test.cache.getData(DataRequest(url("urgent")).with(\.cachePolicy, .bypass))
-            let urgentTransfer = try await test.transport.nextTransfer()
+            let (urgent, urgentTransfer) = try await test.begin(DataRequest(url("urgent")).with(\.cachePolicy, .bypass))
             try await transfer.wait { $0.isThrottled }
             transfer.interrupt(with: response)
             urgentTransfer.finish(with: Data())
@@ -227,8 +226,7 @@ struct ResumeTests {
     // MARK: From call to call
 
     private func next(_ test: TestCache, _ target: URL) async throws -> HTTPHeaders {
-        let task = test.cache.getData(DataRequest(target).with(\.cachePolicy, .useCache))
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(DataRequest(target).with(\.cachePolicy, .useCache))
         task.cancel()
         await test.cache.idle()
         return transfer.request.headers
@@ -268,7 +266,6 @@ struct ResumeTests {
         if hasFolder { test.cache.removeData(for: a) } else { test.cache.trimMemory(to: 0) }
         test.transport.script(a, [])
         #expect(try await next(test, a)["Range"] == nil, "what is complete leaves no beginning behind")
-        await test.cache.shutdown()
     }
 
     @Test("a later call continues by the validators of the answer that was broken off", arguments: [true, false])
@@ -284,7 +281,6 @@ struct ResumeTests {
             let headers = try await next(test, url(name))
             #expect(headers["If-Range"] == condition && headers["Range"] == condition.map { _ in "bytes=30-" })
         }
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -299,7 +295,6 @@ struct ResumeTests {
         #expect(try await test.cache.getData(a).value == other)
         let requests = test.requests(a).map { $0["If-Range"] }
         #expect(requests == (sendsPart ? [nil, "\"v\"", nil] : [nil, "\"v\""]))
-        await test.cache.shutdown()
     }
 
     enum Removal: String, CaseIterable {
@@ -333,6 +328,5 @@ struct ResumeTests {
         }
         if let folder { test = await test.reopened(folder) }
         #expect(try await next(test, a)["Range"] == (removal.leaves(hasFolder: hasFolder) ? "bytes=30-" : nil))
-        await test.cache.shutdown()
     }
 }

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Failures and retries", .timeLimit(.minutes(2)))
 struct RetryTests {
+    private let test = TestCache()
     private let a = url("a")
 
     /// A cache whose requests for `/a` all fail, and the seconds at which they are sent.
@@ -31,7 +32,6 @@ struct RetryTests {
             .status(400), .status(401), .status(403), .status(404), .status(410), .status(451), .status(304),
         ])
     func fatal(error: DipperError) async {
-        let test = TestCache()
         test.transport.script(a, [error.status.map { .status($0) } ?? .failure(error)])
         let heard = Box<[Bool]>([])
         let task = test.cache.getData(a).onFail { _, isFatal in heard.update { $0.append(isFatal) } }
@@ -74,7 +74,6 @@ struct RetryTests {
 
     @Test("A rule of the program's own is asked about every failure, and may take its time")
     func ownRule() async throws {
-        let test = TestCache()
         let asked = Box<[DipperError]>([])
         let gate = Box(false)
         test.transport.script(a, [.status(401), .status(404), .text("here")])
@@ -195,7 +194,6 @@ struct RetryTests {
 
     @Test("Each call keeps its own policy: one gives up, and the fetch goes on for the other, in its queue")
     func policiesOfJoiners() async throws {
-        let test = TestCache()
         let hasty = test.cache.getData(DataRequest(a).with(\.retryPolicy, .never))
         let patient = test.cache.slowGetData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(3))))
         let hastier = test.cache.slowGetData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(2), retries: 1)))
@@ -236,7 +234,6 @@ struct RetryTests {
 
     @Test("A time limit includes retries and the waits before them, and no attempt begins that would come too late")
     func retriesCount() async throws {
-        let test = TestCache()
         let limited = test.cache.getData(
             DataRequest(a).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(4))))
         let failures = Box(0)

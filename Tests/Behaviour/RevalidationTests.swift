@@ -6,6 +6,7 @@ import Testing
 
 @Suite("What is out of date is used where the server or the request allows it", .timeLimit(.minutes(2)))
 struct RevalidationTests {
+    private let test = TestCache()
     private let a = url("a")
     private let window: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-while-revalidate=100"]
 
@@ -25,8 +26,7 @@ struct RevalidationTests {
         if fromDisk { test = await test.reopened(folder) }
         test.transport.script(a, [])
         test.date.advance(by: 10)
-        let urgent = test.cache.getData(url("urgent"))
-        let urgentTransfer = try await test.transport.nextTransfer()
+        let (urgent, urgentTransfer) = try await test.begin(url("urgent"))
 
         let hits = (0..<20).map { _ in test.cache.getData(a) }
         var refreshes: [DataTask] = []
@@ -47,12 +47,10 @@ struct RevalidationTests {
         for hit in hits { #expect(try await refreshed(hit) == "2 from network") }
         #expect(try await test.ask(a) == "2 from memory")
         #expect(test.transport.transfers(of: a).count == (fromDisk ? 1 : 2))
-        await test.cache.shutdown()
     }
 
     @Test("a refresh that the server confirms makes the entry fresh")
     func confirmedRefresh() async throws {
-        let test = TestCache()
         test.transport.script(a, [.text("1", window), .status(304)])
         _ = try await test.ask(a)
         test.date.advance(by: 109)
@@ -83,7 +81,6 @@ struct RevalidationTests {
 
     @Test("an urgent call with no-cache takes the refresh over, which is then urgent")
     func promotedRefresh() async throws {
-        let test = TestCache()
         test.transport.script(a, [.text("1", window)])
         _ = try await test.ask(a)
         test.transport.script(a, [])
@@ -120,7 +117,6 @@ struct RevalidationTests {
         await test.cache.idle()
         #expect(ends.value == 1)
         #expect(test.cache.data(for: a) == Data("1".utf8))
-        await test.cache.shutdown()
     }
 
     // MARK: stale-if-error and missing network
@@ -144,12 +140,10 @@ struct RevalidationTests {
         test.date.advance(by: 1)
         #expect(await test.cache.getData(DataRequest(a).with(\.retryPolicy, .never)).error == error)
         #expect(test.requests(a).count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("one who must have the server's word waits on when another is served what is kept")
     func mixedOnError() async throws {
-        let test = TestCache()
         test.transport.script(a, [.text("1", ["Cache-Control": "max-age=10, stale-if-error=100"])])
         _ = try await test.ask(a)
         test.transport.script(a, [])
@@ -205,6 +199,5 @@ struct RevalidationTests {
         }
         await test.cache.idle()
         #expect(test.transport.transfers.count == count, "the network is not asked")
-        await test.cache.shutdown()
     }
 }

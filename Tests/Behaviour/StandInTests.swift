@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Providers as alternatives of a URL", .timeLimit(.minutes(2)))
 struct StandInTests {
+    private let test = TestCache()
     private let a = url("a")
     private let b = url("b")
     private let bundled = DataRequest.Source.provider(MemoryProvider(Data("bundled".utf8), key: "bundled"))
@@ -30,7 +31,6 @@ struct StandInTests {
         #expect(try await test.ask(request) == "real from network")
         #expect(try await test.ask(request) == "real from memory")
         #expect(test.requests(b).isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("what is kept stays as it is, out of date as it may be, and so does the beginning of a body")
@@ -52,16 +52,13 @@ struct StandInTests {
         let next = test.cache.getData(b)
         #expect(try await test.transport.nextTransfer().request.headers["Range"] == "bytes=2-")
         next.cancel()
-        await test.cache.shutdown()
     }
 
     @Test(
         "of those who share a fetch, who has named nobody to stand in hears of the failure", arguments: [true, false])
     func sharedFetch(isFirst: Bool) async throws {
-        let test = TestCache()
         let other = DataRequest(a).with(\.alternatives, [bundled])
-        let first = test.cache.slowGetData(isFirst ? other : DataRequest(a))
-        let transfer = try await test.transport.nextTransfer()
+        let (first, transfer) = try await test.begin(isFirst ? other : DataRequest(a), in: .slow)
         let second = test.cache.getData(isFirst ? DataRequest(a) : other)
         transfer.finish(with: Data(), status: 404)
         let (plain, withStandIn) = isFirst ? (second, first) : (first, second)
@@ -72,7 +69,6 @@ struct StandInTests {
 
     @Test("a prefetch and a refresh in the background have no use for it")
     func background() async throws {
-        let test = TestCache()
         let request = DataRequest(a).with(\.alternatives, [bundled])
         let headers: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=100"]
         test.transport.script(a, [.status(404), .text("old", headers), .status(404)])
@@ -94,7 +90,6 @@ struct StandInTests {
         await test.cache.idle()
         #expect(test.cache.diskCount == 1 && !test.cache.hasData(for: CacheKey("custom")))
         #expect(try await test.ask(a) == "made from memory")
-        await test.cache.shutdown()
     }
 
     @Test("URLs come after providers that fail, also for a provider; the last failure tells of those before it")
@@ -141,7 +136,6 @@ struct StandInTests {
 
     @Test("a cancelled provider is not followed by the next source")
     func cancelled() async throws {
-        let test = TestCache()
         test.transport.script(a, [.status(404)])
         let asked = Box(0)
         let gate = Gate()

@@ -2,6 +2,7 @@ import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
+import Testing
 
 extension Date {
     /// The date in the format of HTTP fields (RFC 9110, section 5.6.7).
@@ -41,12 +42,42 @@ extension TestCache {
         return TestCache(folder: folder, date: date)
     }
 
+    /// Fetches a text, which the cache has then, and lets it grow old. Later requests for it wait for the test.
+    func keep(_ text: String, _ headers: HTTPHeaders = [:], for target: URL, age: TimeInterval = 0) async throws {
+        transport.script(target, [.text(text, headers)])
+        #expect(try await ask(target) == "\(text) from network")
+        transport.script(target, [])
+        date.advance(by: age)
+    }
+
     func requests(_ target: URL) -> [HTTPHeaders] { transport.transfers(of: target).map(\.request.headers) }
 
     func ask(_ source: some DataRequestConvertible, _ headers: HTTPHeaders? = nil) async throws -> String {
         var request = source.dataRequest
         if let headers { request.headers = headers }
         return try await cache.getData(request).response.told
+    }
+}
+
+extension RequestModifier {
+    static func changing(
+        identity: String? = nil, _ change: @escaping @Sendable (inout TransferRequest) async throws -> Void
+    ) -> RequestModifier {
+        RequestModifier(identity: identity) { request in
+            var request = request
+            try await change(&request)
+            return request
+        }
+    }
+}
+
+extension RedirectHandler {
+    static func changing(_ change: @escaping @Sendable (inout TransferRequest) async -> Void) -> RedirectHandler {
+        RedirectHandler { _, request in
+            var request = request
+            await change(&request)
+            return request
+        }
     }
 }
 

@@ -44,7 +44,6 @@ struct VariantTests {
             #expect(other.transport.transfers.isEmpty)
             await other.cache.shutdown()
         }
-        await test.cache.shutdown()
     }
 
     @Test("a field that is absent is a variant of its own, and white space and case of names do not count")
@@ -59,7 +58,6 @@ struct VariantTests {
         #expect(try await test.ask(request(nil)) == "none from memory")
         #expect(test.cache.data(for: request("fr")) == nil && test.cache.data(for: request("de,en")) != nil)
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("revalidating one variant leaves the other, whichever came first", arguments: ["de", "en"], [false, true])
@@ -77,7 +75,6 @@ struct VariantTests {
         test = await test.reopened(folder)
         for language in ["de", "en"] { #expect(try await test.ask(request(language)) == "\(language) from disk") }
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("removing the entry removes all its variants, and a new one does not find the old")
@@ -90,14 +87,12 @@ struct VariantTests {
         test = await test.reopened(folder)
         test.transport.script(a, [answer("de"), answer("en")])
         for language in ["de", "en"] { #expect(try await test.ask(request(language)) == "\(language) from network") }
-        await test.cache.shutdown()
     }
 
     @Test("who joins a fetch with other fields gets a fetch of their own, and never the other variant")
     func joiner() async throws {
         let test = TestCache(folder: TemporaryFolder())
-        let german = test.cache.getData(request("de"))
-        let first = try await test.transport.nextTransfer()
+        let (german, first) = try await test.begin(request("de"))
         #expect(first.request.headers["Accept-Language"] == "de")
         let english = test.cache.slowGetData(request("en"))
         let french = test.cache.getData(request("fr"))
@@ -114,7 +109,6 @@ struct VariantTests {
         #expect(try await french.value == Data("fr".utf8))
         for language in ["de", "en", "fr"] { #expect(try await test.ask(request(language)).hasPrefix(language)) }
         #expect(test.transport.transfers.count == 3)
-        await test.cache.shutdown()
     }
 
     @Test("an answer that varies with everything is kept for nobody; other names than before begin anew")
@@ -129,7 +123,6 @@ struct VariantTests {
         #expect(try await test.ask(request("fr")) == "x from network")
         #expect(try await test.ask(request("de")).hasPrefix("x"), "it does not depend on the language any more")
         #expect(test.transport.transfers.count == 5)
-        await test.cache.shutdown()
     }
 
     @Test("variants from many tasks are never mixed up, whatever is removed or out of date meanwhile")
@@ -156,7 +149,6 @@ struct VariantTests {
             }
             await test.cache.idle()
         }
-        await test.cache.shutdown()
     }
 
     // MARK: What credentials and modifiers send

@@ -23,6 +23,12 @@ package struct TestCache {
         change(&configuration)
         cache = DataCache(configuration)
     }
+
+    /// Ends the cache, and returns a new one on the same folder at the same date.
+    package func reopened() async -> TestCache {
+        await cache.shutdown()
+        return TestCache(folder: folder, date: date)
+    }
 }
 
 /// An image cache whose server, clock, wall clock, network and decoder the test controls.
