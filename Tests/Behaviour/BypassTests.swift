@@ -6,6 +6,7 @@ import Testing
 
 @Suite("A call past the cache reads nothing and keeps nothing", .timeLimit(.minutes(2)))
 struct BypassTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
     private var past: DataRequest { DataRequest(a).with(\.cachePolicy, .bypass) }
 
@@ -25,12 +26,10 @@ struct BypassTests {
 
     @Test("An entry of the tiers is not read, not asked about, does not stand in, and stays", arguments: [true, false])
     func readsNothing(inMemory: Bool) async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        let kept: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=100"]
-        test.transport.script(
-            a, [.text("kept", kept), .text("new", ["Cache-Control": "no-store"]), .status(404), .status(503)])
-        _ = try await test.ask(DataRequest(a).with(\.waitsForDiskWrite, true))
+        try await test.keep("kept", ["ETag": "\"1\"", "Cache-Control": "max-age=100"], for: a)
+        await test.cache.idle()
         if !inMemory { test.cache.clearMemory() }
+        test.transport.script(a, [.text("new", ["Cache-Control": "no-store"]), .status(404), .status(503)])
         #expect(try await test.ask(past) == "new from network")
         #expect(await test.cache.getData(past).error == .status(404))
         #expect(await test.cache.getData(past.with(\.retryPolicy, .never)).error == .status(503))
@@ -41,16 +40,12 @@ struct BypassTests {
 
     @Test("The beginning of a body that breaks off serves the next attempt and is not left on disk")
     func partials() async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: folder) { $0.retryPolicy = .fixed(.zero, retries: 1) }
-        let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100"]
-        let beginning = TransferResponse(headers: fields, body: Data(count: 40))
-        test.transport.script(a, [.interrupted(beginning, .connectionLost)])
-        let task = test.cache.getData(past)
+        test.transport.script(a, [.interrupted(Parts.beginning(40), .connectionLost)])
+        let task = test.cache.getData(past.with(\.retryPolicy, .fixed(.zero, retries: 1)))
         await test.whileClockRuns { await test.cache.idle() }
         #expect(await task.error == .connectionLost)
         #expect(test.requests(a).map { $0["Range"] } == [nil, "bytes=40-"])
-        let next = await test.reopened(folder)
+        let next = await test.reopened()
         next.transport.script(a, [.text("1")])
         #expect(try await next.ask(a) == "1 from network")
         #expect(next.requests(a).map { $0["Range"] } == [nil])
@@ -60,7 +55,6 @@ struct BypassTests {
         "It shares a fetch with a call that keeps the answer, whoever comes first, and the answer is kept",
         arguments: [true, false], [DataRequest.CachePolicy.useCache, .memoryOnly])
     func shared(isFirst: Bool, policy: DataRequest.CachePolicy) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let other = DataRequest(a).with(\.cachePolicy, policy)
         let tasks = (isFirst ? [past, other] : [other, past]).map { test.cache.getData($0) }
         try await test.transport.nextTransfer().finish(with: Data("1".utf8))

@@ -6,32 +6,26 @@ import Testing
 
 @Suite("Two identities never share bytes, and keys hold no secrets", .timeLimit(.minutes(2)))
 struct IdentityTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
 
     enum Hook: String, CaseIterable { case credentials, modifier, ownKey, fixedCredentials, headers }
 
     private func request(_ hook: Hook, _ identity: String) -> DataRequest {
         let token = "token of \(identity)"
-        let credentials = Credentials.provider(identity: identity) { _ in token }
-        switch hook {
-        case .credentials: return DataRequest(a).with(\.credentials, credentials)
-        case .ownKey: return DataRequest(a).with(\.key, "mine").with(\.credentials, credentials)
-        case .headers: return DataRequest(a).with(\.headers, ["Authorization": token])
-        case .fixedCredentials: return DataRequest(a).with(\.credentials, .bearer(identity))
+        let byCredentials = DataRequest(a).with(\.credentials, .provider(identity: identity) { _ in token })
+        return switch hook {
+        case .credentials: byCredentials
+        case .ownKey: byCredentials.with(\.key, "mine")
+        case .headers: DataRequest(a).with(\.headers, ["Authorization": token])
+        case .fixedCredentials: DataRequest(a).with(\.credentials, .bearer(identity))
         case .modifier:
-            let modifier = RequestModifier(identity: identity) { request in
-                var request = request
-                request.headers["Authorization"] = token
-                return request
-            }
-            return DataRequest(a).with(\.modifier, modifier)
+            DataRequest(a).with(\.modifier, .changing(identity: identity) { $0.headers["Authorization"] = token })
         }
     }
 
     @Test("two identities share no fetch, and what was kept for one is found by it alone", arguments: Hook.allCases)
     func apart(hook: Hook) async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: folder)
         let tasks = ["one", "one", "other"].map { test.cache.getData(request(hook, $0)) }
         for _ in 0..<2 {
             let transfer = try await test.transport.nextTransfer()
@@ -42,7 +36,7 @@ struct IdentityTests {
         }
         #expect(test.transport.transfers.count == 2)
         test.cache.removeData(for: request(hook, "other"))
-        let next = await test.reopened(folder)
+        let next = await test.reopened()
         #expect(next.cache.cachedSource(for: request(hook, "one")) == .disk)
         #expect(next.cache.data(for: a) == nil && next.cache.data(for: "mine") == nil)
         next.transport.script(a, [.text("anew")])
@@ -53,7 +47,6 @@ struct IdentityTests {
     @Test(
         "a hook without an identity shares with its copies alone, and leaves nothing on disk", arguments: [true, false])
     func undeclared(isModifier: Bool) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [.text("1"), .text("2"), .text("3")])
         func make() -> DataRequest {
             isModifier

@@ -8,15 +8,9 @@ import Testing
 struct QueueOrderTests {
     /// Answers the transfers one after the other, and returns the names of those that follow the first one.
     private func startOrder(_ test: TestCache, _ count: Int) async throws -> [String] {
-        var names: [String] = []
-        for _ in 0..<count {
-            let transfer = try await test.transport.nextTransfer()
-            names.append(transfer.request.url.lastPathComponent)
-            transfer.finish(with: Data())
-        }
+        for _ in 0..<count { try await test.transport.nextTransfer().finish(with: Data()) }
         await test.cache.idle()
-        await test.cache.shutdown()
-        return Array(names.dropFirst())
+        return test.transport.transfers.dropFirst().map(\.request.url.lastPathComponent)
     }
 
     // MARK: Between the queues
@@ -54,24 +48,20 @@ struct QueueOrderTests {
 
     @Test("An entry on disk answers an urgent call at once, without a slot and without holding a prefetch back")
     func diskHit() async throws {
-        let journal = EventRecord()
+        let record = EventRecord()
         let test = TestCache(folder: TemporaryFolder()) {
             $0.fastQueue.maxConcurrent = 1
-            $0.eventSinks.append(journal)
+            $0.eventSinks.append(record)
         }
         try await test.cache.addDataAndWait(Data("here".utf8), for: CacheKey(url("kept")))
-        test.cache.clearMemory()
-        test.cache.slowGetData(url("s"))
-        let slow = try await test.transport.nextTransfer()
-        #expect(try await test.cache.getData(url("kept")).response.told == "here from disk")
-        slow.finish(with: Data())
-        await test.cache.idle()
-        #expect(!journal.kinds.contains(.paused))
-        test.cache.clearMemory()
-        test.cache.getData(url("busy"))
-        let busy = try await test.transport.nextTransfer()
-        #expect(try await test.cache.getData(url("kept")).response.told == "here from disk")
-        busy.finish(with: Data())
+        for (name, queue) in [("s", FetchQueue.slow), ("busy", .fast)] {
+            test.cache.clearMemory()
+            let (_, transfer) = try await test.begin(url(name), in: queue)
+            #expect(try await test.ask(url("kept")) == "here from disk")
+            transfer.finish(with: Data())
+            await test.cache.idle()
+        }
+        #expect(!record.kinds.contains(.paused))
     }
 
     // MARK: Inside a queue
@@ -88,8 +78,7 @@ struct QueueOrderTests {
             ("first", .normal), ("low", .low), ("a", .normal), ("b", .normal), ("high", .high), ("most", 0.9),
         ]
         for (name, priority) in calls {
-            let request = DataRequest(url(name)).with(\.priority, priority)
-            if queue == .fast { test.cache.getData(request) } else { test.cache.slowGetData(request) }
+            test.call(DataRequest(url(name)).with(\.priority, priority), in: queue)
             if name == "first" { try await test.transport.waitForTransfers(1) }
         }
         let equals = order == .fifo ? ["a", "b"] : ["b", "a"]
@@ -159,24 +148,26 @@ struct QueueOrderTests {
         arguments: [FetchQueue.fast, .slow])
     func suspended(queue: FetchQueue) async throws {
         let test = TestCache()
-        func call(_ name: String) -> DataTask {
-            queue == .fast ? test.cache.getData(url(name)) : test.cache.slowGetData(url(name))
+        func suspend(_ isSuspended: Bool) {
+            if queue == .fast {
+                test.cache.fastQueue.isSuspended = isSuspended
+            } else {
+                test.cache.slowQueue.isSuspended = isSuspended
+            }
         }
-        let running = call("running")
-        let transfer = try await test.transport.nextTransfer()
-        if queue == .fast { test.cache.fastQueue.isSuspended = true } else { test.cache.slowQueue.isSuspended = true }
-        let waiting = call("waiting")
+        let (running, transfer) = try await test.begin(url("running"), in: queue)
+        suspend(true)
+        let waiting = test.call(url("waiting"), in: queue)
         transfer.finish(with: Data())
         #expect(await running.error == nil)
         // The other queue goes on, and its fetch is the next one; urgent work that waits still comes before prefetches.
         if queue == .slow {
-            test.cache.getData(url("urgent"))
-            let urgent = try await test.transport.nextTransfer()
+            let (_, urgent) = try await test.begin(url("urgent"))
             #expect(urgent.request.url == url("urgent"))
             urgent.finish(with: Data())
         }
         #expect(waiting.state == .waiting)
-        if queue == .fast { test.cache.fastQueue.isSuspended = false } else { test.cache.slowQueue.isSuspended = false }
+        suspend(false)
         try await test.transport.nextTransfer().finish(with: Data())
         #expect(await waiting.error == nil)
     }
@@ -190,13 +181,10 @@ struct QueueOrderTests {
             $0.slowQueue.maxPause = .seconds(5)
             $0.eventSinks.append(journal)
         }
-        test.cache.getData(url("u"))
-        let urgent = try await test.transport.nextTransfer()
+        let (_, urgent) = try await test.begin(url("u"))
         for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
         for name in ["s1", "s2"] {
-            try await test.clock.waitForSleepers(1)
-            test.clock.advance(by: .seconds(5))
-            let slow = try await test.transport.nextTransfer()
+            let slow = try await test.nextTransfer(after: .seconds(5))
             #expect(slow.request.url == url(name) && !slow.request.isThrottled && !slow.isThrottled)
             test.clock.advance(by: .seconds(60))
             slow.finish(with: Data())
@@ -211,10 +199,9 @@ struct QueueOrderTests {
     @Test("With maxPause a prefetch that is held back goes on before another one starts")
     func maxPauseReleases() async throws {
         let test = TestCache { $0.slowQueue.maxPause = .seconds(5) }
-        for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
-        let slow = try await test.transport.nextTransfer()
-        test.cache.getData(url("u"))
-        let urgent = try await test.transport.nextTransfer()
+        let (_, slow) = try await test.begin(url("s1"), in: .slow)
+        test.cache.slowGetData(url("s2"))
+        let (_, urgent) = try await test.begin(url("u"))
         try await slow.wait { $0.isThrottled }
         try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(5))

@@ -10,14 +10,7 @@ struct ResumeLimitTests {
 
     private func begin(_ names: [String], _ bytes: Int, _ test: TestCache) async throws {
         for name in names {
-            let task = test.cache.getData(url(name))
-            try await test.transport.nextTransfer().hold(
-                TransferResponse(headers: fields, body: Data(count: bytes)))
-            task.cancel()
-            #expect(await task.error == .cancelled)
-            await test.cache.idle()
-            // The cache has heard of the end of the transfer.
-            _ = test.cache.queueCounts
+            try await test.leave(TransferResponse(headers: fields, body: Data(count: bytes)), of: url(name))
         }
     }
 
@@ -25,10 +18,7 @@ struct ResumeLimitTests {
     private func continued(_ names: [String], _ test: TestCache) async throws -> [String] {
         var found: [String] = []
         for name in names {
-            let (task, transfer) = try await test.begin(url(name))
-            if transfer.request.headers["Range"] != nil { found.append(name) }
-            task.cancel()
-            await test.cache.idle()
+            if try await test.nextFields(of: url(name))["Range"] != nil { found.append(name) }
         }
         return found
     }
@@ -37,18 +27,17 @@ struct ResumeLimitTests {
         "the oldest go when there are more than the limit allows; a larger one than the limit is not kept",
         arguments: [(10_000, ["c", "d"]), (0, [])] as [(Int, [String])], [true, false])
     func size(limit: (bytes: Int, kept: [String]), hasFolder: Bool) async throws {
-        let (folder, names) = (hasFolder ? TemporaryFolder() : nil, ["a", "b", "c", "d"])
-        var test = TestCache(folder: folder) { $0.partialLimit = limit.bytes }
+        let names = ["a", "b", "c", "d"]
+        var test = TestCache(folder: hasFolder ? TemporaryFolder() : nil) { $0.partialLimit = limit.bytes }
         try await begin(names, 4_000, test)
         try await begin(["large"], 12_000, test)
-        if let folder { test = await test.reopened(folder) }
+        if hasFolder { test = await test.reopened() }
         #expect(try await continued(names + ["large"], test) == limit.kept)
     }
 
     @Test("those older than a week go with the expired entries", arguments: [true, false])
     func age(hasFolder: Bool) async throws {
-        let folder = hasFolder ? TemporaryFolder() : nil
-        var test = TestCache(folder: folder)
+        var test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
         try await begin(["old"], 4_000, test)
         test.date.advance(by: 6 * 86_400)
         try await begin(["new"], 4_000, test)
@@ -56,7 +45,7 @@ struct ResumeLimitTests {
         await test.cache.synchronize()
         test.date.advance(by: 2 * 86_400)
         test.cache.removeExpired()
-        if let folder { test = await test.reopened(folder) }
+        if hasFolder { test = await test.reopened() }
         #expect(try await continued(["old", "new"], test) == ["new"])
     }
 
@@ -99,14 +88,14 @@ struct ResumeLimitTests {
         let test = TestCache { $0.inFlightLimit = 40_000 }
         let part = TransferResponse(headers: fields, body: Data(count: 6_000))
         for name in ["a", "b"] {
-            let task = test.cache.getData(DataRequest(url(name)).with(\.retryPolicy, .fixed(.seconds(3_600))))
-            try await test.transport.nextTransfer().interrupt(with: part)
+            let waits = DataRequest(url(name)).with(\.retryPolicy, .fixed(.seconds(3_600)))
+            let (task, transfer) = try await test.begin(waits)
+            transfer.interrupt(with: part)
             try await task.waitForFailures()
         }
         for name in ["a", "b"] {
             // An urgent call ends the wait.
-            test.cache.getData(url(name))
-            let transfer = try await test.transport.nextTransfer()
+            let (_, transfer) = try await test.begin(url(name))
             #expect(transfer.request.headers["Range"] == "bytes=6000-")
             transfer.fail(with: .rejected)
         }

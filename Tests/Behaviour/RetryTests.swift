@@ -32,12 +32,12 @@ struct RetryTests {
             .status(400), .status(401), .status(403), .status(404), .status(410), .status(451), .status(304),
         ])
     func fatal(error: DipperError) async {
-        test.transport.script(a, [error.status.map { .status($0) } ?? .failure(error)])
-        let heard = Box<[Bool]>([])
-        let task = test.cache.getData(a).onFail { _, isFatal in heard.update { $0.append(isFatal) } }
+        test.transport.script(a, [.failing(error)])
+        let task = test.cache.getData(a)
+        let failures = task.failures()
         #expect(await task.error == error)
         await test.cache.idle()
-        #expect(heard.value == [true])
+        #expect(failures.value == ["fatal \(error)"])
         #expect(test.transport.transfers.count == 1)
     }
 
@@ -48,8 +48,7 @@ struct RetryTests {
             .status(408), .status(425), .status(429), .status(500), .status(503), .status(599),
         ])
     func mayPass(error: DipperError) async throws {
-        let failure: ScriptedTransport.Step = error.status.map { .status($0) } ?? .failure(error)
-        #expect(await seconds(.fixed(.seconds(5)), [failure, .body(Data())]) == [0, 5])
+        #expect(await seconds(.fixed(.seconds(5)), [.failing(error), .body(Data())]) == [0, 5])
     }
 
     // MARK: When
@@ -75,19 +74,19 @@ struct RetryTests {
     @Test("A rule of the program's own is asked about every failure, and may take its time")
     func ownRule() async throws {
         let asked = Box<[DipperError]>([])
-        let gate = Box(false)
+        let gate = Gate()
         test.transport.script(a, [.status(401), .status(404), .text("here")])
         let policy = RetryPolicy.custom { context in
             asked.update { $0.append(context.error) }
-            if context.error == .status(401) { try? await gate.wait { $0 } }
+            if context.error == .status(401) { await gate.pass() }
             return context.failures < 3 ? .zero : nil
         }
         let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy).with(\.timeout, .seconds(5)))
-        try await asked.wait { $0.count == 1 }
+        try await gate.waitForArrival()
         // The time limit stands still while the rule thinks.
         test.clock.advance(by: .seconds(60))
         let joined = test.cache.getData(a)
-        gate.update { $0 = true }
+        gate.open()
         // The call that has joined has another policy.
         #expect(await joined.error == .status(401))
         #expect(try await task.value == Data("here".utf8))
@@ -97,36 +96,32 @@ struct RetryTests {
     @Test("While a rule of the program's own thinks, others end and the fetch takes no place")
     func slowRule() async throws {
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        let gates = [Gate(), Gate()]
         let asked = Box(0)
-        let gate = Box(false)
         let policy = RetryPolicy.custom { _ in
-            asked.update { $0 += 1 }
-            try? await gate.wait { $0 }
+            await gates[asked.increment() - 1].pass()
             return .zero
         }
-        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy))
+        let request = DataRequest(a).with(\.retryPolicy, policy)
+        let (task, first) = try await test.begin(request)
         let plain = test.cache.getData(a)
         let next = test.cache.getData(url("next"))
-        let first = try await test.transport.nextTransfer()
-        try await first.wait { !$0.isCancelled }
         first.finish(with: Data(), status: 404)
         #expect(await plain.error == .status(404))
         let second = try await test.transport.nextTransfer()
         #expect(second.request.url == url("next"))
         second.finish(with: Data("next".utf8))
         #expect(try await next.value == Data("next".utf8))
-        try await asked.wait { $0 == 1 }
-        gate.update { $0 = true }
+        gates[0].open()
         try await test.transport.nextTransfer().finish(with: Data("here".utf8))
         #expect(try await task.value == Data("here".utf8))
-        let cancelled = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy).with(\.cachePolicy, .ignoreCache))
-        gate.update { $0 = false }
-        try await test.transport.nextTransfer().finish(with: Data(), status: 404)
-        try await asked.wait { $0 == 2 }
+        let (cancelled, last) = try await test.begin(request.with(\.cachePolicy, .ignoreCache))
+        last.finish(with: Data(), status: 404)
+        try await gates[1].waitForArrival()
         cancelled.cancel()
         #expect(await cancelled.error == .cancelled)
         await test.cache.idle()
-        gate.update { $0 = true }
+        gates[1].open()
     }
 
     @Test("By default a failure is tried again three times, within half a second, a second and two")
@@ -181,8 +176,8 @@ struct RetryTests {
     func slotIsFree() async throws {
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
         for name in ["s", "u"] { test.transport.script(url(name), [.body(Data())]) }
-        let waiting = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
-        try await test.transport.nextTransfer().fail(with: .status(503))
+        let (waiting, transfer) = try await test.begin(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
+        transfer.fail(with: .status(503))
         try await waiting.waitForFailures()
         _ = try await test.cache.slowGetData(url("s")).value
         _ = try await test.cache.getData(url("u")).value
@@ -218,8 +213,7 @@ struct RetryTests {
             $0.fastQueue.maxConcurrent = 1
             $0.eventSinks.append(ends)
         }
-        test.cache.getData(url("busy"))
-        let busy = try await test.transport.nextTransfer()
+        let (_, busy) = try await test.begin(url("busy"))
         let limited = test.cache.getData(DataRequest(a).with(\.timeout, .seconds(10)))
         #expect(limited.state == .waiting)
         test.clock.advance(by: .seconds(100))
@@ -234,13 +228,12 @@ struct RetryTests {
 
     @Test("A time limit includes retries and the waits before them, and no attempt begins that would come too late")
     func retriesCount() async throws {
-        let limited = test.cache.getData(
-            DataRequest(a).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(4))))
-        let failures = Box(0)
-        limited.onFail { _, _ in failures.update { $0 += 1 } }
+        let request = DataRequest(a).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(4)))
+        let limited = test.cache.getData(request)
+        let failures = limited.failures()
         for count in 1...3 {
             try await test.transport.nextTransfer().fail(with: .connectionLost)
-            try await failures.wait { $0 == count }
+            try await failures.wait { $0.count == count }
             try await test.clock.waitForSleepers(count < 3 ? 1 : 0)
             test.clock.advance(by: .seconds(4))
         }
@@ -250,22 +243,16 @@ struct RetryTests {
 
     @Test("The wait for a slot after a failure does not count towards the time limit")
     func slotAfterFailure() async throws {
-        let queued = Box(0)
-        let test = TestCache {
-            $0.eventSinks.append(
-                Observer(.fetches) { event in
-                    if event.key == CacheKey(url("s")), case .queued = event.kind { queued.update { $0 += 1 } }
-                })
-        }
-        let limited = test.cache.slowGetData(
-            DataRequest(url("s")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(1))))
-        try await test.transport.nextTransfer().fail(with: .connectionLost)
+        let record = EventRecord()
+        let test = TestCache { $0.eventSinks.append(record) }
+        let request = DataRequest(url("s")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(1)))
+        let (limited, first) = try await test.begin(request, in: .slow)
+        first.fail(with: .connectionLost)
         try await limited.waitForFailures()
-        test.cache.getData(url("u"))
-        let urgent = try await test.transport.nextTransfer()
+        let (_, urgent) = try await test.begin(url("u"))
         try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
-        try await queued.wait { $0 == 2 }
+        try await record.wait { $0.count { $0.kind == .queued(.slow) } == 2 }
         test.clock.advance(by: .seconds(100))
         urgent.finish(with: Data())
         try await test.transport.nextTransfer().finish(with: Data())

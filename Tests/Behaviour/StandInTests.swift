@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Providers as alternatives of a URL", .timeLimit(.minutes(2)))
 struct StandInTests {
-    private let test = TestCache()
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
     private let b = url("b")
     private let bundled = DataRequest.Source.provider(MemoryProvider(Data("bundled".utf8), key: "bundled"))
@@ -15,17 +15,15 @@ struct StandInTests {
         "bytes that are at hand stand in for one call, and are not kept: the next one asks the URL again",
         arguments: [.immutable(for: .days(9)), nil] as [FreshnessPolicy?])
     func standIn(freshness: FreshnessPolicy?) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [.status(404), .text("real")])
-        let told = Box<[String]>([])
         let request = DataRequest(a).with(\.alternatives, [bundled, .url(b)]).with(\.freshness, freshness)
         let task = test.cache.getData(request.with(\.waitsForDiskWrite, true))
-            .onFail { error, isFatal in told.update { $0.append("\(error) \(isFatal)") } }
+        let failures = task.failures()
         let response = try await task.response
         #expect(response.told == "bundled from network")
         #expect(response.freshUntil.map { $0 <= test.date.now } == true)
         await test.cache.idle()
-        #expect(told.value == ["status 404 false"])
+        #expect(failures.value == ["status 404"])
         #expect(!test.cache.hasData(for: a) && !test.cache.hasData(for: CacheKey("bundled")))
         #expect(test.cache.memoryCount == 0 && test.cache.diskCount == 0)
         #expect(try await test.ask(request) == "real from network")
@@ -35,23 +33,19 @@ struct StandInTests {
 
     @Test("what is kept stays as it is, out of date as it may be, and so does the beginning of a body")
     func keptStays() async throws {
-        let test = TestCache(folder: TemporaryFolder()) { $0.retryPolicy = .never }
         let headers: HTTPHeaders = ["Cache-Control": "max-age=10, must-revalidate", "ETag": "\"1\""]
-        test.transport.script(a, [.text("old", headers), .status(404), .status(304, headers)])
-        _ = try await test.ask(a)
-        test.date.advance(by: 20)
+        try await test.keep("old", headers, for: a, age: 20)
+        test.transport.script(a, [.status(404), .status(304, headers)])
         let request = DataRequest(a).with(\.alternatives, [bundled])
         #expect(try await test.ask(request) == "bundled from network")
         #expect(test.cache.data(for: a) == Data("old".utf8))
         #expect(try await test.ask(request) == "old from revalidated")
 
-        let broken = test.cache.getData(DataRequest(b).with(\.alternatives, [bundled]))
-        try await test.transport.nextTransfer().interrupt(
-            with: TransferResponse(headers: ["ETag": "\"2\"", "Content-Length": "4"], body: Data("ab".utf8)))
+        let other = DataRequest(b).with(\.alternatives, [bundled]).with(\.retryPolicy, .never)
+        let (broken, transfer) = try await test.begin(other)
+        transfer.interrupt(with: Parts.beginning(2))
         #expect(try await broken.response.told == "bundled from network")
-        let next = test.cache.getData(b)
-        #expect(try await test.transport.nextTransfer().request.headers["Range"] == "bytes=2-")
-        next.cancel()
+        #expect(try await test.nextFields(of: b)["Range"] == "bytes=2-")
     }
 
     @Test(
@@ -70,12 +64,11 @@ struct StandInTests {
     @Test("a prefetch and a refresh in the background have no use for it")
     func background() async throws {
         let request = DataRequest(a).with(\.alternatives, [bundled])
-        let headers: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=100"]
-        test.transport.script(a, [.status(404), .text("old", headers), .status(404)])
+        test.transport.script(a, [.status(404)])
         let result = await DataPrefetcher(test.cache, [request]).value
         #expect(result.failed.map(\.error) == [.status(404)])
-        _ = try await test.ask(a)
-        test.date.advance(by: 20)
+        try await test.keep("old", ["Cache-Control": "max-age=10, stale-while-revalidate=100"], for: a, age: 20)
+        test.transport.script(a, [.status(404)])
         let response = try await test.cache.getData(request).response
         #expect(response.told == "old from stale")
         #expect(await response.revalidation?.error == .status(404))
@@ -83,7 +76,6 @@ struct StandInTests {
 
     @Test("what a provider of the program's own brings is kept under the request's key")
     func custom() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [.status(410)])
         let provider = CustomProvider(key: "custom") { Data("made".utf8) }
         #expect(try await test.ask(DataRequest(a).with(\.alternatives, [.provider(provider)])) == "made from network")
@@ -137,10 +129,9 @@ struct StandInTests {
     @Test("a cancelled provider is not followed by the next source")
     func cancelled() async throws {
         test.transport.script(a, [.status(404)])
-        let asked = Box(0)
-        let gate = Gate()
+        let (asked, gate) = (Box(0), Gate())
         let slow = CustomProvider(key: "slow") {
-            asked.update { $0 += 1 }
+            asked.increment()
             await gate.pass()
             throw CancellationError()
         }

@@ -20,6 +20,9 @@ extension ScriptedTransport.Step {
         .response(TransferResponse(status: status, headers: headers, body: Data(text.utf8)))
     }
 
+    /// An answer with the status of the error, or the error itself.
+    static func failing(_ error: DipperError) -> Self { error.status.map { .status($0) } ?? .failure(error) }
+
     static func redirect(_ location: String, _ headers: HTTPHeaders = [:], status: Int = 302) -> Self {
         .status(status, headers.adding("Location", location))
     }
@@ -56,6 +59,46 @@ extension TestCache {
         var request = source.dataRequest
         if let headers { request.headers = headers }
         return try await cache.getData(request).response.told
+    }
+}
+
+/// A body of 100 bytes, and what a server sends of it.
+enum Parts {
+    static let whole = Data((0..<100).map { UInt8($0) })
+    static let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100"]
+
+    static func beginning(_ count: Int, _ headers: HTTPHeaders = fields) -> TransferResponse {
+        TransferResponse(headers: headers, body: whole.prefix(count))
+    }
+
+    static func part(
+        _ range: Range<Int>, _ contentRange: String? = nil, tag: String? = "\"v\"", more: HTTPHeaders = [:]
+    ) -> TransferResponse {
+        var headers = more
+        headers.append("Content-Range", contentRange ?? "bytes \(range.lowerBound)-\(range.upperBound - 1)/100")
+        if let tag { headers.append("ETag", tag) }
+        return TransferResponse(status: 206, headers: headers, body: whole[range])
+    }
+}
+
+extension TestCache {
+    /// Cancels a call when a part of its answer has come.
+    func leave(_ part: TransferResponse, of target: URL) async throws {
+        let (task, transfer) = try await begin(target)
+        transfer.hold(part)
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        await cache.idle()
+        // The cache has heard of the end of the transfer.
+        _ = cache.queueCounts
+    }
+
+    /// Returns the header fields of the next request for a URL, whose call is cancelled then.
+    func nextFields(of target: URL) async throws -> HTTPHeaders {
+        let (task, transfer) = try await begin(DataRequest(target).with(\.cachePolicy, .useCache))
+        task.cancel()
+        await cache.idle()
+        return transfer.request.headers
     }
 }
 
