@@ -15,14 +15,20 @@ struct ResumeServerTests {
         _ body: (FaultServer, DataCache) async throws -> Void
     ) async throws {
         let server = try await FaultServer.start()
+        let cache = DataCache(configuration(folder, change))
+        try await body(server, cache)
+        await cache.shutdown()
+        await server.stop()
+    }
+
+    private func configuration(
+        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
+    ) -> DataCache.Configuration {
         var configuration = DataCache.Configuration(directory: folder?.url)
         configuration.logger.logLevel = .critical
         configuration.retryPolicy = .fixed(.milliseconds(1), retries: 6)
         change(&configuration)
-        let cache = DataCache(configuration)
-        try await body(server, cache)
-        await cache.shutdown()
-        await server.stop()
+        return configuration
     }
 
     private var body: Data { FaultServer.body(of: path, size: size) }
@@ -82,9 +88,7 @@ struct ResumeServerTests {
             #expect(await task.error == .cancelled)
             await server.waitForEnds(1)
             await cache.shutdown()
-            var configuration = DataCache.Configuration(directory: folder.url)
-            configuration.logger.logLevel = .critical
-            let next = DataCache(configuration)
+            let next = DataCache(configuration(folder))
             #expect(try await next.getData(target).value == body)
             let range = try #require(server.requests.last?.header("Range"))
             let offset = try #require(Int(range.dropFirst(6).dropLast()))
@@ -224,10 +228,7 @@ struct ResumeServerTests {
     @Test("A server that hangs up amid the TLS handshake is a failure that may pass", arguments: [true, false])
     func handshake(isReset: Bool) async throws {
         let server = try await RawServer.start(greeting: [isReset ? .reset : .close])
-        var configuration = DataCache.Configuration()
-        configuration.logger.logLevel = .critical
-        configuration.retryPolicy = .never
-        let cache = DataCache(configuration)
+        let cache = DataCache(configuration { $0.retryPolicy = .never })
         let error = await cache.getData(DataRequest(string: server.url("/", scheme: "https"))).error
         // A reset may come before the connection counts as made.
         #expect(error == .connectionLost || isReset && error == .connectionFailed)

@@ -143,21 +143,6 @@ final class Journal: EventSink {
     func wait(for count: Int) async throws(WaitTimeout) { try await state.wait { $0.lines.count >= count } }
 }
 
-/// A codec that changes nothing. It holds the thread that writes to disk until the test opens the door.
-struct StalledCodec: RecordCodec {
-    let identifier = "stalled"
-    let door = Door()
-    let arrivals = Box(0)
-
-    func encode(_ record: Data) throws(DipperError) -> Data {
-        arrivals.update { $0 += 1 }
-        door.pass()
-        return record
-    }
-
-    func decode(_ bytes: Data) throws(DipperError) -> Data { bytes }
-}
-
 /// An object whose release a test waits for: closures that the cache keeps hold it.
 final class Canary: Sendable {
     private let isGone: Box<Bool>

@@ -4,17 +4,6 @@ import Foundation
 import TestSupport
 import Testing
 
-extension Date {
-    /// The date in the format of HTTP fields (RFC 9110, section 5.6.7).
-    var httpText: String {
-        let formatter = DateFormatter()
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.timeZone = TimeZone(identifier: "GMT")
-        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-        return formatter.string(from: self)
-    }
-}
-
 extension ScriptedTransport.Step {
     static func text(_ text: String, _ headers: HTTPHeaders = [:], status: Int = 200) -> Self {
         .response(TransferResponse(status: status, headers: headers, body: Data(text.utf8)))

@@ -74,6 +74,17 @@ extension DataCache.Configuration {
 /// Returns a URL whose host does not exist.
 package func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)").unsafelyUnwrapped }
 
+extension Date {
+    /// The date in the format of HTTP fields (RFC 9110, section 5.6.7).
+    package var httpText: String {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(identifier: "GMT")
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.string(from: self)
+    }
+}
+
 extension FetchTask {
     package var error: DipperError? {
         get async { await result.error }
