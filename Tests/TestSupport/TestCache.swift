@@ -13,13 +13,14 @@ package struct TestCache {
     private let folder: TemporaryFolder?
 
     package init(
-        folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(),
+        folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(), sink: (any EventSink)? = nil,
         _ change: (inout DataCache.Configuration) -> Void = { _ in }
     ) {
         self.date = date
         self.folder = folder
         var configuration = DataCache.Configuration(directory: folder?.url)
         configuration.use(transport, clock, network, date)
+        if let sink { configuration.eventSinks.append(sink) }
         change(&configuration)
         cache = DataCache(configuration)
     }
