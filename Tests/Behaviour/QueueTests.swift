@@ -69,7 +69,7 @@ struct QueueTests {
         }
     }
 
-    /// What is sent for `/k` and its neighbours if the event changes no order.
+    /// Returns what is sent for `/k` and its neighbours if the event changes no order.
     private func lines(_ position: Position) -> [String] {
         switch position {
         case .absent: []
