@@ -42,15 +42,23 @@ struct CachePolicyTests {
     }
 
     @Test(
-        "A call past memory takes nothing from a call that shares its fetch", arguments: [true, false], [true, false])
-    func sharedPastMemory(isFirst: Bool, hasDisk: Bool) async throws {
-        let test = TestCache(folder: hasDisk ? TemporaryFolder() : nil)
-        let policies: [DataRequest.CachePolicy] = isFirst ? [.diskOnly, .useCache] : [.useCache, .diskOnly]
+        "Calls of different policies share a fetch, whoever comes first, and the answer is kept where one of them says",
+        arguments: [
+            // Two policies, whether there is a disk, and the number of entries that are on it afterwards.
+            (.diskOnly, .useCache, true, 1), (.diskOnly, .useCache, false, 0), (.bypass, .useCache, true, 1),
+            (.bypass, .memoryOnly, true, 0),
+        ] as [(DataRequest.CachePolicy, DataRequest.CachePolicy, Bool, Int)], [true, false])
+    func shared(
+        row: (one: DataRequest.CachePolicy, other: DataRequest.CachePolicy, hasDisk: Bool, onDisk: Int), isFirst: Bool
+    ) async throws {
+        let test = TestCache(folder: row.hasDisk ? TemporaryFolder() : nil)
+        let policies = isFirst ? [row.one, row.other] : [row.other, row.one]
         let tasks = policies.map { test.cache.getData(DataRequest(a).with(\.cachePolicy, $0)) }
         try await test.transport.nextTransfer().finish(with: Data("1".utf8))
-        for task in tasks { #expect(try await task.response.source == .network) }
+        for task in tasks { #expect(try await task.response.told == "1 from network") }
         await test.cache.idle()
-        #expect(test.cache.hasData(for: a, in: .memory) && test.cache.diskCount == (hasDisk ? 1 : 0))
+        #expect(test.cache.hasData(for: a, in: .memory))
+        #expect(test.cache.memoryCount == 1 && test.cache.diskCount == row.onDisk)
         #expect(test.transport.transfers.count == 1)
     }
 
@@ -164,19 +172,6 @@ struct CachePolicyTests {
         next.transport.script(a, [.text("1")])
         #expect(try await next.ask(a) == "1 from network")
         #expect(next.requests(a).map { $0["Range"] } == [nil])
-    }
-
-    @Test(
-        "It shares a fetch with a call that keeps the answer, whoever comes first, and the answer is kept",
-        arguments: [true, false], [DataRequest.CachePolicy.useCache, .memoryOnly])
-    func shared(isFirst: Bool, policy: DataRequest.CachePolicy) async throws {
-        let other = DataRequest(a).with(\.cachePolicy, policy)
-        let tasks = (isFirst ? [past, other] : [other, past]).map { test.cache.getData($0) }
-        try await test.transport.nextTransfer().finish(with: Data("1".utf8))
-        for task in tasks { #expect(try await task.value == Data("1".utf8)) }
-        await test.cache.idle()
-        #expect(test.transport.transfers.count == 1)
-        #expect(test.cache.memoryCount == 1 && test.cache.diskCount == (policy == .memoryOnly ? 0 : 1))
     }
 
     @Test("A cache may be set up to keep nothing but what the program adds")
