@@ -124,15 +124,10 @@ struct QueueOrderTests {
         arguments: [FetchQueue.fast, .slow])
     func suspended(queue: FetchQueue) async throws {
         let test = TestCache()
-        func suspend(_ isSuspended: Bool) {
-            if queue == .fast {
-                test.cache.fastQueue.isSuspended = isSuspended
-            } else {
-                test.cache.slowQueue.isSuspended = isSuspended
-            }
-        }
+        let isSuspended: ReferenceWritableKeyPath<DataCache, Bool> =
+            queue == .fast ? \.fastQueue.isSuspended : \.slowQueue.isSuspended
         let (running, transfer) = try await test.begin(url("running"), in: queue)
-        suspend(true)
+        test.cache[keyPath: isSuspended] = true
         let waiting = test.call(url("waiting"), in: queue)
         transfer.finish(with: Data())
         #expect(await running.error == nil)
@@ -143,7 +138,7 @@ struct QueueOrderTests {
             urgent.finish(with: Data())
         }
         #expect(waiting.state == .waiting)
-        suspend(false)
+        test.cache[keyPath: isSuspended] = false
         try await test.transport.nextTransfer().finish(with: Data())
         #expect(await waiting.error == nil)
     }

@@ -101,18 +101,16 @@ struct ShutdownTests {
 
     @Test("Nothing is kept of a call whose transport answers before it has returned the transfer")
     func instantTransport() async throws {
-        struct InstantTransport: Transport {
-            struct Done: Transfer {
-                let receive: @Sendable (TransferEvent) -> Void
-                func cancel() {}
-                func setThrottled(_ isThrottled: Bool) {}
-                func setQueue(_ queue: FetchQueue) {}
-            }
+        struct InstantTransport: Transport, Transfer {
+            var receive: (@Sendable (TransferEvent) -> Void)?
+            func cancel() {}
+            func setThrottled(_ isThrottled: Bool) {}
+            func setQueue(_ queue: FetchQueue) {}
             func start(
                 _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
             ) -> any Transfer {
                 receive(.finished(.success(TransferResponse(body: Data("here".utf8)))))
-                return Done(receive: receive)
+                return InstantTransport(receive: receive)
             }
             func shutdown() async {}
         }
