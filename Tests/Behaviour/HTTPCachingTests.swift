@@ -210,26 +210,6 @@ struct HTTPCachingTests {
         }
     }
 
-    @Test("the counters tell what answered; the bytes of a provider are not the network's")
-    func statistics() async throws {
-        let headers: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-if-error=100"]
-        try await test.keep("1", headers, for: a)
-        test.transport.script(a, [.status(304), .status(503)])
-        #expect(try await test.ask(a) == "1 from memory")
-        test.cache.clearMemory()
-        #expect(try await test.ask(a) == "1 from disk")
-        for source in ["revalidated", "stale"] {
-            test.date.advance(by: 10)
-            #expect(try await test.ask(a) == "1 from \(source)")
-        }
-        let provider = CustomProvider(key: "generated") { Data(count: 9) }
-        #expect(try await test.cache.getData(DataRequest(provider)).value.count == 9)
-        let counted = test.cache.statistics
-        #expect(counted.memoryHits == 1 && counted.diskHits == 1 && counted.networkAnswers == 2)
-        #expect(counted.revalidatedAnswers == 1 && counted.staleAnswers == 1 && counted.failures == 0)
-        #expect(counted.networkRequests == 3 && counted.networkBytes == 1)
-    }
-
     // MARK: Directives of requests
 
     @Test(
