@@ -109,13 +109,6 @@ struct FreshnessTests {
         #expect(left(["Last-Modified": date(-1_050), "Date": date(-50)]) == 50)
         #expect(left([:]) == 0)
     }
-
-    @Test("the last moment of freshness is the one before its end")
-    func boundary() {
-        let freshness = Freshness(generated: 100, until: 200)
-        #expect(freshness.isFresh(at: 199.9))
-        #expect(!freshness.isFresh(at: 200))
-    }
 }
 
 @Suite("Dates of HTTP", .timeLimit(.minutes(2)))
