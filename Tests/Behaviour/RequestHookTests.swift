@@ -56,10 +56,9 @@ struct RequestHookTests {
             ({ $0.headers["X"] = "a\r\nb: c" }, .invalidHeader), ({ $0.url = url("c") }, nil),
         ]
         for (change, error) in changes {
-            for request in [
-                DataRequest(b).with(\.modifier, .changing { change(&$0) }),
-                DataRequest(a).with(\.redirectHandler, .changing { change(&$0) }),
-            ] {
+            let modified = DataRequest(b).with(\.modifier, .changing { change(&$0) })
+            let handled = DataRequest(a).with(\.redirectHandler, .changing { change(&$0) })
+            for request in [modified, handled] {
                 #expect(await test.cache.getRemoteData(request).error == error)
                 #expect(test.cache.hasData(for: request) == (error == nil))
             }

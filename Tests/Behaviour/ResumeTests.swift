@@ -84,16 +84,17 @@ struct ResumeTests {
         let new: HTTPHeaders = ["ETag": "\"w\"", "Content-Length": "100"]
         let part: HTTPHeaders = ["ETag": "\"w\"", "Content-Range": "bytes 20-99/100"]
         let short = Data("short".utf8)
-        let steps: [ScriptedTransport.Step] = [
-            .interrupted(TransferResponse(headers: new, body: other.prefix(20)), .connectionLost),
-            .response(TransferResponse(status: 206, headers: part, body: other[20...])),
-        ]
-        test.transport.script(
-            a,
-            [.interrupted(Parts.beginning(40), .connectionLost)]
-                + (isBrokenOff ? steps : [.response(TransferResponse(headers: ["ETag": "\"w\""], body: short))]))
+        var steps: [ScriptedTransport.Step] = [.interrupted(Parts.beginning(40), .connectionLost)]
+        if isBrokenOff {
+            steps.append(.interrupted(TransferResponse(headers: new, body: other.prefix(20)), .connectionLost))
+            steps.append(.response(TransferResponse(status: 206, headers: part, body: other[20...])))
+        } else {
+            steps.append(.response(TransferResponse(headers: ["ETag": "\"w\""], body: short)))
+        }
+        test.transport.script(a, steps)
         #expect(try await test.cache.getData(a).value == (isBrokenOff ? other : short))
-        #expect(test.requests(a).map { $0["If-Range"] } == [nil, "\"v\""] + (isBrokenOff ? ["\"w\""] : []))
+        let conditions = test.requests(a).map { $0["If-Range"] }
+        #expect(conditions == (isBrokenOff ? [nil, "\"v\"", "\"w\""] : [nil, "\"v\""]))
     }
 
     @Test("a server that hands out single bytes is given up after a while")
@@ -248,7 +249,8 @@ struct ResumeTests {
         let new = ScriptedTransport.Step.response(TransferResponse(headers: headers, body: other))
         test.transport.script(a, sendsPart ? [.response(Parts.part(30..<100, tag: "\"w\"")), new] : [new])
         #expect(try await test.cache.getData(a).value == other)
-        #expect(test.requests(a).map { $0["If-Range"] } == [nil, "\"v\""] + (sendsPart ? [nil] : []))
+        let conditions = test.requests(a).map { $0["If-Range"] }
+        #expect(conditions == (sendsPart ? [nil, "\"v\"", nil] : [nil, "\"v\""]))
     }
 
     @Test(
