@@ -103,7 +103,6 @@ final class LivelyTransport: Transport {
         var count = 0
     }
 
-    private let transport = ScriptedTransport()
     private let state: Mutex<State>
     private let body: @Sendable (_ kind: Int) -> Data
 
@@ -125,36 +124,60 @@ final class LivelyTransport: Transport {
             state.mostAtOnce = max(state.mostAtOnce, state.open[request.url] ?? 0)
             return (state.random.below(12), state.random.below(4) == 0 ? state.random.below(3_000) : 0)
         }
-        let started = transport.start(request) { [self] event in
-            if case .finished = event { state.withLock { $0.open[request.url, default: 0] -= 1 } }
-            receive(event)
+        let transfer = LivelyTransfer(receive) { [self] in
+            state.withLock { $0.open[request.url, default: 0] -= 1 }
         }
-        guard let transfer = started as? ScriptedTransfer else { return started }
+        let answer = { @Sendable [body] in transfer.answer(kind, body(kind)) }
         if kind == 0 {
-            answer(transfer, kind)
+            answer()
         } else {
-            DispatchQueue.global().asyncAfter(deadline: .now() + .microseconds(delay)) { [self] in
-                answer(transfer, kind)
-            }
+            DispatchQueue.global().asyncAfter(deadline: .now() + .microseconds(delay), execute: answer)
         }
         return transfer
     }
 
-    private func answer(_ transfer: ScriptedTransfer, _ kind: Int) {
-        let body = body(kind)
+    func shutdown() async {}
+}
+
+private final class LivelyTransfer: Transfer {
+    private let receive: Mutex<(@Sendable (TransferEvent) -> Void)?>
+    /// Called once, as soon as it is sure that the transfer ends.
+    private let willEnd: @Sendable () -> Void
+
+    init(_ receive: @escaping @Sendable (TransferEvent) -> Void, willEnd: @escaping @Sendable () -> Void) {
+        self.receive = Mutex(receive)
+        self.willEnd = willEnd
+    }
+
+    func answer(_ kind: Int, _ body: Data) {
         let fields: HTTPHeaders = ["Cache-Control": kind == 2 ? "no-store" : "max-age=100", "ETag": "\"\(kind)\""]
         switch kind {
-        case 3: transfer.fail(with: .connectionLost)
-        case 4: transfer.finish(with: Data(), status: 503)
-        case 5: transfer.finish(with: Data(), status: 404)
+        case 3: end(.failure(.connectionLost))
+        case 4: end(.success(TransferResponse(status: 503, headers: [:], body: Data())))
+        case 5: end(.success(TransferResponse(status: 404, headers: [:], body: Data())))
         case 6:
-            let part: HTTPHeaders = ["Content-Length": "\(body.count + 1_000)", "ETag": "\"a\""]
-            transfer.interrupt(with: TransferResponse(headers: part, body: body))
-        default:
-            if kind == 7 { transfer.send(progress: 10, of: 1_000) }
-            transfer.finish(with: body, headers: fields)
+            let part = TransferResponse(
+                status: 200, headers: ["Content-Length": "\(body.count + 1_000)", "ETag": "\"a\""], body: body)
+            end(.failure(.connectionLost), after: .interrupted(part))
+        case 7:
+            let received = receive.withLock { $0 }
+            received?(.progress(received: 10, expected: 1_000))
+            end(.success(TransferResponse(status: 200, headers: fields, body: body)))
+        default: end(.success(TransferResponse(status: 200, headers: fields, body: body)))
         }
     }
 
-    func shutdown() async { await transport.shutdown() }
+    private func end(_ result: Result<TransferResponse, DipperError>, after event: TransferEvent? = nil) {
+        let receive = receive.withLock { receive in
+            if receive != nil { willEnd() }
+            defer { receive = nil }
+            return receive
+        }
+        if let event { receive?(event) }
+        receive?(.finished(result))
+    }
+
+    func cancel() { end(.failure(.cancelled)) }
+    func setThrottled(_ isThrottled: Bool) {}
+    func setQueue(_ queue: FetchQueue) {}
 }
