@@ -82,7 +82,7 @@ struct QueueOrderTests {
         #expect(try await startOrder(test, 5) == ["raised", "joined", "a", "lowered"])
     }
 
-    @Test("Fetches of other hosts pass those that maxPerHost holds back; limits may change, and stop no fetch that runs")
+    @Test("Fetches of other hosts pass those that maxPerHost holds back; limits may change, and stop no running fetch")
     func limitsChange() async throws {
         let journal = Journal()
         let test = TestCache(sink: journal) { $0.fastQueue.maxConcurrent = 1 }
