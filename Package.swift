@@ -1,4 +1,4 @@
-// swift-tools-version: 6.1
+// swift-tools-version: 6.2
 import PackageDescription
 
 let package = Package(
@@ -54,7 +54,7 @@ let package = Package(
         // libavif's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
         .systemLibrary(name: "CAVIF", providers: [.apt(["libavif-dev"])]),
         // The calls of libpng and libjpeg that report errors by longjmp, which Swift cannot catch.
-        .target(name: "CodecShims", dependencies: ["CPNG", "CJPEG"]),
+        .target(name: "CodecShims", dependencies: ["CPNG", "CJPEG", "CZlib"]),
         // Loops over pixels, compiled for several instruction sets; the best one of the machine runs.
         .target(name: "CPixels"),
         // System calls for processes and files. The C library declares them only for GNU's dialect, which Swift does not

@@ -1,7 +1,6 @@
 import DipperData
 import Foundation
 
-/// An answer to the client.
 struct Answer: Sendable {
     var status: Int
     /// The header fields, without those that frame the message.
@@ -9,12 +8,10 @@ struct Answer: Sendable {
     var body: Data
     /// Whether this answers HEAD: the length is sent, the body is not.
     var isHeadOnly = false
-    /// Whether the proxy closes the connection after this answer.
     var closes = false
 }
 
 extension Answer {
-    /// Creates an answer of the proxy itself, with one line of text.
     init(_ refusal: Refusal, closes: Bool = false) {
         let line = String(refusal.text.map { $0.isNewline ? " " : $0 })
         self.init(
@@ -24,4 +21,40 @@ extension Answer {
 
     /// Whether answers with this status have a body (RFC 9110, section 6.4.1).
     var mayHaveBody: Bool { status >= 200 && status != 204 && status != 304 }
+}
+
+/// A reason why the proxy itself answers a request.
+struct Refusal: Error {
+    let status: Int
+    let text: String
+}
+
+extension Refusal {
+    init(_ error: DipperError) {
+        let status =
+            switch error {
+            case .notCached, .timedOut: 504
+            case .addressRefused: 403
+            case .invalidURL, .unsupportedScheme, .invalidHeader: 400
+            case .shutDown, .cancelled: 503
+            default: 502
+            }
+        self.init(status: status, text: error.description)
+    }
+}
+
+/// The values of the `Cache-Status` field (RFC 9211).
+enum CacheStatus {
+    static func text(_ source: ResponseSource) -> String {
+        switch source {
+        case .memory, .disk, .shared: "dipper; hit; detail=\(source.rawValue)"
+        case .stale: "dipper; hit; detail=stale"
+        case .revalidated: "dipper; fwd=stale; fwd-status=304"
+        case .network: "dipper; fwd=miss"
+        }
+    }
+
+    static func text(passedOn reason: String, status: Int) -> String {
+        "dipper; fwd=\(reason); fwd-status=\(status)"
+    }
 }

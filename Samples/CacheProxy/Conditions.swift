@@ -6,7 +6,6 @@ struct Conditions {
     private let tags: [String]
     private let since: String?
 
-    /// - Parameter fields: The client's header fields.
     init(_ fields: Fields) {
         tags = fields.values("If-None-Match")
         // If-None-Match takes precedence over If-Modified-Since (RFC 9110, section 13.1.3).
@@ -39,7 +38,6 @@ struct Conditions {
         return false
     }
 
-    /// Returns the end of the tag at the start of a text; `nil` if there is none.
     private static func endOfTag(_ text: Substring) -> Substring.Index? {
         let quoted = opaque(text)
         guard quoted.first == "\"", let close = quoted.dropFirst().firstIndex(of: "\"") else { return nil }

@@ -3,7 +3,6 @@ import DipperData
 /// The library's header fields, under a name that does not clash with NIO's `HTTPHeaders`.
 typealias Fields = DipperData.HTTPHeaders
 
-/// Rules for the header fields that the proxy forwards.
 struct ForwardedFields: Sendable {
     /// Whether cookies pass in both directions; they never enter the cache.
     var passesCookies = false
@@ -39,7 +38,6 @@ struct ForwardedFields: Sendable {
     /// process, so that the proxy recognises requests that it has sent itself.
     static let via = "1.1 dipper-" + String(UInt32.random(in: .min ... .max), radix: 16)
 
-    /// Returns `true` if a request was sent by this proxy.
     static func haveComeFromHere(_ fields: Fields) -> Bool {
         fields.values("Via").contains { $0.contains(via) }
     }
@@ -64,7 +62,6 @@ struct ForwardedFields: Sendable {
 }
 
 extension Fields {
-    /// Returns all values of a field, in order.
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
     }
@@ -76,8 +73,6 @@ extension Fields {
                 .map { $0.prefix { $0 != "=" }.filter { $0 != " " && $0 != "\t" }.lowercased() })
     }
 
-    /// Returns the fields without the unwanted ones.
-    /// - Parameter isUnwanted: Called with each name in lower case.
     func without(_ isUnwanted: (String) -> Bool) -> Fields {
         Fields(fields.filter { !isUnwanted($0.name.lowercased()) })
     }

@@ -2,7 +2,6 @@ import DipperData
 import Foundation
 import Synchronization
 
-/// The gateway that answers requests from the cache or the server.
 final class Gateway: Sendable {
     struct Request: Sendable {
         var method: String
@@ -112,7 +111,6 @@ final class Gateway: Sendable {
         return Answer(status: response.status, fields: fields, body: response.data)
     }
 
-    /// Fetches an answer for one client, past the cache.
     private func fetch(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
         guard !request.fields.directives.contains("only-if-cached") else { throw Refusal(.notCached) }
         let response = try await send("GET", url, fields, body: nil)

@@ -2,7 +2,6 @@ import ArgumentParser
 import DipperData
 import Foundation
 
-/// The options of the command line.
 struct Options: ParsableArguments {
     @Option(help: ArgumentHelp("The port to listen on; 0 for any free port.", valueName: "number"))
     var port = 8080
@@ -42,10 +41,8 @@ struct Options: ParsableArguments {
         }
     }
 
-    /// The only server to ask; `nil` if each request names one.
     var originURL: URL? { origin.flatMap { try? Target.url($0) } }
 
-    /// The configuration of the cache.
     var cache: DataCache.Configuration {
         var configuration = DataCache.Configuration(
             directory: cacheDir.map { URL(fileURLWithPath: $0, isDirectory: true) })

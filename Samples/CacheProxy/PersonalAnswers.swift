@@ -14,12 +14,10 @@ final class PersonalAnswers: Sendable {
         fields.fields.contains { Redaction.standard.isSecret($0.name) }
     }
 
-    /// Returns `true` for an answer that no other client may get.
     static func concern(answer fields: Fields) -> Bool {
         fields["Set-Cookie"] != nil || !fields.directives.isDisjoint(with: ["private", "no-store"])
     }
 
-    /// Returns whether the last answer from a URL was for one client.
     func isKnown(_ url: URL) -> Bool { urls.withLock { $0.contains(url) } }
 
     /// Notes whether the last answer from a URL was for one client.

@@ -3,7 +3,6 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 
-/// The handler that reads the requests of one connection and writes the answers, one after the other.
 struct ProxyHandler: Sendable {
     typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
     private typealias Parts = NIOAsyncChannelInboundStream<HTTPServerRequestPart>.AsyncIterator
@@ -43,7 +42,6 @@ struct ProxyHandler: Sendable {
 
     // MARK: Reading
 
-    /// Reads the body of a request; `nil` if it is larger than the limit.
     private func body(
         of head: HTTPRequestHead, _ parts: inout Parts, _ outbound: Writer
     ) async throws -> ByteBuffer? {

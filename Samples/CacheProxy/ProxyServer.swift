@@ -5,7 +5,6 @@ import Synchronization
 
 /// The server that accepts connections and turns away those above the limit.
 final class ProxyServer: Sendable {
-    /// The address of the server, for example `http://127.0.0.1:8080`.
     let address: String
     private let group: MultiThreadedEventLoopGroup
     private let accepting: Task<Void, any Error>
@@ -44,23 +43,26 @@ final class ProxyServer: Sendable {
             accepting: accepting)
     }
 
-    /// Stops accepting connections and closes all of them.
     func stop() async {
         accepting.cancel()
         _ = await accepting.result
         try? await group.shutdownGracefully()
     }
 
+    private final class OpenConnections: Sendable {
+        let count = Atomic(0)
+    }
+
     private static func accept(
         _ listener: NIOAsyncChannel<ProxyHandler.Connection, Never>, _ handler: ProxyHandler, maxConnections: Int
     ) async throws {
-        let open = OpenConnections(limit: maxConnections)
+        let open = OpenConnections()
         try await listener.executeThenClose { connections in
             try await withThrowingDiscardingTaskGroup { tasks in
                 for try await connection in connections {
-                    let isWelcome = open.add()
+                    let isWelcome = open.count.wrappingAdd(1, ordering: .relaxed).newValue <= maxConnections
                     tasks.addTask {
-                        defer { open.remove() }
+                        defer { open.count.wrappingSubtract(1, ordering: .relaxed) }
                         // A broken connection must not end the others.
                         try? await isWelcome ? handler.serve(connection) : ProxyHandler.refuse(connection)
                     }
@@ -83,22 +85,30 @@ final class ProxyServer: Sendable {
     }
 }
 
-/// The number of open connections.
-private final class OpenConnections: Sendable {
-    private let limit: Int
-    private let count = Mutex(0)
+/// A handler that closes idle connections, unless the client is waiting for an answer, which may take long.
+final class IdleConnectionHandler: ChannelDuplexHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
 
-    init(limit: Int) {
-        self.limit = limit
+    private var isWaitedFor = false
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if case .end = unwrapInboundIn(data) { isWaitedFor = true }
+        context.fireChannelRead(data)
     }
 
-    /// Counts one more connection; returns `false` if it is above the limit.
-    func add() -> Bool {
-        count.withLock { count in
-            count += 1
-            return count <= limit
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        let part = unwrapOutboundIn(data)
+        if case .head(let head) = part, head.status.code >= 200 { isWaitedFor = false }
+        context.write(wrapOutboundOut(part), promise: promise)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event is IdleStateHandler.IdleStateEvent {
+            if !isWaitedFor { context.close(promise: nil) }
+        } else {
+            context.fireUserInboundEventTriggered(event)
         }
     }
-
-    func remove() { count.withLock { $0 -= 1 } }
 }

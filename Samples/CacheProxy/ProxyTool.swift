@@ -20,19 +20,19 @@
 //
 // | file | what it does |
 // |---|---|
-// | `ProxyTool.swift`, `Options.swift`, `StopSignal.swift` | the command line and the signals that end the proxy |
-// | `ProxyServer.swift`, `IdleConnectionHandler.swift` | accepts connections up to a limit and closes idle ones |
+// | `ProxyTool.swift`, `Options.swift` | the command line and the signals that end the proxy |
+// | `ProxyServer.swift` | accepts connections up to a limit and closes idle ones |
 // | `ProxyHandler.swift` | reads the requests of one connection and writes the answers |
 // | `Gateway.swift` | answers a request from the cache or the server |
-// | `Target.swift` | finds the URL that a request asks for |
+// | `Target.swift` | finds the URL that a request asks for, and knows the names of this machine |
 // | `ForwardedFields.swift` | selects the header fields to forward |
 // | `PersonalAnswers.swift` | finds the answers that must not enter the cache |
-// | `LoopbackName.swift` | knows the names by which only this machine reaches the proxy |
 // | `Conditions.swift` | decides between 200 and 304 |
-// | `Answer.swift`, `Refusal.swift`, `CacheStatus.swift` | the answers to the client |
+// | `Answer.swift` | the answers to the client |
 
 import ArgumentParser
 import DipperData
+import Dispatch
 import Foundation
 
 @main
@@ -56,5 +56,22 @@ struct ProxyTool: AsyncParsableCommand {
         await StopSignal.arrival()
         await server.stop()
         await gateway.shutdown()
+    }
+}
+
+/// The signals SIGINT and SIGTERM, as an event to wait for.
+private enum StopSignal {
+    static func arrival() async {
+        let (signals, continuation) = AsyncStream.makeStream(of: Void.self)
+        let sources = [SIGINT, SIGTERM].map { number in
+            // The default action would end the process before the source is notified.
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { continuation.finish() }
+            source.activate()
+            return source
+        }
+        for await _ in signals {}
+        for source in sources { source.cancel() }
     }
 }

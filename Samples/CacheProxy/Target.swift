@@ -1,3 +1,4 @@
+import DipperData
 import Foundation
 
 /// The target of a request, from which the proxy derives the URL to fetch.
@@ -36,7 +37,6 @@ enum Target {
         return url
     }
 
-    /// Returns the origin without the slash that paths begin with.
     private static func base(of origin: URL) -> String {
         let text = origin.absoluteString
         return text.hasSuffix("/") ? String(text.dropLast()) : text
@@ -48,5 +48,24 @@ enum Target {
         let parts = try URLComponents(url: url(target), resolvingAgainstBaseURL: false)
         guard let parts else { throw Refusal(status: 400, text: "the target is not a path") }
         return parts.percentEncodedPath + (parts.percentEncodedQuery.map { "?\($0)" } ?? "")
+    }
+}
+
+/// The names and addresses by which only programs on this machine reach the proxy.
+enum LoopbackName {
+    /// Returns `true` for a loopback address or `localhost`.
+    /// - Parameter authority: A host, with or without a port, as in the `Host` field.
+    static func matches(_ authority: String) -> Bool {
+        let host = host(of: authority).lowercased()
+        return IPAddress(host)?.isLoopback ?? (host == "localhost")
+    }
+
+    private static func host(of authority: String) -> String {
+        if authority.hasPrefix("["), let end = authority.firstIndex(of: "]") {
+            return String(authority[..<end].dropFirst())
+        }
+        // An address with several colons and no brackets has no port.
+        let parts = authority.split(separator: ":", omittingEmptySubsequences: false)
+        return parts.count == 2 ? String(parts[0]) : authority
     }
 }

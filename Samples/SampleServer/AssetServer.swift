@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import Synchronization
 
 /// A server of files over HTTP/1.1 on the loopback interface, at a set pace, with a log of its requests.
 public final class AssetServer: Sendable {
@@ -104,4 +105,45 @@ public final class AssetServer: Sendable {
         default: "application/octet-stream"
         }
     }
+}
+
+/// The pace of a server: by default slow enough for the queues to be visible.
+public struct Pace: Sendable {
+    /// The time from a request to the first byte of its answer.
+    public var delay: Duration
+    /// The speed of each connection, in bytes per second.
+    public var bytesPerSecond: Double
+
+    /// Creates a pace; the default values resemble a link to a remote server.
+    public init(delay: Duration = .milliseconds(30), bytesPerSecond: Double = 2e6) {
+        self.delay = delay
+        self.bytesPerSecond = bytesPerSecond
+    }
+}
+
+/// A log of the requests to a server, in order of arrival.
+public final class RequestLog: Sendable {
+    /// A request in the log.
+    public struct Entry: Sendable {
+        /// Path and query as the client sent them.
+        public let uri: String
+        /// The time at which the server read the request's head.
+        public let time: ContinuousClock.Instant
+    }
+
+    private let state = Mutex<[Entry]>([])
+
+    init() {}
+
+    func add(_ uri: String) {
+        let entry = Entry(uri: uri, time: .now)
+        state.withLock { $0.append(entry) }
+    }
+
+    /// All requests so far.
+    public var entries: [Entry] { state.withLock { $0 } }
+    /// The number of requests so far.
+    public var count: Int { state.withLock { $0.count } }
+    /// The largest number of requests for the same path and query.
+    public var mostForOnePath: Int { Dictionary(grouping: entries, by: \.uri).values.map(\.count).max() ?? 0 }
 }

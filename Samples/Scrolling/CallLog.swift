@@ -2,14 +2,11 @@ import Dipper
 import Foundation
 import Synchronization
 
-/// A log of all calls and their results.
 final class CallLog: Sendable {
-    /// The purpose of a call.
     enum Purpose: Sendable {
         case document, row, ahead
     }
 
-    /// The content that a call returned.
     enum Content: Sendable {
         case bytes(Data)
         case picture(Image)
@@ -23,26 +20,17 @@ final class CallLog: Sendable {
     struct End: Sendable {
         let purpose: Purpose
         let url: URL
-        /// The queue of the call when it ended.
         let queue: FetchQueue
         let result: Result<Answer, DipperError>
-        /// The time from the call to its end.
         let wait: Duration
 
         var isCancelled: Bool { if case .failure(let error) = result { error.isCancelled } else { false } }
         var isFailed: Bool { if case .failure(let error) = result { !error.isCancelled } else { false } }
     }
 
-    private struct State {
-        /// The results by number of the call; `nil` while a call is running.
-        var ends: [End?] = []
-        var open = 0
-        var waiting: [CheckedContinuation<Void, Never>] = []
-    }
+    /// The results by number of the call; `nil` while a call is running.
+    private let results = Mutex<[End?]>([])
 
-    private let state = Mutex(State())
-
-    /// Makes a call for bytes and remembers it.
     @discardableResult
     func add(_ purpose: Purpose, _ url: URL, _ get: (DataRequest) -> DataTask) -> DataTask {
         let end = begin(purpose, url)
@@ -54,7 +42,6 @@ final class CallLog: Sendable {
         return task
     }
 
-    /// Makes a call for a picture and remembers it.
     func add(_ purpose: Purpose, _ url: URL, _ get: (ImageRequest) -> ImageTask) {
         let end = begin(purpose, url)
         let task = get(ImageRequest(url).with(\.callbackQueue, .inPlace))
@@ -63,43 +50,23 @@ final class CallLog: Sendable {
         }
     }
 
-    /// Records the start of a call.
     /// - Returns: The closure to call at the end of the call.
     private func begin(
         _ purpose: Purpose, _ url: URL
     ) -> @Sendable (FetchQueue, Result<Answer, DipperError>) -> Void {
         let clock = ContinuousClock()
         let start = clock.now
-        let number = state.withLock { state in
-            state.ends.append(nil)
-            state.open += 1
-            return state.ends.count - 1
+        let number = results.withLock { results in
+            results.append(nil)
+            return results.count - 1
         }
         return { [self] queue, result in
             let end = End(purpose: purpose, url: url, queue: queue, result: result, wait: start.duration(to: clock.now))
-            let waiting = state.withLock { state in
-                state.ends[number] = end
-                state.open -= 1
-                guard state.open == 0 else { return [CheckedContinuation<Void, Never>]() }
-                defer { state.waiting = [] }
-                return state.waiting
-            }
-            for continuation in waiting { continuation.resume() }
+            results.withLock { $0[number] = end }
         }
     }
 
-    /// Waits until all calls have ended and returns their results.
-    func ends() async -> [End] {
-        await withCheckedContinuation { continuation in
-            let isDone = state.withLock { state in
-                if state.open == 0 { return true }
-                state.waiting.append(continuation)
-                return false
-            }
-            if isDone { continuation.resume() }
-        }
-        return state.withLock { $0.ends.compactMap(\.self) }
-    }
+    var ends: [End] { results.withLock { $0.compactMap(\.self) } }
 }
 
 /// Counters of the events that a cache reports, in addition to its timeline.

@@ -1,20 +1,16 @@
 import Foundation
 import SampleServer
 
-/// The sample's command line.
 struct Options {
     struct Mistake: Error {
         let text: String
     }
 
-    /// The folder that the server serves.
     var assets = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Assets")
-    /// The cache's folder; `nil` for a temporary one.
     var cache: URL?
     var timeline = URL(fileURLWithPath: "timeline.svg")
     /// The file of the contact sheet, a picture of all photos.
     var contactSheet: URL { timeline.deletingLastPathComponent().appendingPathComponent("contact-sheet.png") }
-    /// The server's port; 0 for any free port.
     var port = 0
     var pace = Pace()
 

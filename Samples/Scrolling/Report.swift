@@ -2,7 +2,6 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// A report that prints the measurements and checks the results.
 struct Report {
     private let assets: Assets
     private var thumbnails: Thumbnails

@@ -3,6 +3,16 @@ import DipperInspector
 import Foundation
 import SampleServer
 
+/// A JSON Feed (`feed.json`), of which the sample reads only the pictures.
+private struct Feed: Decodable {
+    struct Item: Decodable {
+        /// A path relative to the feed.
+        let image: String
+    }
+
+    let items: [Item]
+}
+
 /// The sample: runs the replay, then fetches everything again with a new cache on the same folder.
 struct Sample {
     private let options: Options
@@ -12,7 +22,6 @@ struct Sample {
         self.options = options
     }
 
-    /// Runs the sample; returns `true` if all checks passed.
     func run() async throws -> Bool {
         let assets = try Assets(options.assets)
         let folder = options.cache ?? temporaryFolder()
@@ -74,10 +83,10 @@ struct Sample {
             list.move(top: stop.top)
             try await Task.sleep(for: stop.stay)
         }
-        return await log.ends()
+        await cache.idle()
+        return log.ends
     }
 
-    /// Requests each URL of the first pass once.
     private func fetchAll(_ cache: ImageCache, _ ends: [CallLog.End]) async -> [CallLog.End] {
         let log = CallLog()
         var seen = Set<URL>()
@@ -88,10 +97,10 @@ struct Sample {
                 log.add(end.purpose, end.url, cache.getImage)
             }
         }
-        return await log.ends()
+        await cache.idle()
+        return log.ends
     }
 
-    /// Returns a PNG file of each photo once, sorted by path.
     private func contactSheet(of ends: [CallLog.End]) throws -> Data {
         var photos: [String: Image] = [:]
         for end in ends {

@@ -9,7 +9,6 @@ struct Scroll {
     }
 
     let rows: Int
-    /// The number of rows that fit the screen.
     let screen: Int
     /// The number of rows below the screen that the list prefetches.
     let ahead: Int
@@ -43,7 +42,6 @@ struct ListView {
     let scroll: Scroll
     let cache: ImageCache
     let log: CallLog
-    /// The photo of each row.
     let urls: [URL]
     private var visible = 0..<0
     /// The rows that the list has requested at least once.
@@ -56,7 +54,6 @@ struct ListView {
         self.log = log
     }
 
-    /// Scrolls so that a row is at the top of the screen.
     mutating func move(top: Int) {
         let now = top..<min(top + scroll.screen, urls.count)
         for row in now where !visible.contains(row) {

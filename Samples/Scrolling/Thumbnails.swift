@@ -2,7 +2,6 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// The thumbnails of the list: their size, and a check of their content.
 struct Thumbnails {
     /// The processor of the list's requests, which decodes photos to the size of a thumbnail.
     static let downsample = ImageProcessors.Downsample(width: 200, height: 150)

@@ -1,8 +1,14 @@
 #include "CPixels.h"
-#include "clones.h"
+#include "rounding.h"
 
-// Rounds n / 255 to nearest; exact for all products of two bytes.
-#define DIVIDED(n) (((n) + 128 + (((n) + 128) >> 8)) >> 8)
+bool pixels_are_sanitized(void) {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+    return true;
+#endif
+#endif
+    return false;
+}
 
 CLONES bool pixels_premultiply(uint8_t *pixels, size_t count) {
     const u8x32 colours = {255, 255, 255, 0, 255, 255, 255, 0, 255, 255, 255, 0, 255, 255, 255, 0,
@@ -60,19 +66,6 @@ CLONES bool pixels_are_opaque(const uint8_t *pixels, size_t count) {
     uint8_t bytes[4];
     memcpy(bytes, &all, 4);
     return bytes[3] == 255;
-}
-
-CLONES void pixels_over(uint8_t *pixels, size_t count, uint8_t red, uint8_t green, uint8_t blue) {
-    for (size_t i = 0; i < count; i++) {
-        uint16_t rest = 255 - pixels[i * 4 + 3];
-        const uint8_t background[3] = {red, green, blue};
-        for (int c = 0; c < 3; c++) {
-            uint16_t product = background[c] * rest;
-            uint16_t value = pixels[i * 4 + c] + DIVIDED(product);
-            pixels[i * 4 + c] = value > 255 ? 255 : value;
-        }
-        pixels[i * 4 + 3] = 255;
-    }
 }
 
 CLONES void pixels_drop_alpha(uint8_t *to, const uint8_t *from, size_t count) {

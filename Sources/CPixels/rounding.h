@@ -1,6 +1,9 @@
 #pragma once
 #include "clones.h"
 
+// Rounds n / 255 to nearest; exact for all products of two bytes.
+#define DIVIDED(n) (((n) + 128 + (((n) + 128) >> 8)) >> 8)
+
 // Stores two pixels: alpha clamped to 0…255, colours clamped to 0…alpha, rounded to nearest.
 #define ROUND(sum, to)                                                                     \
     do {                                                                                   \

@@ -1,9 +1,6 @@
 #include "CPixels.h"
 #include "rounding.h"
 
-// Rounds n / 255 to nearest; exact for all products of two bytes.
-#define DIVIDED(n) (((n) + 128 + (((n) + 128) >> 8)) >> 8)
-
 CLONES bool pixels_settle(uint8_t *pixels, size_t count) {
     uint32_t all = ~0u;
     for (size_t i = 0; i < count; i++) {

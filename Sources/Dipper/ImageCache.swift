@@ -252,9 +252,9 @@ public final class ImageCache: Sendable {
             if originals !== home.data { home.backlog.follow(originals) }
             // The claim comes first, so that a removal from now on revokes it.
             let claim = originals.claim(request.cacheKey)
-            let newer = task.newer(
-                home.objects, origin(of: task.request, options), step(options), claim,
-                originals.renewal(of: request.with(\.callbackQueue, .inPlace)))
+            let newest = origin(of: task.request, options)
+                .following(claim, originals.renewal(of: request.with(\.callbackQueue, .inPlace)))
+            let newer = task.newer(.init(home.objects, newest, step(options)))
             task.finish(
                 atOnce: ImageResponse(
                     options.handOut(image), source: .stale, info: entry.info, revalidation: newer))

@@ -86,9 +86,9 @@ struct ConvertCommand: AsyncParsableCommand {
 
     private var format: ImageFormat {
         get throws {
-            if let format = pictures.format { return format.format }
+            if let format = pictures.format { return format }
             if output == "-" { throw ValidationError("Name the --format of what goes to standard output.") }
-            return try PictureFormat(ofFile: output).format
+            return try ImageFormat(ofFile: output)
         }
     }
 
@@ -97,7 +97,7 @@ struct ConvertCommand: AsyncParsableCommand {
         var encode = EncodeOptions()
         if let quality { encode.quality = quality / 100 }
         guard let original = BodyFiles.read(input) else { throw CommandFailure("'\(input)' cannot be read.") }
-        let image = try PictureFile.codecs.decode(original, DecodeOptions(target: pictures.resize?.target))
+        let image = try PictureFile.codecs.decode(original, DecodeOptions(target: pictures.resize))
         try BodyFiles.write(PictureFile.encode(image, as: format, encode), to: output)
     }
 }
@@ -127,7 +127,7 @@ struct SheetCommand: AsyncParsableCommand {
     var columns: Int?
 
     @Option(help: ArgumentHelp("The largest size of each picture, in pixels. (default: 160x120)", valueName: "WxH"))
-    var cell: CellSize?
+    var cell: PixelSize?
 
     @OptionGroup var requests: RequestOptions
     @OptionGroup var store: StoreOptions
@@ -135,15 +135,15 @@ struct SheetCommand: AsyncParsableCommand {
     func validate() throws {
         guard !sources.isEmpty || from != nil else { throw ValidationError("Name at least one picture.") }
         if let columns, !(1...10_000).contains(columns) { throw ValidationError("--columns must be at least 1.") }
-        _ = try PictureFormat(ofFile: out)
+        _ = try ImageFormat(ofFile: out)
     }
 
     func run() async throws {
-        let format = try PictureFormat(ofFile: out).format
+        let format = try ImageFormat(ofFile: out)
         let sources = try (sources + URLList.read(from)).map(PictureSource.init)
         guard !sources.isEmpty else { throw ValidationError("Name at least one picture.") }
         var sheet = ContactSheet(columns: columns)
-        if let cell { sheet.cell = cell.size }
+        if let cell { sheet.cell = cell }
 
         var configuration = requests.imageConfiguration(store, for: sources)
         configuration.options.processors = [.downsample(to: TargetSize(sheet.cell))]

@@ -14,9 +14,9 @@ final class PictureMaker: Sendable {
         var configuration = ImageCache.Configuration()
         configuration.originals = originals
         configuration.options.serializer = PictureFile.serializer
-        configuration.options.processors = options.resize.map { [.downsample(to: $0.target)] }
+        configuration.options.processors = options.resize.map { [.downsample(to: $0)] }
         // These formats have no room for the other frames.
-        configuration.options.firstFrameOnly = [.jpeg, .png].contains(options.format?.format)
+        configuration.options.firstFrameOnly = [.jpeg, .png].contains(options.format)
         images = ImageCache(configuration)
     }
 
@@ -34,7 +34,7 @@ final class PictureMaker: Sendable {
     private func file(of response: ImageResponse, _ request: DataRequest) -> Result<Answer, DipperError> {
         let image = response.image
         let format =
-            options.format?.format ?? PictureFile.format(of: images.data.data(for: request.cacheKey), image)
+            options.format ?? PictureFile.format(of: images.data.data(for: request.cacheKey), image)
         do throws(DipperError) {
             let body = try PictureFile.encode(image, as: format)
             return .success(
@@ -48,7 +48,6 @@ final class PictureMaker: Sendable {
 enum PictureFile {
     static let codecs = CodecRegistry.standard
 
-    /// Encodes all frames if the format can hold them, otherwise the first frame.
     static func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {

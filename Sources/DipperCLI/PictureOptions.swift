@@ -7,64 +7,59 @@ struct PictureOptions: ParsableArguments {
         help: ArgumentHelp(
             "Resize pictures: WxH fits them into the size and never enlarges them, WxH^ covers the size, WxH! "
                 + "stretches them to exactly the size.", valueName: "WxH"))
-    var resize: Resizing?
+    var resize: TargetSize?
 
-    @Option(help: ArgumentHelp("Write pictures in this format: \(PictureFormat.list).", valueName: "FORMAT"))
-    var format: PictureFormat?
+    @Option(help: ArgumentHelp("Write pictures in this format: \(ImageFormat.writableNames).", valueName: "FORMAT"))
+    var format: ImageFormat?
 
     var isUsed: Bool { resize != nil || format != nil }
 }
 
-/// A size for pictures: `400x300`, `400x300^`, `400x300!`.
-struct Resizing: ExpressibleByArgument {
-    let target: TargetSize
-
-    init?(argument: String) {
+/// As text: `400x300`, `400x300^`, `400x300!`.
+extension TargetSize: ExpressibleByArgument {
+    public init?(argument: String) {
         let mode: TargetSize.Mode =
             switch argument.last {
             case "!": .stretch
             case "^": .fill
             default: .fit
             }
-        guard let size = CellSize(argument: mode == .fit ? argument : String(argument.dropLast())) else { return nil }
+        guard let size = PixelSize(argument: mode == .fit ? argument : String(argument.dropLast())) else { return nil }
         // Without upscaling, a small picture would be neither exact nor cover the size.
-        target = TargetSize(size.size, mode, allowsUpscaling: mode != .fit)
+        self.init(size, mode, allowsUpscaling: mode != .fit)
     }
 }
 
-struct CellSize: ExpressibleByArgument {
-    let size: PixelSize
-
-    init?(argument: String) {
+/// As text: `400x300`.
+extension PixelSize: ExpressibleByArgument {
+    public init?(argument: String) {
         let lengths = argument.split(separator: "x", omittingEmptySubsequences: false).map { text in
             text.allSatisfy { $0.isASCII && $0.isNumber } ? Int(text) ?? 0 : 0
         }
         guard lengths.count == 2, lengths.allSatisfy({ (1...100_000).contains($0) }) else { return nil }
-        size = PixelSize(width: lengths[0], height: lengths[1])
+        self.init(width: lengths[0], height: lengths[1])
     }
 }
 
-/// A format that can be written, given by its name or its file extension.
-struct PictureFormat: ExpressibleByArgument {
-    let format: ImageFormat
-
-    init?(argument: String) {
+/// As text: the name or the file extension of a format that can be written.
+extension ImageFormat: ExpressibleByArgument {
+    public init?(argument: String) {
         let name = argument.lowercased()
         guard let format = Self.writable.first(where: { $0.rawValue == name || $0.fileExtension == name }) else {
             return nil
         }
-        self.format = format
+        self = format
     }
 
     init(ofFile path: String) throws {
         guard let dot = path.lastIndex(of: "."), let format = Self(argument: String(path[dot...].dropFirst())) else {
-            throw ValidationError("'\(path)' ends like none of the formats that can be written: \(Self.list).")
+            throw ValidationError("'\(path)' ends like none of the formats that can be written: \(Self.writableNames).")
         }
         self = format
     }
 
     private static let writable = CodecRegistry.standard.writable.sorted { $0.rawValue < $1.rawValue }
-    static let list = writable.map(\.rawValue).joined(separator: ", ")
+    static let writableNames = writable.map(\.rawValue).joined(separator: ", ")
 }
 
 /// A file, or a URL whose bytes come through the cache.

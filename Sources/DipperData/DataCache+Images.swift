@@ -70,10 +70,7 @@ extension DataCache {
         ) { [events = engine.events] in events.cleaned($0) }
     }
 
-    /// Calls a closure with the present memory pressure, unless that is `normal`, and with each later one, until the
-    /// observation is released. It is called from any thread, after the memory tier and all earlier observers; one
-    /// level may come twice.
-    /// - Parameter last: whether the closure is called after all observers that have not asked for this.
+    /// Follows the memory pressure, after the memory tier and all earlier observers; see ``PressureRelay/follow(last:_:)``.
     package func observeMemoryPressure(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation { pressure.follow(last: last, onChange) }
@@ -83,7 +80,6 @@ extension DataCache {
         defaults.use(of: info, for: request, at: configuration.now)
     }
 
-    /// Returns the object in a memory tier that answers a request, whose options decide how long the tier keeps it.
     package func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
         store.object(key, in: memory, for: request)
     }
@@ -144,7 +140,6 @@ extension DataRequest {
 extension EntryInfo {
     static let digestField = "Dipper-Made-Of"
 
-    /// The header fields of the server's answer, without the cache's own.
     package var serverHeaders: HTTPHeaders {
         headers[Self.digestField] == nil ? headers : headers.removing { $0 == Self.digestField.lowercased() }
     }

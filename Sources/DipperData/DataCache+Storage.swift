@@ -148,7 +148,7 @@ extension DataCache {
     func add(
         _ data: Data, _ key: CacheKey, _ request: DataRequest, whenWritten: (@Sendable (Bool) -> Void)? = nil
     ) {
-        let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
+        let info = infoOfAdded(request)
         let call = Call(request, key: key, defaults: defaults)
         // Pictures and values that are being made of the earlier bytes are not kept.
         store.history.remove(key, from: .all)

@@ -40,14 +40,14 @@ extension DataCache {
         let task = ValueTask<Value>(
             request, key: request.cacheKey, queue: queue, callbackQueue: callbackQueue(of: request))
         if let defect = defect(of: request) {
-            task.end(.failure(defect))
+            task.end(.failure(defect), nil)
             return task
         }
         let step = ValueStep(type, decoder)
         let values = typedValues
         if let object = values.hit(origin, step) {
             noteMemoryHit(request.cacheKey, queue)
-            task.end(.success(object))
+            task.end(.success(object), nil)
         } else {
             task.start(values, origin, step)
         }

@@ -91,11 +91,7 @@ public final class DataCache: Sendable {
     deinit {
         guard !engine.isShutDown.load(ordering: .acquiring) else { return }
         let (engine, values) = (engine, values.load())
-        Task.detached {
-            await values?.shutdown()
-            await engine.shutdown()
-            engine.events.end()
-        }
+        Task.detached { await Self.end(engine, values) }
     }
 
     /// Cancels all tasks, writes pending entries to disk, and returns when the cache's threads have ended. Calls made
@@ -104,11 +100,13 @@ public final class DataCache: Sendable {
         engine.isShutDown.store(true, ordering: .releasing)
         pressure.end()
         let values = values.load()
-        await ending.run { [engine] in
-            await values?.shutdown()
-            await engine.shutdown()
-            engine.events.end()
-        }
+        await ending.run { [engine] in await Self.end(engine, values) }
+    }
+
+    private static func end(_ engine: Engine, _ values: ObjectCache?) async {
+        await values?.shutdown()
+        await engine.shutdown()
+        engine.events.end()
     }
 
     // MARK: Fetching
@@ -270,7 +268,7 @@ public final class DataCache: Sendable {
     public var queueCounts: QueueCounts { engine.ask { $0.queues.counts } ?? QueueCounts() }
 
     /// The statistics of the cache so far.
-    public var statistics: CacheStatistics { engine.events.statistics.snapshot }
+    public var statistics: CacheStatistics { engine.events.counts.statistics }
 }
 
 extension Call.Defaults {

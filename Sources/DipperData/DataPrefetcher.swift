@@ -38,7 +38,6 @@ extension Prefetcher where Request == DataRequest {
 }
 
 extension DataCache {
-    /// The queue on which closures run that belong to no request.
     package var callbackQueue: CallbackQueue { defaults.callbackQueue }
 
     /// Runs work that may block for as long as the disk takes, on a reader's thread.

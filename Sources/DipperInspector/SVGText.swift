@@ -68,13 +68,7 @@ enum SVGText {
         return rounded == rounded.rounded() ? String(Int(rounded)) : "\(rounded)"
     }
 
-    static func count(_ value: Int) -> String {
-        var digits = String(value)
-        for index in stride(from: digits.count - 3, to: 0, by: -3) {
-            digits.insert(",", at: digits.index(digits.startIndex, offsetBy: index))
-        }
-        return digits
-    }
+    static func count(_ value: Int) -> String { value.formatted(.number.locale(Locale(identifier: "en_US"))) }
 }
 
 struct SVGPath {

@@ -115,7 +115,7 @@ struct TimelineChart {
             guard let fetch else { break }
             rows[fetch].close(at: time)
             rows[fetch].isOpen = false
-        case .callJoined, .lookUpEnded, .requested, .received, .attemptEnded, .decodeBegan, .decodeEnded,
+        case .callJoined, .fetchBegan, .lookUpEnded, .requested, .received, .attemptEnded, .decodeBegan, .decodeEnded,
             .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .memoryPressure, .missed:
             break
         }

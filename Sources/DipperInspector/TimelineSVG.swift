@@ -7,16 +7,15 @@ struct TimelineSVG {
     private let axis: TimelineAxis
     private let redaction: Redaction
     /// The kinds of marks that can be told apart in rows of this height, in the order in which they are drawn.
-    private let moments: [TimelineChart.Moment]
+    private let kinds: [MarkStyle]
 
     init(_ chart: TimelineChart, _ redaction: Redaction) {
         self.chart = chart
         self.redaction = redaction
         layout = TimelineLayout(rows: chart.rows.count, hasNote: chart.dropped > 0)
         axis = TimelineAxis(start: chart.start, end: chart.end)
-        moments =
-            layout.isDetailed
-            ? TimelineChart.Moment.all : [.answered(.disk), .answered(.memory), .cancelled, .failed]
+        let coarse: [TimelineChart.Moment] = [.answered(.disk), .answered(.memory), .cancelled, .failed]
+        kinds = layout.isDetailed ? MarkStyle.all : MarkStyle.all.filter { coarse.contains($0.moment) }
     }
 
     func document() -> String {
@@ -51,10 +50,9 @@ struct TimelineSVG {
     }
 
     private func heading() -> [String] {
-        var answers = [ResponseSource.network, .revalidated, .stale, .shared, .disk, .memory].compactMap { source in
-            chart.answers[source].map {
-                "\(SVGText.count($0)) \(TimelineChart.Moment.answered(source).name)"
-            }
+        var answers = MarkStyle.all.compactMap { kind -> String? in
+            guard case .answered(let source) = kind.moment else { return nil }
+            return chart.answers[source].map { "\(SVGText.count($0)) \(kind.name)" }
         }
         if chart.failed > 0 { answers.append("\(SVGText.count(chart.failed)) failed") }
         if chart.cancelled > 0 { answers.append("\(SVGText.count(chart.cancelled)) cancelled") }
@@ -101,10 +99,10 @@ struct TimelineSVG {
         }
         x = TimelineLayout.margin
         let y = layout.legendTop + 22
-        for moment in moments where !rare.contains(moment) || used.contains(moment) {
+        for kind in kinds where !rare.contains(kind.moment) || used.contains(kind.moment) {
             var sample = SVGPath()
-            draw(moment, x + 5, y, height: 8, into: &sample)
-            add(moment.name, sample, width: 10, y, attributes(moment))
+            draw(kind, x + 5, y, height: 8, into: &sample)
+            add(kind.name, sample, width: 10, y, attributes(kind))
         }
         return ["<g>\(elements.joined())</g>"]
     }
@@ -178,7 +176,6 @@ struct TimelineSVG {
         return levels
     }
 
-    /// Draws one bar for neighbouring columns of the same height.
     private func bars(_ levels: [Int], bottom: Double, height: (Int) -> Double) -> SVGPath {
         let heights = levels.map { $0 > 0 ? height($0) : 0 }
         var path = SVGPath()
@@ -257,39 +254,36 @@ struct TimelineSVG {
     }
 
     private func marks() -> [String] {
-        var paths: [TimelineChart.Moment: SVGPath] = [:]
-        for (index, row) in chart.rows.enumerated() {
-            let middle = layout.y(index) + layout.rowHeight / 2
-            var last: (moment: TimelineChart.Moment, x: Double)?
-            for mark in row.marks {
-                let x = axis.x(mark.time)
-                // Several callers of one fetch end at once: one mark is enough.
-                if let last, last.moment == mark.moment, x - last.x < 1 { continue }
-                last = (mark.moment, x)
-                // The mark of an end stands beside the end of the bar, not over it.
-                let isEnd = layout.isDetailed && mark.moment != .promoted && mark.moment != .demoted
-                draw(
-                    mark.moment, x + (isEnd ? TimelineLayout.markRadius + 2 : 0), middle, height: layout.rowHeight,
-                    into: &paths[mark.moment, default: SVGPath()])
+        kinds.compactMap { kind in
+            var path = SVGPath()
+            // The mark of an end stands beside the end of the bar, not over it.
+            let isEnd = layout.isDetailed && kind.moment != .promoted && kind.moment != .demoted
+            let shift = isEnd ? TimelineLayout.markRadius + 2 : 0
+            for (index, row) in chart.rows.enumerated() {
+                let middle = layout.y(index) + layout.rowHeight / 2
+                var last = -Double.infinity
+                for mark in row.marks where mark.moment == kind.moment {
+                    let x = axis.x(mark.time)
+                    // Several callers of one fetch end at once: one mark is enough.
+                    if x - last < 1 { continue }
+                    last = x
+                    draw(kind, x + shift, middle, height: layout.rowHeight, into: &path)
+                }
             }
-        }
-        return moments.compactMap { moment in
-            paths[moment]?.element("class=\"\(moment.cssClass)\" \(attributes(moment))")
+            return path.element("class=\"\(kind.cssClass)\" \(attributes(kind))")
         }
     }
 
-    private func draw(
-        _ moment: TimelineChart.Moment, _ x: Double, _ y: Double, height: Double, into path: inout SVGPath
-    ) {
+    private func draw(_ kind: MarkStyle, _ x: Double, _ y: Double, height: Double, into path: inout SVGPath) {
         if layout.isDetailed {
-            path.polygon(moment.corners, x, y, TimelineLayout.markRadius)
+            path.polygon(kind.corners, x, y, TimelineLayout.markRadius)
         } else {
             path.rectangle(x, y - height / 2, 2, height)
         }
     }
 
-    private func attributes(_ moment: TimelineChart.Moment) -> String {
-        layout.isDetailed ? moment.attributes : "fill=\"\(moment.colour)\""
+    private func attributes(_ kind: MarkStyle) -> String {
+        layout.isDetailed ? kind.attributes : "fill=\"\(kind.color)\""
     }
 
     /// Draws areas over the rows that show the whole key and the figures of a row where the pointer rests.

@@ -46,69 +46,56 @@ extension TimelineChart.Phase {
     }
 }
 
-extension TimelineChart.Moment {
+struct MarkStyle {
+    private enum Paint { case outlined, filled, line }
+
+    let moment: TimelineChart.Moment
+    let name: String
+    /// In units of the shape's radius. The outline is closed; lines lead back over themselves.
+    let corners: [(Double, Double)]
+    let color: String
+    private let paint: Paint
+
+    private init(
+        _ moment: TimelineChart.Moment, _ name: String, _ paint: Paint, _ corners: [(Double, Double)],
+        _ color: String = TimelineStyle.ink
+    ) {
+        (self.moment, self.name, self.paint, self.corners, self.color) = (moment, name, paint, corners, color)
+    }
+
     /// In the order in which they are drawn.
-    static let all: [Self] = [
-        .promoted, .demoted, .answered(.network), .answered(.revalidated), .answered(.stale), .answered(.shared),
-        .answered(.disk), .answered(.memory), .cancelled, .failed, .unfinished,
+    static let all: [MarkStyle] = [
+        Self(.promoted, "promoted to fast", .outlined, [(0, -1), (1, 0.9), (-1, 0.9)]),
+        Self(.demoted, "demoted to slow", .outlined, [(0, 1), (1, -0.9), (-1, -0.9)]),
+        Self(.answered(.network), "from the network", .filled, circle),
+        Self(.answered(.revalidated), "revalidated", .outlined, circle),
+        Self(.answered(.stale), "stale", .outlined, square),
+        Self(.answered(.shared), "from a shared tier", .filled, [(-1, -0.45), (1, -0.45), (1, 0.45), (-1, 0.45)]),
+        Self(.answered(.disk), "from disk", .filled, square),
+        Self(.answered(.memory), "from memory", .filled, [(0, -1), (1, 0), (0, 1), (-1, 0)]),
+        Self(.cancelled, "cancelled", .line, [(-1, 0), (1, 0)], "#6f6f78"),
+        Self(
+            .failed, "failed", .line,
+            [(-0.75, -0.75), (0.75, 0.75), (0, 0), (0.75, -0.75), (-0.75, 0.75), (0, 0)], TimelineStyle.failure),
+        Self(.unfinished, "not ended", .line, [(0, -1), (1, 0), (0, 1), (1, 0)], TimelineStyle.quiet),
     ]
 
-    var name: String {
-        switch self {
-        case .promoted: "promoted to fast"
-        case .demoted: "demoted to slow"
-        case .answered(.network): "from the network"
-        case .answered(.disk): "from disk"
-        case .answered(.shared): "from a shared tier"
-        case .answered(.memory): "from memory"
-        case .answered(.revalidated): "revalidated"
-        case .answered(.stale): "stale"
-        case .cancelled: "cancelled"
-        case .failed: "failed"
-        case .unfinished: "not ended"
-        }
-    }
-
-    var cssClass: String {
-        if case .answered(let source) = self { source.rawValue } else { "\(self)" }
-    }
-
-    var colour: String {
-        switch self {
-        case .failed: TimelineStyle.failure
-        case .cancelled: "#6f6f78"
-        case .unfinished: TimelineStyle.quiet
-        default: TimelineStyle.ink
-        }
-    }
-
-    var attributes: String {
-        switch self {
-        case .promoted, .demoted, .answered(.revalidated), .answered(.stale):
-            "fill=\"#fff\" stroke=\"\(colour)\" stroke-width=\"1.4\""
-        case .answered: "fill=\"\(colour)\""
-        case .cancelled, .failed, .unfinished: "fill=\"none\" stroke=\"\(colour)\" stroke-width=\"2.4\""
-        }
-    }
-
-    /// The corners in units of the shape's radius. The outline is closed; lines lead back over themselves.
-    var corners: [(Double, Double)] {
-        switch self {
-        case .promoted: [(0, -1), (1, 0.9), (-1, 0.9)]
-        case .demoted: [(0, 1), (1, -0.9), (-1, -0.9)]
-        case .answered(.network), .answered(.revalidated): Self.circle
-        case .answered(.disk), .answered(.stale): [(-0.75, -0.75), (0.75, -0.75), (0.75, 0.75), (-0.75, 0.75)]
-        case .answered(.shared): [(-1, -0.45), (1, -0.45), (1, 0.45), (-1, 0.45)]
-        case .answered(.memory): [(0, -1), (1, 0), (0, 1), (-1, 0)]
-        case .cancelled: [(-1, 0), (1, 0)]
-        case .failed: [(-0.75, -0.75), (0.75, 0.75), (0, 0), (0.75, -0.75), (-0.75, 0.75), (0, 0)]
-        case .unfinished: [(0, -1), (1, 0), (0, 1), (1, 0)]
-        }
-    }
-
+    private static let square: [(Double, Double)] = [(-0.75, -0.75), (0.75, -0.75), (0.75, 0.75), (-0.75, 0.75)]
     private static let circle = (0..<16).map { step -> (Double, Double) in
         let angle = Double(step) * Double.pi / 8
         return (0.85 * cos(angle), 0.85 * sin(angle))
+    }
+
+    var cssClass: String {
+        if case .answered(let source) = moment { source.rawValue } else { "\(moment)" }
+    }
+
+    var attributes: String {
+        switch paint {
+        case .outlined: "fill=\"#fff\" stroke=\"\(color)\" stroke-width=\"1.4\""
+        case .filled: "fill=\"\(color)\""
+        case .line: "fill=\"none\" stroke=\"\(color)\" stroke-width=\"2.4\""
+        }
     }
 }
 

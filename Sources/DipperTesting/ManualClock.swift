@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// A clock that stands still until a test moves it on. Sleepers wake in the order of their times.
 ///
@@ -111,16 +110,16 @@ public final class ManualClock: Clock, Sendable {
 /// date.advance(by: 3_600)
 /// ```
 public final class ManualDate: Sendable {
-    private let state: Mutex<Date>
+    private let state: WatchedState<Date>
 
     /// Creates a wall clock that shows a date, by default one in January 2027.
     public init(_ date: Date = Date(timeIntervalSince1970: 1_800_000_000)) {
-        state = Mutex(date)
+        state = WatchedState(date)
     }
 
     /// The date that the clock shows.
-    public var now: Date { state.withLock { $0 } }
+    public var now: Date { state.value }
 
     /// Moves the clock on by a number of seconds.
-    public func advance(by seconds: TimeInterval) { state.withLock { $0 += seconds } }
+    public func advance(by seconds: TimeInterval) { state.update { $0 += seconds } }
 }

@@ -1,5 +1,4 @@
 import DipperData
-import Synchronization
 
 /// A network monitor whose state a test sets.
 ///
@@ -80,23 +79,23 @@ public final class ManualMemoryPressure: MemoryPressureMonitor {
 
 /// After each change the observers are called, before the change returns.
 private final class ObservedState<State: Equatable & Sendable>: Sendable {
-    private struct Contents {
+    private struct Contents: Sendable {
         var state: State
         var observers = Observers()
     }
 
-    private let contents: Mutex<Contents>
+    private let contents: WatchedState<Contents>
 
     init(_ state: State) {
-        contents = Mutex(Contents(state: state))
+        contents = WatchedState(Contents(state: state))
     }
 
-    var value: State { contents.withLock { $0.state } }
+    var value: State { contents.value.state }
 
-    var observerCount: Int { contents.withLock { $0.observers.count } }
+    var observerCount: Int { contents.value.observers.count }
 
     func change(_ body: (inout State) -> Void) {
-        let observers = contents.withLock { contents -> [Observers.Callback] in
+        let observers = contents.update { contents -> [Observers.Callback] in
             let old = contents.state
             body(&contents.state)
             return contents.state == old ? [] : contents.observers.all
@@ -105,9 +104,9 @@ private final class ObservedState<State: Equatable & Sendable>: Sendable {
     }
 
     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        let number = contents.withLock { $0.observers.add(onChange) }
+        let number = contents.update { $0.observers.add(onChange) }
         return ChangeObservation { [weak self] in
-            let observer = self?.contents.withLock { $0.observers.remove(number) }
+            let observer = self?.contents.update { $0.observers.remove(number) }
             _ = consume observer
         }
     }

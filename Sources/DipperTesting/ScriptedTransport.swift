@@ -3,9 +3,8 @@ import Foundation
 
 /// A transport that answers as a test says, and remembers the requests.
 ///
-/// A script answers the requests for its URL at once, one step per attempt:
-///
-/// A request for a URL without a script waits until the test answers it by hand; see ``nextTransfer()``.
+/// A script answers the requests for its URL at once, one step per attempt. A request for a URL without a script waits
+/// until the test answers it by hand; see ``nextTransfer(within:)``.
 ///
 /// ```swift
 /// let transport = ScriptedTransport()

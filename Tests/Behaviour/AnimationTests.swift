@@ -183,33 +183,22 @@
             #expect(projector.times == [1_000, 1_050, 1_100, 1_150, 1_200, 1_250])
         }
 
-        @Test("shows the newest of the frames that are due, and keeps to the timetable")
-        func late() async throws {
+        @Test(
+            "shows the newest of the frames that are due, and keeps to the timetable; after a sleep, the next frame",
+            arguments: [
+                (Duration.milliseconds(220), [5, 6, 7], [270, 300, 350]),
+                (.seconds(3_600), [2, 3, 4], [3_600_050, 3_600_100, 3_600_150]),
+            ])
+        func late(by time: Duration, frames: [Int], times: [Int]) async throws {
             let watch = FrameWatch()
             let image = try Film.image(.init(repeating: 50, count: 20))
             let projector = Projector(image, AnimationOptions(loop: .never, bufferCount: 8, processors: [watch]))
-            let clock = projector.clock
             try await projector.play(frames: 2)
             try await watch.waitForDecoded(10)
-            try await clock.waitForSleepers(1)
-            clock.advance(by: .milliseconds(220))
-            try await projector.run(frames: 1)
-            #expect(projector.frames == [0, 1, 5] && projector.times == [0, 50, 270])
-            try await clock.waitForSleepers(1)
-            clock.advanceToNextSleeper()
-            try await projector.run(frames: 1)
-            #expect(projector.times.last == 300)
-        }
-
-        @Test("continues with the next frame after the machine slept")
-        func sleeping() async throws {
-            let projector = Projector(try Film.image(.init(repeating: 50, count: 20)), AnimationOptions(loop: .never))
-            try await projector.play(frames: 2)
             try await projector.clock.waitForSleepers(1)
-            projector.clock.advance(by: .seconds(3_600))
+            projector.clock.advance(by: time)
             try await projector.run(frames: 3)
-            #expect(projector.frames == [0, 1, 2, 3, 4])
-            #expect(projector.times == [0, 50, 3_600_050, 3_600_100, 3_600_150])
+            #expect(projector.frames == [0, 1] + frames && projector.times == [0, 50] + times)
         }
 
         @Test(

@@ -6,11 +6,12 @@ import Testing
 
 @Suite("Bodies are compressed on disk where that is worth it", .timeLimit(.minutes(2)))
 struct CompressionTests {
+    private let folder = TemporaryFolder()
     private static let json = Data(
         (0..<400).map { "{\"id\": \($0), \"name\": \"entry number \($0)\", \"price\": \($0 * 37 % 101)}" }
             .joined(separator: ",\n").utf8)
 
-    private func cache(_ folder: TemporaryFolder, _ compression: StorageCompression = .gzip) -> TestCache {
+    private func cache(_ compression: StorageCompression = .gzip) -> TestCache {
         TestCache.onDisk(folder) { $0.compression = compression }
     }
 
@@ -20,14 +21,13 @@ struct CompressionTests {
             as [(StorageCompression, StorageCompression)])
     func bothWays(writing: StorageCompression, reading: StorageCompression) async throws {
         let bodies = ["large": Self.json + DiskBytes.noise(4_000), "small": Data(repeating: 65, count: 1_500)]
-        let folder = TemporaryFolder()
-        let writer = cache(folder, writing)
+        let writer = cache(writing)
         for (key, body) in bodies {
             writer.transport.script(url(key), [.response(TransferResponse(headers: ["X": "y"], body: body))])
             #expect(try await writer.cache.getData(url(key)).value == body)
         }
         await writer.cache.shutdown()
-        let reader = cache(folder, reading)
+        let reader = cache(reading)
         for (key, body) in bodies {
             let response = try await reader.cache.getData(url(key)).response
             #expect(response.data == body && response.headers["X"] == "y" && response.source == .disk)
@@ -39,8 +39,7 @@ struct CompressionTests {
         "sizes count what lies on disk, and no other program is pointed to a compressed file",
         arguments: [.gzip, .zstd] as [StorageCompression])
     func sizes(compression: StorageCompression) async throws {
-        let folder = TemporaryFolder()
-        let cache = cache(folder, compression).cache
+        let cache = cache(compression).cache
         try await cache.addDataAndWait(Data(repeating: 65, count: 500_000), for: "text")
         #expect(cache.diskSize < 2_048)
         let body = Self.json + DiskBytes.noise(4_000)
@@ -53,8 +52,7 @@ struct CompressionTests {
     @Test(
         "a compressed body that is damaged on disk is fetched again", arguments: [.gzip, .zstd] as [StorageCompression])
     func damaged(compression: StorageCompression) async throws {
-        let folder = TemporaryFolder()
-        let test = cache(folder, compression)
+        let test = cache(compression)
         let body = DiskBytes.noise(200_000) + Data(count: 100_000)
         test.transport.script(url("a"), [.body(body), .body(body)])
         _ = try await test.cache.getData(DataRequest(url("a")).with(\.waitsForDiskWrite, true)).value
@@ -65,7 +63,7 @@ struct CompressionTests {
 
     @Test("small bodies, those of compressed formats and those that save too little are kept as they are")
     func worth() async throws {
-        let test = cache(TemporaryFolder())
+        let test = cache()
         func isCompressed(_ body: Data, _ type: String? = nil) async throws -> Bool {
             let target = url("\(test.transport.transfers.count)")
             let headers = HTTPHeaders(type.map { [.init("Content-Type", $0)] } ?? [])

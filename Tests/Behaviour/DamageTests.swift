@@ -6,16 +6,15 @@ import Testing
 
 @Suite("Damage on disk is a miss: never wrong bytes, and never fatal", .timeLimit(.minutes(2)))
 struct DamageTests {
+    private let folder = TemporaryFolder()
     private static let all = (0..<60).map { "k\($0)" } + ["l0", "l1", "l2"]
 
     private func size(_ key: String) -> Int { key.hasPrefix("l") ? 9_000 : 400 }
 
-    private func filled() async throws -> TemporaryFolder {
-        let folder = TemporaryFolder()
+    private func fill() async throws {
         let test = TestCache(folder: folder)
         for key in Self.all { try test.cache.addData(DiskBytes.of(size(key), key), for: CacheKey(key)) }
         await test.cache.shutdown()
-        return folder
     }
 
     enum Harm: CaseIterable {
@@ -52,9 +51,9 @@ struct DamageTests {
 
     @Test("any file of the folder, damaged while no cache is open", arguments: Harm.allCases)
     func anyFile(harm: Harm) async throws {
-        let original = try await filled()
-        for name in original.files {
-            let folder = try original.copied()
+        try await fill()
+        for name in folder.files {
+            let folder = try folder.copied()
             try harm.harm(folder.url.appendingPathComponent(name))
             let test = TestCache.onDisk(folder)
             for key in Self.all {
@@ -66,46 +65,31 @@ struct DamageTests {
             test.cache.flush(olderThan: .seconds(1_000))
             test.cache.trim(toDiskSize: 20_000)
             _ = await test.cache.verify()
-            // The damage may be noticed by the first write.
-            for _ in 0..<2 { try await test.cache.keep(["after", "l after"], size: 9_000) }
-            await test.cache.shutdown()
             // A folder without its marker is nobody's, and one with a link or a pipe in it may be refused.
-            guard harm.isOfBytes, name != "dipper-cache" else { continue }
-            let again = TestCache.onDisk(folder)
-            for key in ["after", "l after"] {
-                #expect(again.cache.data(for: CacheKey(key)) == DiskBytes.of(9_000, key), "\(name)")
-            }
-            #expect(await again.cache.verify().isSound, "\(name)")
-            await again.cache.shutdown()
+            let isOurs = harm.isOfBytes && name != "dipper-cache"
+            try await expectRecovery(test.cache, isOurs ? folder : nil, name)
         }
     }
 
-    private func databases(_ folder: TemporaryFolder) throws -> [URL] {
+    /// Expects that entries can be added, and are there when the folder is opened again.
+    private func expectRecovery(
+        _ cache: DataCache, _ folder: TemporaryFolder?, writes: Int = 2, _ comment: String = ""
+    ) async throws {
+        // The damage may be noticed by the first write.
+        for _ in 0..<writes { try await cache.keep(["after", "l after"], size: 9_000) }
+        await cache.shutdown()
+        guard let folder else { return }
+        let again = TestCache.onDisk(folder).cache
+        for key in ["after", "l after"] {
+            #expect(again.data(for: CacheKey(key)) == DiskBytes.of(9_000, key), "\(comment)")
+        }
+        #expect(await again.verify().isSound, "\(comment)")
+        await again.shutdown()
+    }
+
+    private func databases() throws -> [URL] {
         try folder.files.map { folder.url.appendingPathComponent($0) }
             .filter { try Data(contentsOf: $0).starts(with: Data("SQLite format 3".utf8)) }
-    }
-
-    @Test("an open cache whose index is overwritten goes on with an empty one")
-    func openIndex() async throws {
-        let folder = try await filled()
-        let open = TestCache.onDisk(folder)
-        _ = open.cache.data(for: "k0")
-        for file in try databases(folder) {
-            let length = try Data(contentsOf: file).count
-            let handle = try FileHandle(forWritingTo: file)
-            try handle.write(contentsOf: DiskBytes.noise(length))
-            try handle.close()
-        }
-        for key in Self.all {
-            let read = open.cache.data(for: CacheKey(key))
-            #expect(read == nil || read == DiskBytes.of(size(key), key))
-        }
-        for _ in 0..<3 { try await open.cache.keep(["after", "l after"], size: 9_000) }
-        await open.cache.shutdown()
-        let again = TestCache.onDisk(folder)
-        for key in ["after", "l after"] { #expect(again.cache.data(for: CacheKey(key)) == DiskBytes.of(9_000, key)) }
-        #expect(await again.cache.verify().isSound)
-        await again.cache.shutdown()
     }
 
     private func run(_ statement: String, in database: URL) throws {
@@ -117,30 +101,43 @@ struct DamageTests {
         #expect(python.terminationStatus == 0)
     }
 
+    /// Writes over the whole file, whose place and size stay.
+    private func overwrite(_ file: URL, with bytes: Data) throws {
+        let handle = try FileHandle(forWritingTo: file)
+        try handle.write(contentsOf: bytes)
+        try handle.truncate(atOffset: UInt64(bytes.count))
+        try handle.close()
+    }
+
     @Test(
-        "an index with impossible numbers is replaced, also while it is open",
+        "an index that is overwritten, or has impossible numbers, is replaced, also while it is open",
         arguments: [
-            "DELETE FROM total", "UPDATE total SET cleared = 9223372036854775807",
+            nil, "DELETE FROM total", "UPDATE total SET cleared = 9223372036854775807",
             "UPDATE entry SET place = 9223372036854775807 WHERE place = 1",
         ], [false, true])
-    func impossibleNumbers(harm: String, isOpen: Bool) async throws {
-        let folder = try await filled()
+    func brokenIndex(statement: String?, isOpen: Bool) async throws {
+        try await fill()
         var cache = TestCache.onDisk(folder).cache
         #expect(cache.data(for: "k0") != nil)
         if !isOpen { await cache.shutdown() }
-        try run(harm, in: #require(databases(folder).first))
+        let index = try #require(databases().first)
+        if let statement {
+            try run(statement, in: index)
+        } else {
+            try overwrite(index, with: DiskBytes.noise(Data(contentsOf: index).count))
+        }
         if !isOpen { cache = TestCache.onDisk(folder).cache }
-        for _ in 0..<2 { try await cache.keep(["after", "l after"], size: 9_000) }
-        await cache.shutdown()
-        let again = TestCache.onDisk(folder)
-        for key in ["after", "l after"] { #expect(again.cache.data(for: CacheKey(key)) == DiskBytes.of(9_000, key)) }
-        await again.cache.shutdown()
+        for key in Self.all {
+            let read = cache.data(for: CacheKey(key))
+            #expect(read == nil || read == DiskBytes.of(size(key), key))
+        }
+        try await expectRecovery(cache, folder, writes: statement == nil ? 3 : 2)
     }
 
     @Test("a database of another program in the place of the index is left alone, and the cache goes on in memory")
     func foreignIndex() async throws {
-        let folder = try await filled()
-        let file = try #require(databases(folder).first)
+        try await fill()
+        let file = try #require(databases().first)
         try FileManager.default.removeItem(at: file)
         try run("CREATE TABLE note (t)", in: file)
         let bytes = try Data(contentsOf: file)
@@ -163,10 +160,7 @@ struct DamageTests {
                 let file = try #require(test.cache.file(for: "a"))
                 var bytes = try Data(contentsOf: file)
                 if isCut { bytes = bytes.prefix(place) } else { bytes[place] ^= UInt8(1 << (place % 8)) }
-                let handle = try FileHandle(forWritingTo: file)
-                try handle.write(contentsOf: bytes)
-                try handle.truncate(atOffset: UInt64(bytes.count))
-                try handle.close()
+                try overwrite(file, with: bytes)
                 #expect(test.cache.data(for: "a") == nil, "\(place)")
                 await test.cache.synchronize()
                 #expect(test.cache.diskCount == 0 && test.cache.diskSize == 0)
@@ -192,7 +186,6 @@ struct DamageTests {
 
     @Test("a folder removed behind the cache's back counts as empty at once, and is made anew with the next write")
     func removedFolder() async throws {
-        let folder = TemporaryFolder()
         let test = TestCache.onDisk(folder)
         try await test.cache.keep(["a": 9_000, "b": 100])
         try FileManager.default.removeItem(at: folder.url)

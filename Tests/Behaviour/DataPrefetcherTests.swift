@@ -62,7 +62,6 @@ struct DataPrefetcherTests {
         test.date.advance(by: 11)
         #expect(await DataPrefetcher(test.cache, urls: urls(1)).value.completed.count == 1)
         #expect(test.transport.transfers(of: url("0")).count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("a stop cancels the calls under way, and tells once what was done and what was not")

@@ -34,7 +34,7 @@ struct DecodeLimitTests {
             (10_000, [], 1),
         ] as [(Int, [any ImageProcessor], Int)])
     func atOnce(budget: Int, processors: [any ImageProcessor], fitting: Int) async throws {
-        let decoder = WatchedDecoder(isHeld: true)
+        let decoder = WatchedDecoder()
         let test = decoder.makeTest(threads: 6) { $0.decodingMemory = budget }
         let tasks = try (0..<6).map { number in
             try test.script(url("\(number)"), .sample(100, 100))
@@ -50,7 +50,7 @@ struct DecodeLimitTests {
 
     @Test("a picture that is no longer wanted makes room for what waited behind it")
     func takenBack() async throws {
-        let decoder = WatchedDecoder(isHeld: true)
+        let decoder = WatchedDecoder()
         let test = decoder.makeTest(threads: 2) { $0.decodingMemory = 100_000 }
         func get(_ name: String, _ height: Int, _ priority: Priority) async throws -> ImageTask {
             try test.script(url(name), .sample(100, height))

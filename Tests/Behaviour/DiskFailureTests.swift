@@ -6,7 +6,9 @@ import Testing
 
 @Suite("A disk that fails or is slow, made with FailingDisk", .timeLimit(.minutes(2)))
 struct DiskFailureTests {
-    private func cache(_ folder: TemporaryFolder, _ disk: FailingDisk, memoryLimit: Int = 1 << 20) -> TestCache {
+    private let (folder, disk) = (TemporaryFolder(), FailingDisk())
+
+    private func cache(memoryLimit: Int = 1 << 20) -> TestCache {
         TestCache(folder: folder) {
             $0.memoryLimit = memoryLimit
             disk.attach(to: &$0)
@@ -15,8 +17,7 @@ struct DiskFailureTests {
 
     @Test("full: entries stay in memory, nothing out of date is found, and writing goes on when there is room")
     func full() async throws {
-        let (folder, disk) = (TemporaryFolder(), FailingDisk())
-        let test = cache(folder, disk)
+        let test = cache()
         try await test.cache.keep(["kept": 9_000, "large": 9_000, "small": 100])
         disk.fail(.full)
         let refusals = disk.refusals
@@ -41,13 +42,11 @@ struct DiskFailureTests {
         expectNothingOld(again.cache)
         #expect(again.cache.data(for: .durable)?.count == 300)
         #expect(await again.cache.verify().isSound)
-        await again.cache.shutdown()
     }
 
     @Test("read-only: reads go on, and what is removed or cleared is not found any more")
     func readOnly() async throws {
-        let disk = FailingDisk()
-        let test = cache(TemporaryFolder(), disk, memoryLimit: 0)
+        let test = cache(memoryLimit: 0)
         try await test.cache.keep(["a": 9_000, "b": 9_000, "c": 100, "d": 100])
         disk.fail(.readOnly)
         for key in ["a", "b", "c", "d"] { #expect(test.cache.data(for: CacheKey(key)) != nil) }
@@ -62,13 +61,11 @@ struct DiskFailureTests {
         try await test.cache.keep(["after"], size: 9_000)
         for key: CacheKey in ["a", "b", "c", "d"] { #expect(test.cache.data(for: key) == nil) }
         #expect(test.cache.data(for: "after") == DiskBytes.of(9_000, "after"))
-        await test.cache.shutdown()
     }
 
     @Test("I/O errors: entries are fetched instead, and are there again when the disk is, none taken for damaged")
     func ioError() async throws {
-        let (folder, disk) = (TemporaryFolder(), FailingDisk())
-        let test = cache(folder, disk, memoryLimit: 0)
+        let test = cache(memoryLimit: 0)
         try await test.cache.keep(["large": 9_000, "small": 100])
         disk.fail(.ioError)
         for key: CacheKey in ["large", "small"] { #expect(test.cache.data(for: key) == nil) }
@@ -84,16 +81,14 @@ struct DiskFailureTests {
         #expect(test.cache.data(for: "small") == DiskBytes.of(100, "small"))
         await test.cache.synchronize()
         #expect(await test.cache.verify().damaged == 0)
-        await test.cache.shutdown()
     }
 
     @Test(
         "a cache that is opened on a failing disk works in memory, and keeps entries once the disk works",
         arguments: [.full, .readOnly, .ioError] as [FailingDisk.Fault])
     func opening(fault: FailingDisk.Fault) async throws {
-        let disk = FailingDisk()
         disk.fail(fault)
-        let test = cache(TemporaryFolder(), disk)
+        let test = cache()
         try await test.cache.addDataAndWait(Data(count: 100), for: "a")
         #expect(test.cache.data(for: "a")?.count == 100 && test.cache.diskCount == 0)
         disk.heal()
@@ -104,8 +99,7 @@ struct DiskFailureTests {
 
     @Test("what cannot be flushed is not durable, and other entries are not held up by it")
     func flushing() async throws {
-        let (folder, disk) = (TemporaryFolder(), FailingDisk())
-        let test = cache(folder, disk, memoryLimit: 0)
+        let test = cache(memoryLimit: 0)
         disk.fail([.flush])
         for size in [100, 9_000] {
             await test.cache.expectNotDurable(size)
@@ -114,13 +108,11 @@ struct DiskFailureTests {
         }
         disk.heal()
         try await test.cache.addDataAndWait(Data(count: 9_000), for: .durable)
-        await test.cache.shutdown()
     }
 
     @Test("slow: entries can be read while they are written, and a wait for the disk lasts until they are")
     func slow() async throws {
-        let (folder, disk) = (TemporaryFolder(), FailingDisk())
-        let (test, other) = (cache(folder, disk, memoryLimit: 0), TestCache.onDisk(folder))
+        let (test, other) = (cache(memoryLimit: 0), TestCache.onDisk(folder))
         // What opening the folder has begun is over then.
         _ = await test.cache.verify()
         disk.hold()
@@ -135,7 +127,5 @@ struct DiskFailureTests {
         disk.release()
         try await adding.value
         #expect(other.cache.data(for: "a") == DiskBytes.of(9_000, "a") && disk.held == 0)
-        await test.cache.shutdown()
-        await other.cache.shutdown()
     }
 }

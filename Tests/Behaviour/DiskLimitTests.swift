@@ -6,9 +6,10 @@ import Testing
 
 @Suite("Limits of the disk", .timeLimit(.minutes(2)))
 struct DiskLimitTests {
+    private let folder = TemporaryFolder()
+
     @Test("the limit is kept while writing, and what was used longest ago goes first")
     func limit() async throws {
-        let folder = TemporaryFolder()
         let test = TestCache.onDisk(folder) { $0.diskLimit = 100_000 }
         for number in 0..<60 {
             test.date.advance(by: 1)
@@ -42,7 +43,6 @@ struct DiskLimitTests {
 
     @Test("any limit keeps things going, from the start or set later", arguments: [Int.min, -1, 0, .max])
     func anyLimit(limit: Int) async throws {
-        let folder = TemporaryFolder()
         let cache = TestCache.onDisk(folder) { $0.diskLimit = limit }.cache
         let expected = limit == .max ? 2 : 0
         try await cache.keep(["a": 100, "b": 100])
@@ -76,20 +76,6 @@ struct DiskLimitTests {
         }
     }
 
-    @Test("an entry counts once whatever its size becomes, as the list has it, and a large one has a file")
-    func totals() async throws {
-        let folder = TemporaryFolder()
-        let cache = TestCache.onDisk(folder).cache
-        for size in [100, 50_000, 200, 60_000, 0, 2_048] {
-            try await cache.keep(["a": size])
-            #expect(cache.data(for: "a") == DiskBytes.of(size, "a"))
-            let entry = try #require(cache.entry(for: "a"))
-            #expect(cache.diskCount == 1 && cache.diskSize == entry.size)
-            #expect(entry.size >= size && entry.size < size + 1_000)
-            #expect((cache.file(for: "a") != nil) == (size > 2_048) || size == 2_048)
-        }
-    }
-
     // MARK: Lifetimes
 
     @Test(
@@ -101,7 +87,6 @@ struct DiskLimitTests {
             (.days(.max), .cacheTime),
         ] as [(Expiration, AccessExtension)])
     func endless(expiration: Expiration, added: AccessExtension) async throws {
-        let folder = TemporaryFolder()
         let first = TestCache.onDisk(folder)
         let request = DataRequest(url("a")).with(\.diskExpiration, expiration).with(\.diskAccessExtension, added)
         for (key, size) in [("small", 100), ("large", 9_000)] as [(CacheKey, Int)] {

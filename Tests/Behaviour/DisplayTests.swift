@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -51,16 +50,13 @@ struct DisplayTests {
 
     @Test("a picture on disk is shown before the call returns, if that is asked for")
     func disk() async throws {
-        let folder = TemporaryFolder()
-        let first = TestImageCache(folder: folder)
+        let first = TestImageCache(folder: TemporaryFolder())
         try first.script(a, picture)
         _ = try await first.cache.getImage(a).value
-        await first.cache.shutdown()
-        let test = TestImageCache(folder: folder)
+        let test = await first.reopened()
         let screen = Screen(test.cache)
         screen.set(ImageRequest(a), options: DisplayOptions().with(\.loadsFromDiskAtOnce, true))
         #expect(screen.display.descriptions == ["image 16x12"])
-        await test.cache.shutdown()
     }
 
     @Test("a picture on disk that may not enter memory is decoded once, by the call")
@@ -73,7 +69,6 @@ struct DisplayTests {
         screen.set(request, options: DisplayOptions().with(\.loadsFromDiskAtOnce, true))
         try await screen.waits(forEnds: 1)
         #expect(screen.ends.value == ["16x12"] && test.decoder.decodes == 2 && test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("without a request the placeholder is shown; without a placeholder, nothing")
@@ -302,7 +297,6 @@ struct DisplayTests {
         #expect(test.transport.transfers.count == 1 && screen.ends.value.count == 1)
         pressure.level = .severe
         #expect(screen.told.last == "image 16x12", "what is on screen stays")
-        await test.cache.shutdown()
     }
 
     // MARK: Ends
@@ -346,7 +340,6 @@ struct DisplayTests {
         try await screen.waits(for: "nothing")
         cancelled.cancel()
         await #expect(throws: DipperError.cancelled) { try await cancelled.value }
-        await test.cache.shutdown()
     }
 
     @Test("letting go of the binding ends what it waits for; letting go of the display, too")

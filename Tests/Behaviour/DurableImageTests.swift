@@ -7,14 +7,12 @@ import Testing
 @Suite("Calls for pictures that wait for the disk", .timeLimit(.minutes(2)))
 struct DurableImageTests {
     private let a = url("a.png")
-    private let codec: DoorCodec
+    private let codec = DoorCodec()
     private let test: TestImageCache
     private let invert = Inverting()
 
     init() throws {
-        let codec = DoorCodec()
-        self.codec = codec
-        test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
+        test = TestImageCache(folder: TemporaryFolder()) { [codec] in $0.data.recordCodec = codec }
         try test.script(a, .sample(40, 30))
     }
 

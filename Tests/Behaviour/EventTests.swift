@@ -51,6 +51,10 @@ struct EventTests {
         let call = try #require(record.begins(.call).first)
         let fetch = try #require(recorded.fetches.first)
         #expect(recorded.fetches.count == 1 && fetch != call.id)
+        let begin = try #require(record.begins(.fetch).first)
+        #expect(begin.id == fetch && begin.kind == .fetchBegan(.fast) && begin.parent == nil)
+        let ofFetch = record.events.filter { $0.id == fetch || $0.kind == .callJoined(fetch: fetch) }
+        #expect(ofFetch.prefix(2).map(\.kind) == [.fetchBegan(.fast), .callJoined(fetch: fetch)])
         #expect(record.events.contains { $0.id == call.id && $0.kind == .callJoined(fetch: fetch) })
         for work in [EventRecord.Work.lookUp, .attempt, .write] {
             #expect(record.begins(work).map(\.parent) == [fetch], "\(work)")

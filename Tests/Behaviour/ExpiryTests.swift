@@ -5,8 +5,15 @@ import Foundation
 import TestSupport
 import Testing
 
+extension DataRequest {
+    fileprivate func expiring(after memory: TimeInterval, onDisk disk: TimeInterval? = nil) -> DataRequest {
+        with(\.memoryExpiration, .after(.seconds(memory))).with(\.diskExpiration, .after(.seconds(disk ?? memory)))
+    }
+}
+
 @Suite("How long entries last, in memory and on disk, whatever the clock does", .timeLimit(.minutes(2)))
 struct ExpiryTests {
+    private let folder = TemporaryFolder()
     private let a = url("a")
 
     // MARK: Memory and disk
@@ -22,11 +29,7 @@ struct ExpiryTests {
                 $0.memoryExpiration = .after(.seconds(lives.memory))
                 $0.diskExpiration = .after(.seconds(lives.disk))
             }
-            var request = DataRequest(a)
-            if byRequest {
-                request.memoryExpiration = .after(.seconds(lives.memory))
-                request.diskExpiration = .after(.seconds(lives.disk))
-            }
+            let request = byRequest ? DataRequest(a).expiring(after: lives.memory, onDisk: lives.disk) : DataRequest(a)
             test.transport.script(a, [.text("1")])
             _ = try await test.ask(request)
             await test.cache.idle()
@@ -50,19 +53,10 @@ struct ExpiryTests {
         }
         let (data, cache) = (test.cache.data, test.cache)
         @Sendable func cleaned(_ events: [CacheEvent]) -> Int {
-            events.reduce(0) {
-                if case .cleaned(let cleaning) = $1.kind, cleaning.reason == .expired {
-                    $0 + cleaning.entries
-                } else {
-                    $0
-                }
-            }
+            events.cleanings.filter { $0.reason == .expired }.reduce(0) { $0 + $1.entries }
         }
         func keep(_ name: String, for seconds: TimeInterval) async throws {
-            let requests = [name, name + ".png"].map {
-                DataRequest(url($0)).with(\.memoryExpiration, .after(.seconds(seconds)))
-                    .with(\.diskExpiration, .after(.seconds(seconds)))
-            }
+            let requests = [name, name + ".png"].map { DataRequest(url($0)).expiring(after: seconds) }
             try await data.addDataAndWait(Data(count: 9_000), for: requests[0])
             try cache.addImage(.sample(), for: ImageRequest(requests[1]))
             await cache.idle()
@@ -80,7 +74,6 @@ struct ExpiryTests {
         }
         await data.synchronize()
         #expect(data.diskCount == 1 && data.memoryCount == 1 && cache.memoryCount == 0)
-        await cache.shutdown()
     }
 
     @Test(
@@ -98,31 +91,6 @@ struct ExpiryTests {
         test.date.advance(by: later - 2)
         #expect(test.cache.cachedSource(for: a) == .memory)
         test.date.advance(by: 2)
-        #expect(test.cache.cachedSource(for: a) == nil)
-    }
-
-    @Test(
-        "reads extend the life of an entry to a date, or as long as it lasted, and no further",
-        arguments: [true, false], [100.0, nil])
-    func extended(onDisk: Bool, date: TimeInterval?) async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: onDisk ? folder : nil)
-        let end = date.map { AccessExtension.expiration(.date(test.date.now + $0)) } ?? .cacheTime
-        let request = DataRequest(a).with(\.memoryExpiration, .after(.seconds(10))).with(
-            \.diskExpiration, .after(.seconds(10))
-        )
-        .with(\.memoryAccessExtension, end).with(\.diskAccessExtension, end)
-        test.transport.script(a, [.text("1")])
-        _ = try await test.ask(request)
-        await test.cache.idle()
-        test.date.advance(by: 5)
-        if onDisk { test.cache.clearMemory() }
-        let tier = onDisk ? ResponseSource.disk : .memory
-        #expect(try await test.ask(request) == "1 from \(tier)")
-        if onDisk { test = await test.reopened(folder) }
-        test.date.advance(by: (date ?? 15) - 6)
-        #expect(test.cache.cachedSource(for: a) == tier)
-        test.date.advance(by: 3)
         #expect(test.cache.cachedSource(for: a) == nil)
     }
 
@@ -164,30 +132,30 @@ struct ExpiryTests {
         #expect(test.cache.cachedSource(for: a) == nil)
     }
 
+    private static let date = AccessExtension.expiration(.date(ManualDate().now + 100))
+
     @Test(
-        "the access extension of a request holds for its own hit, whatever that of the call that stored the entry",
+        "reads extend the life of an entry as their own request says, whatever the call that stored it said",
         arguments: [
-            (.expiration(.after(.seconds(20))), 25), (.expiration(.after(.seconds(2))), 7), (.unchanged, 10),
-            (.cacheTime, 15),
-        ]
-            as [(AccessExtension, TimeInterval)], [true, false])
-    func extendedByReader(reading: (added: AccessExtension, end: TimeInterval), onDisk: Bool) async throws {
-        let folder = TemporaryFolder()
+            (.cacheTime, .expiration(.after(.seconds(20))), 25), (.cacheTime, .expiration(.after(.seconds(2))), 7),
+            (.cacheTime, .unchanged, 10), (.unchanged, .cacheTime, 15), (.cacheTime, .cacheTime, 15), (date, date, 100),
+        ] as [(AccessExtension, AccessExtension, TimeInterval)], [true, false])
+    func extended(
+        by extensions: (storing: AccessExtension, reading: AccessExtension, end: TimeInterval), onDisk: Bool
+    ) async throws {
         var test = TestCache(folder: onDisk ? folder : nil)
         func request(_ added: AccessExtension) -> DataRequest {
             DataRequest(a).with(\.memoryAccessExtension, added).with(\.diskAccessExtension, added)
         }
         test.transport.script(a, [.text("1")])
-        _ = try await test.ask(
-            request(reading.added == .cacheTime ? .unchanged : .cacheTime)
-                .with(\.memoryExpiration, .after(.seconds(10))).with(\.diskExpiration, .after(.seconds(10))))
+        _ = try await test.ask(request(extensions.storing).expiring(after: 10))
         await test.cache.idle()
         test.date.advance(by: 5)
         let tier = onDisk ? ResponseSource.disk : .memory
         if onDisk { test.cache.clearMemory() }
-        #expect(try await test.ask(request(reading.added)) == "1 from \(tier)")
+        #expect(try await test.ask(request(extensions.reading)) == "1 from \(tier)")
         if onDisk { test.cache.clearMemory() }
-        test.date.advance(by: reading.end - 6)
+        test.date.advance(by: extensions.end - 6)
         #expect(test.cache.cachedSource(for: a) == tier)
         if onDisk {
             test = await test.reopened(folder)
@@ -197,20 +165,9 @@ struct ExpiryTests {
         #expect(test.cache.cachedSource(for: a) == nil)
     }
 
-    private struct HeldReads: RecordCodec {
-        let identifier = "held reads"
-        let door = Door()
-
-        func encode(_ record: Data) -> Data { record }
-        func decode(_ bytes: Data) -> Data {
-            door.pass()
-            return bytes
-        }
-    }
-
     @Test("an entry that is stored while an earlier one is read has its own expiration, not that of the reader's entry")
     func storedDuringRead() async throws {
-        let codec = HeldReads()
+        let codec = SlowReads()
         let test = TestCache(folder: TemporaryFolder()) {
             $0.memoryLimit = 0
             $0.recordCodec = codec
@@ -225,7 +182,6 @@ struct ExpiryTests {
         #expect(try await read.value == Data("1".utf8))
         test.date.advance(by: 10)
         #expect(test.cache.data(for: a) == Data("2".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("a picture that is made anew lasts on disk, however the reads of the expired one limited that one's life")
@@ -244,7 +200,6 @@ struct ExpiryTests {
             #expect(invert.count.value == made)
         }
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     // MARK: The clock
@@ -270,7 +225,6 @@ struct ExpiryTests {
 
     @Test("an entry that was used before the clock was set back leaves in its turn")
     func evictionAfterSetback() async throws {
-        let folder = TemporaryFolder()
         let date = ManualDate()
         func open() -> TestCache { TestCache(folder: folder, date: date) { $0.diskLimit = 100_000 } }
         var test = open()

@@ -6,6 +6,8 @@ import Testing
 
 @Suite("Files of entries, for other programs", .timeLimit(.minutes(2)))
 struct FileNamingTests {
+    private let folder = TemporaryFolder()
+
     @Test(
         "a file has the name that the rule gives it, begins with the entry's bytes, and is found after a restart",
         arguments: [
@@ -14,7 +16,6 @@ struct FileNamingTests {
             (.sha256(extension: .fixed("PNG")), "015ad.PNG"), (.custom { key in "page-\(key.string)" }, "page-abc"),
         ] as [(FileNaming, String)])
     func names(naming: FileNaming, expected: String) async throws {
-        let folder = TemporaryFolder()
         for round in 0..<2 {
             let cache = TestCache.onDisk(folder) { $0.fileNaming = naming }.cache
             if round == 0 { try await cache.keep(["abc": 9_000]) }
@@ -34,7 +35,6 @@ struct FileNamingTests {
             String(repeating: "x", count: 300), "plain", "ab",
         ])
     func hostile(name: String) async throws {
-        let folder = TemporaryFolder()
         let cache = TestCache.onDisk(folder) { $0.fileNaming = .custom { _ in name } }.cache
         try await cache.keep(["one": 9_000])
         let file = try #require(cache.file(for: "one"))

@@ -7,6 +7,8 @@ import Testing
 
 @Suite("A folder is used only if it is the cache's own, and for the user alone", .timeLimit(.minutes(2)))
 struct FolderSafetyTests {
+    private let folder = TemporaryFolder()
+
     /// Expects that a cache refuses the folder, changes nothing in it, works in memory, and says so in one line.
     private func expectRefusal(_ folder: TemporaryFolder, _ comment: String = "") async throws {
         let before = folder.inventory
@@ -24,16 +26,17 @@ struct FolderSafetyTests {
         #expect(errors.count == 1 && errors[0].contains(folder.path), "\(comment): \(lines.value)")
     }
 
-    @Test("a folder that is neither empty nor marked is refused, whatever its files are called")
+    @Test("a folder that is neither empty nor has the marker of this format is refused, whatever its files are called")
     func foreign() async throws {
         let texts = ["", "somebody's text", "dipper-cache 3\nand more", "dip\0\0x", String(repeating: "\0", count: 16)]
-        for text in texts {
-            for name in ["notes.txt", ".new.0123456789abcdef", "blobs/ab/abfile", "index.sqlite", "data.mdb"] {
-                if name.hasPrefix(".new"), text.isEmpty { continue }
-                let folder = TemporaryFolder()
-                try folder.place(text, at: name)
-                try await expectRefusal(folder, "\(name): \(text.debugDescription)")
-            }
+        let names = ["notes.txt", ".new.0123456789abcdef", "blobs/ab/abfile", "index.sqlite", "data.mdb"]
+        // The markers of other formats, and of something else.
+        let markers = ["dipper-cache 99\n", "dipper-cache 2\n", "", "something else\n", "dipper-cache 3 or so\n"]
+        let files = names.flatMap { name in texts.map { (name, $0) } } + markers.map { ("dipper-cache", $0) }
+        for (name, text) in files where !name.hasPrefix(".new") || !text.isEmpty {
+            let folder = TemporaryFolder()
+            try folder.place(text, at: name)
+            try await expectRefusal(folder, "\(name): \(text.debugDescription)")
         }
         let (folder, other) = (TemporaryFolder(), TemporaryFolder())
         try other.place("kept", at: "precious")
@@ -41,15 +44,6 @@ struct FolderSafetyTests {
         let before = other.inventory
         try await expectRefusal(folder)
         #expect(other.inventory == before)
-    }
-
-    @Test(
-        "a folder with another format's marker, or one that is not the cache's, is refused",
-        arguments: ["dipper-cache 99\n", "dipper-cache 2\n", "", "something else\n", "dipper-cache 3 or so\n"])
-    func otherMarkers(text: String) async throws {
-        let folder = TemporaryFolder()
-        try folder.place(text, at: "dipper-cache")
-        try await expectRefusal(folder)
     }
 
     @Test("a folder that is new or empty becomes the cache's, also if many caches open it at once")
@@ -80,7 +74,6 @@ struct FolderSafetyTests {
     @Test("no other user can read anything in the folder, whatever its mode and the umask")
     func modes() async throws {
         let parent = TemporaryFolder()
-        let folder = TemporaryFolder()
         chmod(folder.path, 0o755)
         for place in [parent.url.appendingPathComponent("made"), folder.url] {
             let test = TestCache { $0.directory = place }
@@ -95,7 +88,6 @@ struct FolderSafetyTests {
 
     @Test("no symbolic link in the folder is followed, for reading, writing or removing")
     func links() async throws {
-        let folder = TemporaryFolder()
         let first = TestCache(folder: folder)
         try await first.cache.keep(["a": 9_000])
         let large = try #require(first.cache.file(for: "a")).path
@@ -118,7 +110,6 @@ struct FolderSafetyTests {
 
     @Test("files that the cache cannot have made stay, whatever is removed")
     func foreignFiles() async throws {
-        let folder = TemporaryFolder()
         let cache = TestCache(folder: folder).cache
         try await cache.keep(["a": 9_000])
         await cache.shutdown()
@@ -133,7 +124,6 @@ struct FolderSafetyTests {
         "a folder of another user is refused, and another user's file in it counts as not there",
         .enabled(if: geteuid() == 0, "giving files away needs root"))
     func owner() async throws {
-        let folder = TemporaryFolder()
         let first = TestCache(folder: folder).cache
         try await first.keep(["a": 9_000])
         let file = try #require(first.file(for: "a")).path
@@ -151,7 +141,6 @@ struct FolderSafetyTests {
     @Test("nothing on disk holds cookies, passwords or values of request fields", arguments: [20_000, 100])
     func secrets(size: Int) async throws {
         let secrets = ["c00kie", "t0ken", "l4nguage", "p4ssword"]
-        let folder = TemporaryFolder()
         let test = TestCache(folder: folder) { $0.retryPolicy = .never }
         let target = try #require(URL(string: "http://user:p4ssword@host.test/a"))
         let request = DataRequest(target).with(\.headers, ["X-Key": "t0ken", "Accept-Language": "l4nguage"])

@@ -1,3 +1,4 @@
+import Dispatch
 import Dipper
 import DipperTesting
 import Foundation
@@ -6,13 +7,12 @@ import Testing
 
 @Suite("Pictures by URL, from memory, disk and network", .timeLimit(.minutes(2)))
 struct ImageCacheTests {
-    private let a = url("a.png")
+    private let a = url("a.png"), b = url("b.png")
     private let picture = Image.sample()
     private let test = TestImageCache(folder: TemporaryFolder())
 
     @Test("a picture is fetched and decoded once, then memory answers at once with the same pixels")
     func memory() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         let first = try await test.cache.getImage(a).response
         #expect(first.source == .network && first.attempts == 1 && first.status == 200)
@@ -29,14 +29,10 @@ struct ImageCacheTests {
 
     @Test("the disk keeps the file byte for byte, and a new cache on the folder decodes it without the network")
     func disk() async throws {
-        let folder = TemporaryFolder()
-        let one = TestImageCache(folder: folder)
-        try one.script(a, picture)
-        _ = try await one.cache.getImage(a).value
-        #expect(try one.cache.data.data(for: a) == picture.png)
-        await one.cache.shutdown()
-
-        let two = TestImageCache(folder: folder)
+        try test.script(a, picture)
+        _ = try await test.cache.getImage(a).value
+        #expect(try test.cache.data.data(for: a) == picture.png)
+        let two = await test.reopened()
         #expect(two.cache.cachedTier(for: a) == .disk)
         let response = try await two.cache.getImage(a).response
         #expect(response.source == .disk && response.image.pixels == picture.pixels)
@@ -76,29 +72,10 @@ struct ImageCacheTests {
         }
     }
 
-    @Test("a kept file that does not decode is fetched again, once, unless the cache alone may answer")
-    func refetch() async throws {
-        let (b, c) = (url("b.png"), url("c.png"))
-        try test.script(a, picture)
-        test.transport.script(b, [.body(Data("bad".utf8))])
-        for (address, bytes) in [(a, try picture.png.prefix(70)), (b, Data("bad as well".utf8)), (c, Data("bad".utf8))]
-        {
-            try await test.cache.data.addDataAndWait(bytes, for: CacheKey(address))
-        }
-        test.cache.data.clearMemory()
-        let response = try await test.cache.getImage(a).response
-        #expect(response.source == .network && response.image.pixels == picture.pixels)
-        #expect(await test.error(b) == .unsupportedFormat)
-        #expect(await test.error(ImageRequest(c).with(\.cachePolicy, .cacheOnly)) == .unsupportedFormat)
-        await test.cache.idle()
-        #expect([a, b, c].map { test.transport.transfers(of: $0).count } == [1, 1, 0])
-    }
-
     // MARK: Requests and keys
 
     @Test("bad requests end with a typed error: no URL, a scheme that is not for pictures, an empty key")
     func badRequests() async throws {
-        let test = TestImageCache()
         let keyless = ImageRequest(a).with(\.key, "")
         #expect(await test.error(ImageRequest(string: "")) == .invalidURL)
         #expect(await test.error(ImageRequest(string: "ftp://host.test/a.png")) == .unsupportedScheme)
@@ -109,7 +86,6 @@ struct ImageCacheTests {
 
     @Test("a picture is kept, found and removed under a key of the program's own")
     func ownKey() async throws {
-        let test = TestImageCache()
         try test.cache.addImage(picture, for: CacheKey("by key"))
         #expect(test.cache.image(for: CacheKey("by key"))?.pixels == picture.pixels)
         #expect(test.cache.hasImage(for: ImageRequest(a).with(\.key, "by key")) && !test.cache.hasImage(for: a))
@@ -128,5 +104,227 @@ struct ImageCacheTests {
         #expect(try await test.pixels(yours) != one && test.transport.transfers.count == 2)
         #expect(test.cache.image(for: mine)?.pixels == one)
         #expect(test.cache.image(for: a) == nil)
+    }
+
+    @Test(
+        "a call of the wrong kind ends with the reason, also if no server can be asked, and leaves the bytes to others",
+        arguments: [false, true])
+    func offline(isUp: Bool) async throws {
+        let (folder, target, feed) = (TemporaryFolder(), url("feed"), Feed.sample.bytes)
+        let test = TestImageCache(folder: folder)
+        test.transport.script(target, [.body(feed), .failure(.connectionFailed)])
+        _ = try await test.cache.data.getData(target).value
+        await test.cache.idle()
+        test.network.isUp = isUp
+        for _ in 0..<2 {
+            #expect(await test.error(target) == .unsupportedFormat)
+            #expect(await test.cache.data.getValue([Int].self, from: target).error == .undecodable)
+        }
+        #expect(try await test.cache.data.getValue(Feed.self, from: target).value == .sample)
+        #expect(try await test.cache.data.getData(target).value == feed)
+        if !isUp { #expect(test.transport.transfers.count == 1) }
+        test.cache.clearMemory()
+        #expect(try await test.cache.data.getData(target).value == feed)
+        await test.cache.shutdown()
+        let second = TestCache(folder: folder)
+        #expect(second.cache.data(for: target) == feed, "on disk, too")
+    }
+
+    // MARK: Tasks
+
+    private func load<Handle: FetchTask>(_ task: Handle) async throws -> (value: Handle.Value, status: Int) {
+        let hooked = Box(false)
+        task.onProgress { _ in }.onRetry {}.onFail { _, _ in }.then { _ in hooked.update { $0 = true } }
+        let response = try await task.response
+        try await hooked.wait { $0 }
+        return (response.value, response.status)
+    }
+
+    @Test("code for both kinds of tasks gets a picture from one and bytes from the other")
+    func bothKinds() async throws {
+        for address in [a, b] { try test.script(address, picture) }
+        let loaded = try await load(test.cache.getImage(a))
+        #expect(loaded.value.pixels == picture.pixels && loaded.status == 200)
+        let bytes = try await load(test.cache.data.getData(b))
+        #expect(try bytes.value == picture.png && bytes.status == 200)
+    }
+
+    @Test("failures that may pass are told and retried, fatal ones end the task; hooks set late hear all")
+    func hooks() async throws {
+        let test = TestImageCache()
+        test.transport.script(a, [.status(503), try .image(picture)])
+        test.transport.script(b, [.status(404)])
+        let told = Box<[String]>([])
+        let task = test.cache.getImage(a), failing = test.cache.getImage(b)
+        try await test.clock.waitForSleepers(1)
+        #expect(task.state == .parked)
+        while test.clock.advanceToNextSleeper() {}
+        #expect(try await task.result.get().pixels == picture.pixels)
+        #expect(await failing.error == .status(404))
+        for task in [task, failing] {
+            task.onFail { error, isFatal in told.update { $0.append("fail \(error) \(isFatal)") } }
+                .onRetry { told.update { $0.append("retry") } }
+                .then { _ in told.update { $0.append("then") } }
+            await test.cache.idle()
+        }
+        #expect(told.value == ["fail status 503 false", "retry", "then", "fail status 404 true"])
+        #expect(task.attempts == 2 && failing.attempts == 1)
+    }
+
+    // MARK: Requests of the program's own types
+
+    private struct Avatar: ImageRequestConvertible, DataRequestConvertible {
+        let name: String
+        var dataRequest: DataRequest { DataRequest(url(name)).with(\.key, CacheKey("avatar of \(name)")) }
+        var imageRequest: ImageRequest { ImageRequest(dataRequest) }
+    }
+
+    @Test("a type of the program's own is loaded, moved and cancelled by the request that it builds")
+    func ownRequests() async throws {
+        for name in ["ada", "grace"] { try test.script(url(name), picture) }
+        let image = test.cache.getImage(Avatar(name: "ada")), bytes = test.cache.data.getData(Avatar(name: "grace"))
+        #expect(image.key == "avatar of ada" && bytes.key == "avatar of grace")
+        _ = try await (image.value, bytes.value)
+        #expect(test.cache.cachedTier(for: Avatar(name: "ada")) == .memory)
+        #expect(test.cache.cachedTier(for: url("ada")) == nil)
+        #expect(test.cache.data.hasData(for: Avatar(name: "grace").dataRequest))
+
+        let open = test.cache.getImage(Avatar(name: "alan")) { _ in }
+        let read = test.cache.data.getData(Avatar(name: "kurt")) { _ in }
+        let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
+        test.cache.moveTaskToSlowQueue(Avatar(name: "alan"))
+        test.cache.data.moveTaskToSlowQueue(Avatar(name: "kurt"))
+        for transfer in transfers { try await transfer.wait { $0.queue == .slow } }
+        #expect(open.queue == .slow && read.queue == .slow)
+        test.cache.cancel(Avatar(name: "alan"))
+        test.cache.data.cancel(Avatar(name: "kurt"))
+        #expect(await open.error == .cancelled)
+        #expect(await read.error == .cancelled)
+    }
+
+    // MARK: Memory pressure
+
+    private let pressure = ManualMemoryPressure()
+
+    private func makeTest(_ folder: TemporaryFolder? = nil) -> TestImageCache {
+        TestImageCache(folder: folder) {
+            $0.data.memoryPressure = pressure
+            $0.memoryLimit = 400_000
+        }
+    }
+
+    @Test("moderate pressure: half, severe: none, afterwards all of the limit, also after several, one set meanwhile")
+    func levels() async throws {
+        let cache = makeTest().cache
+        /// Adds pictures of 10,000 bytes each.
+        func fill() throws {
+            for number in 0..<30 {
+                try cache.addImage(.sample(50, 50), bytes: Data("\(number)".utf8), for: url("\(number)"))
+            }
+        }
+        let half = 180_001...200_000
+        for _ in 0..<3 {
+            try fill()
+            #expect(cache.memoryCount == 30)
+            #expect(cache.image(for: url("2")) != nil)
+            pressure.level = .moderate
+            #expect(cache.memoryPressure == .moderate && cache.data.memoryPressure == .moderate)
+            #expect(half.contains(cache.memorySize))
+            #expect(cache.hasImage(for: url("2")) && !cache.hasImage(for: url("1")), "what was used last stays")
+            pressure.level = .normal
+        }
+        try fill()
+        #expect(cache.memoryCount == 30)
+        pressure.level = .severe
+        #expect(cache.memoryCount == 0 && cache.data.memoryCount == 0)
+        cache.memoryLimit = 200_000
+        #expect(cache.memoryCount == 0)
+        pressure.level = .normal
+        try fill()
+        #expect(half.contains(cache.memorySize))
+    }
+
+    @Test("while memory pressure is severe pictures are shown, and not kept in memory")
+    func answers() async throws {
+        pressure.level = .severe
+        let test = makeTest(TemporaryFolder())
+        try test.script(url("a"), .sample())
+        #expect(try await test.pixels(url("a")) == Image.sample().pixels)
+        #expect(test.cache.memoryCount == 0)
+        await test.cache.idle()
+        #expect(try await test.source(url("a")) == .disk)
+        pressure.level = .normal
+        _ = try await test.pixels(url("a"))
+        #expect(try await test.source(url("a")) == .memory)
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    // MARK: The end of a cache
+
+    @Test("shutdown ends open calls as cancelled and waits for a picture that is being written")
+    func waitsForWrite() async throws {
+        let folder = TemporaryFolder()
+        let held = HeldSerializer()
+        let test = TestImageCache(folder: folder) { $0.options.serializer = held.serializer }
+        try test.script(a, picture)
+        let request = ImageRequest(a).inverted.with(\.processingQueue, .dispatch(DispatchQueue(label: "own")))
+            .with(\.waitsForDiskWrite, true)
+        let task = test.cache.getImage(request)
+        try await held.entered.wait { $0 == 1 }
+        let end = Task { [cache = test.cache] in await cache.shutdown() }
+        #expect(await task.error == .cancelled)
+        held.stayOpen()
+        await end.value
+        let again = TestImageCache(folder: folder)
+        #expect(again.cache.hasProcessedImage(for: request))
+    }
+
+    @Test("a shared data cache outlives one of two image caches; shutting down twice at once is fine")
+    func sharedOriginals() async throws {
+        let data = TestCache(folder: TemporaryFolder())
+        data.transport.script(a, [.body(try picture.png)])
+        let one = TestImageCache { $0.originals = data.cache }, two = TestImageCache { $0.originals = data.cache }
+        _ = try await one.cache.getImage(ImageRequest(a).inverted).value
+        let open = one.cache.getImage(b)
+        let cache = one.cache
+        async let first: Void = cache.shutdown()
+        async let second: Void = cache.shutdown()
+        _ = await (first, second)
+        #expect(await open.error == .cancelled)
+        #expect(await one.error(a) == .shutDown)
+        #expect(try await two.pixels(a) == picture.pixels)
+        await data.cache.idle()
+        #expect(data.cache.diskCount == 2)
+    }
+
+    @Test("letting go of the last reference ends the cache: open calls are cancelled, and the folder is complete")
+    func released() async throws {
+        let folder = TemporaryFolder()
+        let (image, open) = try await TestImageCache.released(folder) { test in
+            try test.script(a, picture)
+            let image = try await test.cache.getImage(a).value
+            _ = try await test.cache.getImage(ImageRequest(a).inverted).value
+            return (image, [test.cache.getImage(url("open")), test.cache.slowGetImage(url("later"))])
+        }
+        for task in open { #expect(await task.error == .cancelled) }
+        let again = TestImageCache(folder: folder)
+        #expect(again.cache.hasImage(for: a) && again.cache.hasProcessedImage(for: ImageRequest(a).inverted))
+        #expect(image.pixels == picture.pixels)
+    }
+
+    @Test("a task that is kept, also one with previews, keeps no cache alive", arguments: [false, true])
+    func keptTask(isOnDisk: Bool) async throws {
+        let tasks = try await TestImageCache.released(isOnDisk ? TemporaryFolder() : nil) { test in
+            test.transport.script(a, [.body(ProgressivePhoto.file)])
+            let request = ImageRequest(a).with(\.showsPreviews, true)
+            var tasks: [ImageTask] = []
+            for isFirst in [true, false] {
+                tasks.append(test.cache.getImage(request))
+                _ = try await tasks.last?.value
+                if isFirst { await test.forgetMemory() }
+            }
+            return tasks
+        }
+        #expect(tasks.allSatisfy { $0.state == .finished })
     }
 }

@@ -40,6 +40,15 @@ struct ImageEventTests {
         #expect(error != nil && record.ends(.decode) == [.decodeEnded(error)])
     }
 
+    @Test("bytes at hand that are no picture, and those that are fetched in their place, are two calls that end")
+    func fetchedAgain() async throws {
+        test.transport.script(a, [.body(Data("no picture".utf8)), try .image(.sample())])
+        _ = try await test.cache.data.getData(a).value
+        _ = try await test.cache.getImage(a).value
+        await expectPairs()
+        #expect(record.ends(.call) == [.callAnswered(.network), .callAnswered(.memory), .callAnswered(.network)])
+    }
+
     @Test("a picture in memory is told as one call; adding one is no call")
     func memoryHit() async throws {
         try test.cache.addImage(.sample(), for: a)

@@ -68,7 +68,6 @@ struct ImageOptionTests {
 
     @Test("the scale is that of each request, and the modifier changes what is handed out, not what is kept")
     func modifier() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         let other = Image.sample(seed: 9)
         let modified = ImageRequest(a).modified { _ in other }
@@ -81,26 +80,20 @@ struct ImageOptionTests {
 
     @Test("decoding, processing and closures run where the request wants them")
     func queues() async throws {
-        struct Where: ImageProcessor {
-            let key: DispatchSpecificKey<Bool>
-            let found: Box<Bool?>
-            var identifier: String { "where" }
-            func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-                found.update { $0 = DispatchQueue.getSpecific(key: key) }
-                return image
-            }
-        }
         let queue = DispatchQueue(label: "mine")
         let key = DispatchSpecificKey<Bool>()
         queue.setSpecific(key: key, value: true)
         let found = Box<Bool?>(nil), calls = Box<[String]>([])
-        let test = TestImageCache()
         try test.script(a, picture)
         let own = CallbackQueue.custom { work in
             calls.update { $0.append("queue") }
             work()
         }
-        let request = ImageRequest(a).processed(by: Where(key: key, found: found))
+        let place = ImageProcessors.Custom("where") { image, _ in
+            found.update { $0 = DispatchQueue.getSpecific(key: key) }
+            return image
+        }
+        let request = ImageRequest(a).processed(by: place)
             .with(\.processingQueue, .dispatch(queue)).with(\.callbackQueue, own)
         test.cache.getImage(request) { _ in calls.update { $0.append("closure") } }
         try await calls.wait { $0.last == "closure" }
@@ -147,23 +140,6 @@ struct ImageOptionTests {
         #expect(small > 0 && small < large)
         let own = ImageSerializer { _, _, _ throws(DipperError) in Data("mine".utf8) }
         #expect(try await file(own, photo) == Data("mine".utf8))
-    }
-
-    @Test("a codec of one's own is asked first")
-    func ownCodec() async throws {
-        struct Flag: ImageDecoder {
-            let format = ImageFormat(rawValue: "flag")
-            func recognizes(_ start: Data) -> Bool { start.starts(with: "FLAG".utf8) }
-            func info(of data: Data) throws(DipperError) -> ImageInfo {
-                ImageInfo(format: format, size: PixelSize(width: 2, height: 1))
-            }
-            func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image { .sample(2, 1) }
-        }
-        let test = TestImageCache(decoder: .init(making: PixelSize(width: 4, height: 3))) {
-            $0.codecs.register(Flag())
-        }
-        test.transport.script(a, [.body(Data("FLAG of Liechtenstein".utf8))])
-        #expect(try await test.pixels(a) == Image.sample(2, 1).pixels)
     }
 
     @Test("what a prefetch decoded stays out of memory if that is wanted")

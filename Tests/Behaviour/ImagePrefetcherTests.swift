@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -7,29 +6,11 @@ import Testing
 
 @Suite("A prefetcher of pictures", .timeLimit(.minutes(2)))
 struct ImagePrefetcherTests {
-    private let test = TestImageCache()
+    private let test = TestImageCache(folder: TemporaryFolder())
     private let a = url("a")
-
-    @Test("it fetches what is not there, skips what is, and tells which is which")
-    func outcomes() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
-        for name in ["a", "b", "c"] { try test.script(url(name), .sample()) }
-        test.transport.script(url("gone"), [.status(404)])
-        _ = try await test.cache.getImage(url("b")).value
-        await test.cache.idle()
-        let urls = ["a", "b", "gone", "c"].map(url)
-        let result = await ImagePrefetcher(test.cache, urls: urls, maxOutstanding: 1).value
-        #expect(result.completed.map(\.url) == [a, url("c")] && result.skipped.map(\.url) == [url("b")])
-        #expect(result.failed.map(\.request.url) == [url("gone")] && result.failed.first?.error.status == 404)
-        #expect(result.remaining.isEmpty)
-        #expect(test.transport.transfers.allSatisfy { $0.request.queue == .slow || $0.request.url == url("b") })
-        #expect(test.transport.transfers.count == 4)
-        await test.cache.shutdown()
-    }
 
     @Test("files are brought to disk without being decoded, and skipped when they are there")
     func files() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         for name in ["a", "b"] { try test.script(url(name), .sample()) }
         let requests = ["a", "b"].map { ImageRequest(url($0)).processed(by: .circle) }
         #expect(await ImagePrefetcher(test.cache, filesOf: requests).value.completed == requests)
@@ -37,29 +18,24 @@ struct ImagePrefetcherTests {
         await test.cache.idle()
         #expect(test.cache.data.hasData(for: a, in: .disk))
         #expect(await ImagePrefetcher(test.cache, filesOf: requests).value.skipped == requests)
-        await test.cache.shutdown()
     }
 
     @Test("pictures on disk are skipped without being decoded; those that are to be in memory are decoded")
     func memory() async throws {
-        let folder = TemporaryFolder()
-        let first = TestImageCache(folder: folder)
+        let first = TestImageCache(folder: TemporaryFolder())
         try first.script(a, .sample())
         let fetched = await ImagePrefetcher(first.cache, urls: [a]).value
         #expect(fetched.completed.count == 1 && first.cache.memoryCount == 0, "on disk is enough")
-        await first.cache.shutdown()
-        let test = TestImageCache(folder: folder)
+        let test = await first.reopened()
         #expect(await ImagePrefetcher(test.cache, urls: [a]).value.skipped.count == 1)
         #expect(test.decoder.decodes == 0)
         let kept = await ImagePrefetcher(test.cache, urls: [a], keepsInMemory: true).value
         #expect(kept.completed.count == 1 && test.cache.memoryCount == 1 && test.transport.transfers.isEmpty)
         #expect(await ImagePrefetcher(test.cache, urls: [a], keepsInMemory: true).value.skipped.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a picture that is wanted processed is there when it is processed, not when its original is")
     func processed() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, .sample())
         let inverting = Inverting()
         let request = ImageRequest(a).processed(by: inverting)
@@ -69,11 +45,11 @@ struct ImagePrefetcherTests {
         await test.cache.idle()
         #expect(await ImagePrefetcher(test.cache, [request]).value.skipped.count == 1)
         #expect(inverting.count.value == 1 && test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a picture in memory that the server chose for other requests is not an answer")
     func variant() async throws {
+        let test = TestImageCache()
         try test.script(a, .sample(), headers: ["Vary": "Accept-Language", "Cache-Control": "max-age=100"])
         func request(_ language: String) -> ImageRequest {
             ImageRequest(a).with(\.headers, ["Accept-Language": language])
@@ -84,19 +60,21 @@ struct ImagePrefetcherTests {
             #expect(result.skipped.count == skipped, "\(language)")
         }
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
-    @Test("what is asked for urgently meanwhile is fetched once, and promoted")
+    @Test("what is asked for urgently meanwhile is fetched once, and promoted; what fails is told")
     func urgent() async throws {
-        let prefetcher = ImagePrefetcher(test.cache, urls: [a]).start()
+        test.transport.script(url("gone"), [.status(404)])
+        let prefetcher = ImagePrefetcher(test.cache, urls: [a, url("gone")]).start()
         let transfer = try await test.transport.nextTransfer()
         #expect(transfer.queue == .slow)
         let image = test.cache.getImage(a)
         try await transfer.wait { $0.queue == .fast }
         transfer.finish(with: try Image.sample().png)
         #expect(try await image.value.pixels == Image.sample().pixels)
-        #expect(await prefetcher.value.completed.count == 1 && test.transport.transfers.count == 1)
+        let result = await prefetcher.value
+        #expect(result.completed.map(\.url) == [a] && result.failed.map(\.request.url) == [url("gone")])
+        #expect(result.failed.first?.error.status == 404 && test.transport.transfers(of: a).count == 1)
     }
 
     @Test("what is never on disk is prefetched once, also in a cache with a folder", arguments: [false, true])
@@ -110,7 +88,6 @@ struct ImagePrefetcherTests {
                 return try Image.sample().png
             }
         }
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, .sample())
         let provider = Provider()
         let request = isProvided ? ImageRequest(provider) : ImageRequest(a).with(\.cachePolicy, .memoryOnly)
@@ -119,6 +96,5 @@ struct ImagePrefetcherTests {
             #expect(result.failed.isEmpty && result.skipped.count == (round == 0 ? 0 : 1), "\(round): \(result)")
         }
         #expect(provider.asked.value + test.transport.transfers.count == 1 && test.cache.hasImage(for: request))
-        await test.cache.shutdown()
     }
 }

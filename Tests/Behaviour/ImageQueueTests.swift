@@ -72,14 +72,10 @@ struct ImageQueueTests {
 
     @Test("a prefetch that the disk can answer waits for no download, also if the picture is processed")
     func prefetchesOnDisk() async throws {
-        let folder = TemporaryFolder()
         let processed = ImageRequest(a).inverted
-        let one = TestImageCache(folder: folder)
-        for address in [a, b] { try one.script(address, picture) }
-        _ = try await one.cache.getImage(processed).value
-        _ = try await one.cache.getImage(b).value
-        await one.cache.shutdown()
-        let two = TestImageCache(folder: folder)
+        for address in [a, b] { try test.script(address, picture) }
+        for request in [processed, ImageRequest(b)] { _ = try await test.cache.getImage(request).value }
+        let two = await test.reopened()
         let ends = Box<[String]>([])
         func note(_ name: String, _ task: ImageTask) { task.onEnd { _ in ends.update { $0.append(name) } } }
         note("network", two.cache.getImage(url("urgent")))
@@ -108,7 +104,7 @@ struct ImageQueueTests {
 
     // MARK: The order of decodes
 
-    private let decoder = WatchedDecoder(CountingDecoder(making: PixelSize(width: 4, height: 3)), isHeld: true)
+    private let decoder = WatchedDecoder(CountingDecoder(making: PixelSize(width: 4, height: 3), isHeld: true))
 
     /// Makes a call whose bytes have arrived, and wait for the decoder, when the method returns.
     private func arrive(

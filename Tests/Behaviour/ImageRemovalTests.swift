@@ -4,7 +4,9 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Pictures are removed from memory, from disk, or from both, and do not come back", .timeLimit(.minutes(2)))
+@Suite(
+    "Pictures are added, are the originals from then on, and do not come back when they are removed",
+    .timeLimit(.minutes(2)))
 struct ImageRemovalTests {
     private let a = url("a.png"), b = url("b.png")
     private let picture = Image.sample()
@@ -158,14 +160,10 @@ struct ImageRemovalTests {
         "a picture that is read from disk on the caller's thread while it is removed, flushed or replaced is not kept",
         arguments: ["remove", "clear", "flush", "add", "add bytes"])
     func whileReadHere(_ change: String) async throws {
-        let folder = TemporaryFolder()
-        let date = ManualDate()
-        let one = TestImageCache(folder: folder, date: date)
-        try one.script(a, picture)
-        _ = try await one.cache.getImage(a).value
-        await one.cache.shutdown()
-        date.advance(by: 100)
-        let test = TestImageCache(folder: folder, date: date, decoder: CountingDecoder(isHeld: true))
+        let one = try makeTest()
+        try await one.load(a)
+        one.date.advance(by: 100)
+        let test = await one.reopened(decoder: CountingDecoder(isHeld: true))
         let (cache, address) = (test.cache, a)
         let seen = Box(false)
         Thread.detachNewThread {
@@ -244,5 +242,147 @@ struct ImageRemovalTests {
         #expect(test.cache.memoryCount == (tiers == .disk ? 1 : 0))
         #expect(test.cache.data.diskCount == (tiers == .memory ? 1 : 0))
         #expect(test.cache.image(for: a)?.pixels == (tiers == .all ? nil : picture.pixels))
+    }
+
+    // MARK: Added pictures
+
+    private let never = ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable }
+
+    @Test(
+        "an added picture is there at once, and on disk as the given file or an encoded one",
+        arguments: [false, true])
+    func kept(firstFrameOnly: Bool) async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.options.firstFrameOnly = firstFrameOnly }
+        let file = try picture.png + Data("the program's own file".utf8)
+        let processed = ImageRequest(url("c")).inverted
+        try test.cache.addImage(newer, for: a)
+        try test.cache.addImage(picture, bytes: file, for: b)
+        try test.cache.addImage(newer, for: processed)
+        #expect(test.cache.image(for: a)?.storage === newer.storage)
+        let again = await test.reopened { $0.options.firstFrameOnly = firstFrameOnly }
+        #expect(again.cache.hasImage(for: a) && again.cache.image(for: a) != nil)
+        #expect(try await again.pixels(a) == newer.pixels)
+        #expect(again.cache.data.data(for: b) == file)
+        #expect(again.cache.hasProcessedImage(for: processed) && !again.cache.hasImage(for: url("c")))
+        #expect(again.transport.transfers.isEmpty)
+    }
+
+    @Test("processors are applied to a picture just added, not to the server's bytes, while it waits to be written")
+    func beforeItIsWritten() async throws {
+        let held = HeldSerializer()
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 2 }
+        try test.script(a, picture)
+        _ = try await test.cache.getImage(a).value
+        try test.cache.addImage(newer, for: ImageRequest(a).with(\.serializer, held.serializer))
+        #expect(try await test.pixels(processed) == newer.inverted)
+        #expect(try test.cache.image(for: processed)?.pixels == newer.inverted)
+        test.cache.clearMemory()
+        #expect(test.cache.image(for: a)?.pixels == newer.pixels && test.cache.cachedTier(for: a) != nil)
+        #expect(try await test.pixels(a) == newer.pixels)
+        held.stayOpen()
+        await test.forgetMemory()
+        #expect(try await test.pixels(a) == newer.pixels)
+        #expect(try await test.pixels(processed) == newer.inverted)
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    @Test("processors are applied to a picture that was added to a cache without a folder")
+    func inMemory() async throws {
+        let test = TestImageCache()
+        try test.cache.addImage(newer, for: a)
+        #expect(try test.cache.image(for: processed)?.pixels == newer.inverted)
+        #expect(try await test.pixels(processed.processed(by: Inverting("again"))) == newer.pixels)
+        #expect(test.transport.transfers.isEmpty)
+    }
+
+    enum Addition: CaseIterable { case file, withFile, unwritable }
+
+    @Test("whatever is added takes the place of what was made of the server's bytes", arguments: Addition.allCases)
+    func replacing(_ addition: Addition) async throws {
+        try test.script(a, picture)
+        for request in [ImageRequest(a), processed] { try await test.load(request) }
+        switch addition {
+        case .file: try test.cache.addImage(bytes: newer.png, for: a)
+        case .withFile:
+            try test.cache.addImage(newer, bytes: newer.png, for: a)
+            test.cache.clearMemory()
+        case .unwritable:
+            try test.cache.addImage(newer, for: ImageRequest(a).with(\.serializer, never))
+            await test.cache.idle()
+            #expect(!test.cache.data.hasData(for: a))
+        }
+        #expect(try await test.pixels(a) == newer.pixels)
+        #expect(try await test.pixels(processed) == newer.inverted)
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    @Test("what was being fetched when a picture was added goes to who asked for it, and does not take its place")
+    func addedWhileFetched() async throws {
+        // It looks at the disk first, and then at the network: only now both wait for the same bytes.
+        let made = test.cache.getImage(processed)
+        let transfer = try await test.transport.nextTransfer()
+        let before = test.cache.getImage(a)
+        try await before.hasLooked()
+        try test.cache.addImage(newer, for: a)
+        transfer.finish(with: try picture.png)
+        #expect(try await before.value.pixels == picture.pixels)
+        #expect(try await made.value.pixels == picture.inverted)
+        for _ in 0..<2 {
+            #expect(try await test.pixels(a) == newer.pixels)
+            #expect(try await test.pixels(processed) == newer.inverted)
+            await test.forgetMemory()
+        }
+    }
+
+    @Test("a picture added while another is decoded for its key is the one that stays", arguments: [true, false])
+    func addedWhileDecoded(isProcessed: Bool) async throws {
+        let test = TestImageCache(folder: TemporaryFolder(), decoder: CountingDecoder(isHeld: true))
+        try test.script(a, picture)
+        let request = isProcessed ? processed : ImageRequest(a)
+        let task = test.cache.getImage(request)
+        try await test.decoder.waitForDecodes(1)
+        try test.cache.addImage(newer, for: request)
+        test.decoder.releaseAll()
+        _ = try await task.value
+        #expect(test.cache.image(for: request)?.pixels == newer.pixels)
+        await test.forgetMemory()
+        #expect(test.cache.image(for: request)?.pixels == newer.pixels)
+    }
+
+    @Test("of two pictures, or a picture and a file, the one added later is on disk", arguments: [false, true])
+    func order(isFile: Bool) async throws {
+        let held = HeldSerializer()
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 4 }
+        try test.cache.addImage(picture, for: ImageRequest(a).with(\.serializer, held.serializer))
+        try await held.entered.wait { $0 == 1 }
+        try isFile ? test.cache.addImage(bytes: newer.png, for: a) : test.cache.addImage(newer, for: a)
+        held.stayOpen()
+        await test.forgetMemory()
+        #expect(test.cache.image(for: a)?.pixels == newer.pixels)
+    }
+
+    @Test("adding many pictures does not wait for the encoder; synchronize does")
+    func many() async throws {
+        let held = HeldSerializer()
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.decodingThreads = 1
+            $0.options.serializer = held.serializer
+        }
+        let (cache, picture) = (test.cache, newer)
+        let count = Box(0)
+        Thread.detachNewThread {
+            for number in 1...12 {
+                try? cache.addImage(picture, for: url("\(number)"))
+                count.update { $0 = number }
+            }
+        }
+        try await count.wait { $0 == 12 }
+        let done = Task {
+            await cache.synchronize()
+            return cache.data.diskCount
+        }
+        try await held.entered.wait { $0 == 1 }
+        held.stayOpen()
+        #expect(await done.value == 12)
     }
 }

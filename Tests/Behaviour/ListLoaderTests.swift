@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport

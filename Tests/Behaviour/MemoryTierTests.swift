@@ -74,7 +74,6 @@ struct MemoryTierTests {
             }
             #expect(cache.data(for: url("a"))?.count == size)
         }
-        await cache.shutdown()
     }
 
     @Test("the number of entries is limited, and keys and header fields count in the size")

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import FaultServer
 import Foundation
@@ -17,9 +16,9 @@ struct PreviewTests {
 
     init() throws { whole = try CodecRegistry.standard.decode(ProgressivePhoto.file) }
 
-    private func asked(_ test: TestImageCache) async throws -> (ImageTask, Box<Int>, ScriptedTransfer) {
-        let previews = Box(0)
-        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+    private func asked(_ test: TestImageCache) async throws -> (ImageTask, Box<[Image]>, ScriptedTransfer) {
+        let previews = Box<[Image]>([])
+        let task = test.cache.getImage(previewed).onPreview { preview in previews.update { $0.append(preview) } }
         return (task, previews, try await test.transport.nextTransfer())
     }
 
@@ -30,20 +29,16 @@ struct PreviewTests {
 
     private static func noise(_ side: Int, seed: UInt64 = 1) throws -> Image {
         var random = SeededRandom(seed)
-        var pixels = [UInt8](repeating: 255, count: side * side * 4)
-        for start in stride(from: 0, to: pixels.count, by: 4) {
+        let pixels = (0..<side * side).flatMap { _ -> [UInt8] in
             let word = random.next()
-            for color in 0..<3 { pixels[start + color] = UInt8(truncatingIfNeeded: word >> (8 * UInt64(color))) }
+            return [0, 8, 16].map { UInt8(truncatingIfNeeded: word >> $0) } + [255]
         }
         return try #require(Image(size: PixelSize(width: side, height: side), premultiplied: pixels))
     }
 
     @Test("a progressive picture is shown coarse while its bytes arrive, finer with each, then whole")
     func previews() async throws {
-        let previews = Box<[Image]>([])
-        let task = test.cache.getImage(previewed)
-        task.onPreview { preview in previews.update { $0.append(preview) } }
-        let transfer = try await test.transport.nextTransfer()
+        let (task, previews, transfer) = try await asked(test)
         for (number, length) in lengths.enumerated() {
             show(length, transfer)
             test.clock.advance(by: .seconds(1))
@@ -64,9 +59,7 @@ struct PreviewTests {
     func rows(format: ImageFormat) async throws {
         let file = try CodecRegistry.standard.encode(Self.noise(480), as: format)
         let whole = try CodecRegistry.standard.decode(file)
-        let previews = Box<[Image]>([])
-        let task = test.cache.getImage(previewed).onPreview { preview in previews.update { $0.append(preview) } }
-        let transfer = try await test.transport.nextTransfer()
+        let (task, previews, transfer) = try await asked(test)
         let quarter = file.count / 4
         try #require(quarter >= 16 << 10)
         for (number, part) in [(length: quarter, rows: 48), (length: 2 * quarter, rows: 120)].enumerated() {
@@ -92,9 +85,7 @@ struct PreviewTests {
         let encoder = try CodecRegistry.standard.encoder(for: format)
         let file = try encoder.encode(frames, loopCount: 0, EncodeOptions())
         let whole = try CodecRegistry.standard.decode(file)
-        let previews = Box<[Image]>([])
-        let task = test.cache.getImage(previewed).onPreview { preview in previews.update { $0.append(preview) } }
-        let transfer = try await test.transport.nextTransfer()
+        let (task, previews, transfer) = try await asked(test)
         show(file.count * 3 / 4, transfer, of: file)
         try await previews.wait { $0.count == 1 }
         #expect(previews.value[0].pixels == whole.pixels && previews.value[0].animation == nil)
@@ -126,7 +117,7 @@ struct PreviewTests {
         test.clock.advance(by: .seconds(1))
         for count in 1...2 {
             decoder.release()
-            try await previews.wait { $0 == count }
+            try await previews.wait { $0.count == count }
         }
         decoder.releaseAll()
         transfer.finish(with: file)
@@ -213,7 +204,7 @@ struct PreviewTests {
         // The only thread has looked at the bytes of the others when it has made a preview of these.
         let (last, seen, transfer) = try await asked(test)
         show(lengths[0], transfer)
-        try await seen.wait { $0 == 1 }
+        try await seen.wait { $0.count == 1 }
         for sent in test.transport.transfers { sent.finish(with: file) }
         for task in tasks + [last] { _ = try await task.value }
         await test.cache.idle()
@@ -235,7 +226,7 @@ struct PreviewTests {
         let bytes = status == 206 ? file[first..<lengths[0]] : file.prefix(lengths[0])
         next.hold(TransferResponse(status: status, body: Data(bytes)))
         next.send(progress: bytes.count, of: file.count)
-        try await previews.wait { $0 == 1 }
+        try await previews.wait { $0.count == 1 }
         task.cancel()
         #expect(await task.error == .cancelled)
     }
@@ -244,7 +235,7 @@ struct PreviewTests {
     func lateHook() async throws {
         let (task, previews, transfer) = try await asked(test)
         show(lengths[0], transfer)
-        try await previews.wait { $0 == 1 }
+        try await previews.wait { $0.count == 1 }
         transfer.finish(with: file)
         _ = try await task.value
         let told = Box<[String]>([])

@@ -12,18 +12,13 @@ struct ProcessedImageTests {
 
     @Test("the result of the processors is kept on disk beside the original, which serves other processors")
     func kept() async throws {
-        let folder = TemporaryFolder()
         let invert = Inverting()
         let request = ImageRequest(a).processed(by: invert)
-        let one = TestImageCache(folder: folder)
-        try one.script(a, .sample(40, 30, alpha: 90))
-        let first = try await one.cache.getImage(request).value
-        await one.cache.idle()
-        #expect(one.cache.hasProcessedImage(for: request) && one.cache.data.diskCount == 2)
-        #expect(!one.cache.hasProcessedImage(for: ImageRequest(a).processed(by: Inverting("other"))))
-        await one.cache.shutdown()
-
-        let two = TestImageCache(folder: folder)
+        try test.script(a, .sample(40, 30, alpha: 90))
+        let first = try await test.load(request)
+        #expect(test.cache.hasProcessedImage(for: request) && test.cache.data.diskCount == 2)
+        #expect(!test.cache.hasProcessedImage(for: ImageRequest(a).processed(by: Inverting("other"))))
+        let two = await test.reopened()
         let response = try await two.cache.getImage(request).response
         #expect(response.source == .disk && response.status == 200 && response.image.size == first.size)
         // Colours that are not opaque are rounded once in the file.
@@ -69,7 +64,6 @@ struct ProcessedImageTests {
 
     @Test("a chain is the same picture however it is put together; lengths in points make a picture for each scale")
     func keys() async throws {
-        let test = TestImageCache()
         func isSame(_ one: ImageRequest, _ two: ImageRequest) -> Bool {
             test.cache.getImage(one).imageKey == test.cache.getImage(two).imageKey
         }
@@ -111,16 +105,15 @@ struct ProcessedImageTests {
     #if GIF
         @Test("a picture that moves keeps moving when it is processed, also after a look at the disk")
         func moving() async throws {
-            let folder = TemporaryFolder()
+            var test = self.test
             let request = ImageRequest(a).processed(by: .downsample(width: 8, height: 8))
             let frames = (1...3).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(40)) }
+            try test.transport.script(a, [.animation(frames)])
             for _ in 0..<2 {
-                let test = TestImageCache(folder: folder)
-                try test.transport.script(a, [.animation(frames)])
                 let image = try await test.cache.getImage(request).value
                 let decoder = try #require(image.animation).makeFrameDecoder()
                 #expect(try decoder.next()?.image.size == image.size && image.width == 8)
-                await test.cache.shutdown()
+                test = await test.reopened()
             }
         }
     #endif

@@ -21,6 +21,7 @@ private struct BrokenCodec: RecordCodec {
 
 @Suite("A codec encodes everything that is on disk", .timeLimit(.minutes(2)))
 struct RecordCodecTests {
+    private let folder = TemporaryFolder()
     private let target = url("a")
     private let secrets = ["s3cretbody", "s3cretfield"]
     private let fields: HTTPHeaders = [
@@ -29,7 +30,7 @@ struct RecordCodecTests {
 
     private func body(_ size: Int) -> Data { DiskBytes.of(size, "s3cretbody") }
 
-    private func cache(_ folder: TemporaryFolder, _ codec: (any RecordCodec)?) -> TestCache {
+    private func cache(_ codec: (any RecordCodec)?) -> TestCache {
         TestCache.onDisk(folder) {
             $0.recordCodec = codec
             $0.retryPolicy = .never
@@ -42,9 +43,8 @@ struct RecordCodecTests {
         "bodies and header fields are nowhere in the folder in clear, and are there when it is opened again",
         arguments: [20_000, 100], [true, false])
     func stored(size: Int, isEncoded: Bool) async throws {
-        let folder = TemporaryFolder()
         let codec = isEncoded ? AESCodec(1) : nil
-        var test = cache(folder, codec)
+        var test = cache(codec)
         let task = test.cache.getData(target)
         try await test.transport.nextTransfer().finish(with: body(size), headers: fields)
         #expect(try await task.value == body(size))
@@ -53,7 +53,7 @@ struct RecordCodecTests {
         await test.cache.shutdown()
         #expect(try folder.finding(secrets).isEmpty == isEncoded)
 
-        test = cache(folder, codec)
+        test = cache(codec)
         let kept = try #require(test.cache.response(for: target))
         #expect(kept.data == body(size) && kept.headers["X-Note"] == "s3cretfield" && kept.source == .disk)
         #expect((test.cache.file(for: CacheKey(target)) != nil) == (size > 2_048 && !isEncoded))
@@ -62,18 +62,17 @@ struct RecordCodecTests {
 
     @Test("a partial body is encoded, and continued by the next cache with the codec alone", arguments: [true, false])
     func partial(hasCodec: Bool) async throws {
-        let folder = TemporaryFolder()
         let whole = body(1_000)
         var headers = fields
         headers["Content-Length"] = "1000"
-        var test = cache(folder, AESCodec(1))
+        var test = cache(AESCodec(1))
         let broken = test.cache.getData(target)
         try await test.transport.nextTransfer().interrupt(with: .init(headers: headers, body: whole.prefix(400)))
         #expect(await broken.error == .connectionLost)
         await test.cache.shutdown()
         #expect(try folder.finding(secrets) == [])
 
-        test = cache(folder, hasCodec ? AESCodec(1) : nil)
+        test = cache(hasCodec ? AESCodec(1) : nil)
         let task = test.cache.getData(target)
         let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.headers["Range"] == (hasCodec ? "bytes=400-" : nil))
@@ -93,19 +92,18 @@ struct RecordCodecTests {
 
     @Test("another key, and no codec, find nothing and leave the entry alone", arguments: [5_000, 100])
     func otherCodecs(size: Int) async throws {
-        let folder = TemporaryFolder()
-        let first = cache(folder, AESCodec(1)).cache
+        let first = cache(AESCodec(1)).cache
         try await first.keep(["k": size])
         await first.shutdown()
         for codec in [nil, AESCodec(2), AESCodec(2, identifier: AESCodec(1).identifier)] {
-            let other = cache(folder, codec).cache
+            let other = cache(codec).cache
             #expect(other.data(for: "k") == nil && !other.hasData(for: "k") && other.file(for: "k") == nil)
             let report = await other.verify()
             #expect(report.isSound && report.unreadable == 1 && report.sound == 0, "\(report)")
             #expect(other.diskCount == 1 && other.listedKeys == ["k"])
             await other.shutdown()
         }
-        let again = cache(folder, AESCodec(1)).cache
+        let again = cache(AESCodec(1)).cache
         #expect(again.data(for: "k") == DiskBytes.of(size, "k"))
         let report = await again.verify()
         #expect(report.sound == 1 && report.unreadable == 0)
@@ -113,9 +111,8 @@ struct RecordCodecTests {
 
     @Test("a codec that returns something else than the record finds nothing", arguments: [5_000, 100])
     func blind(size: Int) async throws {
-        let folder = TemporaryFolder()
         for (codec, isFound) in [(BlindCodec(), true), (BlindCodec(isRight: false), false), (BlindCodec(), true)] {
-            let test = cache(folder, codec).cache
+            let test = cache(codec).cache
             if test.diskCount == 0 { try await test.keep(["k"], size: size) }
             #expect((test.data(for: "k") == DiskBytes.of(size, "k")) == isFound)
             #expect((test.data(for: "k") != nil) == isFound)
@@ -129,12 +126,11 @@ struct RecordCodecTests {
         "damage to an encoded entry is a miss, with the codec and without, and the entry goes",
         arguments: [true, false])
     func damaged(hasCodec: Bool) async throws {
-        let folder = TemporaryFolder()
-        let writer = cache(folder, AESCodec(1)).cache
+        let writer = cache(AESCodec(1)).cache
         try await writer.keep(["k": 300_000])
         await writer.shutdown()
         try #require(folder.largestFile).damage(at: 100_000)
-        let reader = cache(folder, hasCodec ? AESCodec(1) : nil).cache
+        let reader = cache(hasCodec ? AESCodec(1) : nil).cache
         #expect(reader.data(for: "k") == nil)
         await reader.synchronize()
         #expect(await reader.verify().sound == 0)
@@ -145,11 +141,10 @@ struct RecordCodecTests {
         "entries of no codec can be read with one; what it cannot encode is not written, and the version before is gone",
         arguments: [5_000, 100])
     func uncoded(size: Int) async throws {
-        let folder = TemporaryFolder()
-        let plain = cache(folder, nil).cache
+        let plain = cache(nil).cache
         try await plain.keep(["k": size])
         await plain.shutdown()
-        let test = cache(folder, BrokenCodec()).cache
+        let test = cache(BrokenCodec()).cache
         #expect(test.data(for: "k") == DiskBytes.of(size, "k"))
         #expect(await test.verify().sound == 1)
         await test.expectNotDurable(size, .durable.with(\.key, "k"))

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("What was removed does not come back, also while work goes on", .timeLimit(.minutes(2)))
 struct RemovalTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private static let whole = Data((0..<100).map { UInt8($0) })
     private let a = url("a")
     private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100", "Cache-Control": "max-age=50"]
@@ -35,17 +36,15 @@ struct RemovalTests {
 
     @Test(
         "An answer that was asked for before a removal takes nothing away that was added after it",
-        arguments: ["too large", "not to be stored"])
-    func addedMeanwhile(kind: String) async throws {
+        arguments: [(50_000, [:]), (10, ["Cache-Control": "no-store"])] as [(Int, HTTPHeaders)])
+    func addedMeanwhile(size: Int, fields: HTTPHeaders) async throws {
         let test = TestCache { $0.memoryLimit = 100_000 }
         let task = test.cache.getData(a)
         let transfer = try await test.transport.nextTransfer()
         test.cache.removeData(for: a)
         try test.cache.addData(Data("added".utf8), for: a)
-        let isLarge = kind == "too large"
-        transfer.finish(
-            with: Data(count: isLarge ? 50_000 : 10), headers: isLarge ? [:] : ["Cache-Control": "no-store"])
-        #expect(try await task.value.count == (isLarge ? 50_000 : 10))
+        transfer.finish(with: Data(count: size), headers: fields)
+        #expect(try await task.value.count == size)
         await test.cache.idle()
         #expect(test.cache.data(for: a) == Data("added".utf8))
     }
@@ -108,7 +107,6 @@ struct RemovalTests {
         #expect(try await again.value == Self.whole)
         await cache.idle()
         #expect(cache.hasData(for: a) && shelf.records.value.count == 1)
-        await cache.shutdown()
     }
 
     @Test(
@@ -135,14 +133,12 @@ struct RemovalTests {
         next.finish(with: Self.whole, headers: fields)
         #expect(try await task.value == Self.whole)
         #expect(test.cache.hasData(for: a))
-        await test.cache.shutdown()
     }
 
     @Test(
         "A call after a removal asks anew, and does not join a transfer that began before",
         arguments: Removal.allCases.filter { !$0.cancels })
     func callAfterRemoval(removal: Removal) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let old = test.cache.getData(a)
         let first = try await test.transport.nextTransfer()
         removal.apply(test.cache, a)
@@ -255,12 +251,10 @@ struct RemovalTests {
         #expect(last.request.headers["Range"] == nil)
         last.receive(.finished(.success(whole)))
         _ = try await third.value
-        await cache.shutdown()
     }
 
     @Test("bytes that were removed are not kept again because the server confirms them")
     func confirmedAfterRemoval() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let first = test.cache.getData(a)
         try await test.transport.nextTransfer().finish(with: Self.whole, headers: fields)
         _ = try await first.value
@@ -273,14 +267,12 @@ struct RemovalTests {
         #expect(try await task.value == Self.whole)
         await test.cache.synchronize()
         #expect(!test.cache.hasData(for: a))
-        await test.cache.shutdown()
     }
 
     @Test(
         "removed from memory alone, what is being fetched comes to disk alone; and the other way round",
         arguments: [(CacheTiers.memory, ResponseSource.disk), (.disk, .memory)])
     func byTier(tier: CacheTiers, left: ResponseSource) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let task = test.cache.getData(a)
         let transfer = try await test.transport.nextTransfer()
         test.cache.removeData(for: a, from: tier)
@@ -289,12 +281,10 @@ struct RemovalTests {
         await test.cache.synchronize()
         #expect(test.cache.cachedSource(for: a) == left)
         #expect(test.cache.diskCount == (left == .disk ? 1 : 0))
-        await test.cache.shutdown()
     }
 
     @Test("a read that is under way does not bring back what is removed", arguments: 0..<3)
     func readUnderWay(way: Int) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let cache = test.cache
         for round in 0..<40 {
             try await cache.addDataAndWait(Data(count: 9_000), for: CacheKey(a))
@@ -332,7 +322,6 @@ struct RemovalTests {
         try await test.transport.nextTransfer().finish(with: Self.whole)
         #expect(try await task.value == Self.whole)
         codec.door.stayOpen()
-        await test.cache.shutdown()
     }
 
     private func cache(_ folder: TemporaryFolder?, _ transport: LateTransport, _ shelf: Shelf...) -> DataCache {
@@ -349,12 +338,8 @@ private final class LateTransport: Transport {
     struct Started: Transfer {
         let request: TransferRequest
         let receive: @Sendable (TransferEvent) -> Void
-        private let cancelled = Box(false)
+        let cancelled = Box(false)
         var isCancelled: Bool { cancelled.value }
-
-        init(_ request: TransferRequest, _ receive: @escaping @Sendable (TransferEvent) -> Void) {
-            (self.request, self.receive) = (request, receive)
-        }
 
         func cancel() { cancelled.update { $0 = true } }
         func setThrottled(_ isThrottled: Bool) {}
@@ -366,7 +351,7 @@ private final class LateTransport: Transport {
     func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer {
-        let transfer = Started(request, receive)
+        let transfer = Started(request: request, receive: receive)
         started.update { $0.append(transfer) }
         return transfer
     }

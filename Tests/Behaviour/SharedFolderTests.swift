@@ -16,11 +16,6 @@ struct SharedFolderTests {
         two = TestCache.onDisk(folder, date: date).cache
     }
 
-    private func end() async {
-        await one.shutdown()
-        await two.shutdown()
-    }
-
     @Test("each sees what the other stores and removes, and both have the same totals")
     func bothSee() async throws {
         let keys = (0..<100).map { "\($0)" }
@@ -43,7 +38,6 @@ struct SharedFolderTests {
         #expect(one.diskCount == 0 && one.data(for: "one1") == nil)
         try await one.keep(["after": 3_000])
         #expect(two.data(for: "after") != nil)
-        await end()
     }
 
     @Test("of two versions that both write at once one is there, whole, whatever their sizes")
@@ -62,7 +56,6 @@ struct SharedFolderTests {
         let report = await one.verify()
         #expect(report.isSound && report.sound == keys.count && report.unlisted == 0, "\(report)")
         #expect(one.diskSize == report.bytes && two.diskCount == keys.count)
-        await end()
     }
 
     @Test("what one writes while the other removes it is there, or is not: never listed without its bytes")
@@ -76,7 +69,6 @@ struct SharedFolderTests {
             let isListed = two.entry(for: "a") != nil
             #expect((two.data(for: "a") != nil) == isListed && two.diskCount == (isListed ? 1 : 0), "\(round)")
         }
-        await end()
     }
 
     @Test("what takes the place of a damaged entry is not removed for it", arguments: [100, 9_000])
@@ -91,7 +83,6 @@ struct SharedFolderTests {
             #expect(one.data(for: "a") == DiskBytes.of(size, "a"), "\(round)")
             #expect(one.entry(for: "a") != nil && one.diskCount == 1)
         }
-        await end()
     }
 
     @Test("verifying beside a writer removes nothing of what it writes")
@@ -102,6 +93,5 @@ struct SharedFolderTests {
         try await writing
         for key in keys { #expect(one.data(for: CacheKey(key)) != nil) }
         #expect(await two.verify().sound == keys.count)
-        await end()
     }
 }

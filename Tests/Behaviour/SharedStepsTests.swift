@@ -4,12 +4,13 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Steps of pictures are shared", .timeLimit(.minutes(2)))
+@Suite("Pictures and their steps are fetched and made once", .timeLimit(.minutes(2)))
 struct SharedStepsTests {
     private let a = url("a.png")
     private let picture = Image.sample()
     private let first = Inverting("first")
     private let second = Inverting("second")
+    private let test = TestImageCache(folder: TemporaryFolder())
     private var short: ImageRequest { ImageRequest(a).processed(by: first) }
     private var long: ImageRequest { ImageRequest(a).processed(by: ImageProcessors.Chain([first, second])) }
 
@@ -41,14 +42,12 @@ struct SharedStepsTests {
         "a picture in memory or on disk is the start of a longer chain, without its original and without network",
         arguments: [false, true])
     func start(isInMemory: Bool) async throws {
-        let folder = TemporaryFolder()
         let kept = short.with(\.keepsOriginal, false)
-        let before = TestImageCache(folder: folder)
+        let before = TestImageCache(folder: TemporaryFolder())
         try before.script(a, picture)
         try await before.load(kept)
         #expect(!before.cache.data.hasData(for: a) && before.cache.data.diskCount == 1)
-        if !isInMemory { await before.cache.shutdown() }
-        let test = isInMemory ? before : TestImageCache(folder: folder)
+        let test = await isInMemory ? before : before.reopened()
         test.network.isUp = false
         let response = try await test.cache.getImage(long.with(\.cachePolicy, .cacheOnly)).response
         #expect(response.image.pixels == picture.pixels)
@@ -58,7 +57,6 @@ struct SharedStepsTests {
 
     @Test("a step on the way to what was asked for takes no room in memory or on disk")
     func between() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture)
         try await test.load(long.with(\.keepsOriginal, false))
         #expect(test.cache.memoryCount == 1 && test.cache.data.diskCount == 1)
@@ -86,7 +84,6 @@ struct SharedStepsTests {
 
     @Test("failures are counted as callers see them")
     func failures() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture)
         for _ in 0..<3 { _ = try await test.cache.slowGetImage(short).value }
         test.cache.clearMemory()
@@ -99,13 +96,15 @@ struct SharedStepsTests {
         #expect(test.cache.data.statistics.failures == 1)
     }
 
-    @Test("stored bytes that nothing can be made of are fetched again once for each version, by whoever asks")
+    @Test(
+        "stored bytes that nothing can be made of are fetched again once a version, unless the cache alone may answer")
     func versions() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let rubbish = Data("rubbish".utf8)
         test.transport.script(a, [.body(rubbish), .body(rubbish), .body(try picture.png)])
         _ = try await test.cache.data.getData(a).value
         await test.cache.idle()
+        #expect(await test.error(ImageRequest(a).with(\.cachePolicy, .cacheOnly)) == .unsupportedFormat)
+        #expect(test.transport.transfers.count == 1)
         for _ in 0..<3 { #expect(await test.error(ImageRequest(a)) == .unsupportedFormat) }
         #expect(test.transport.transfers.count == 2)
         // The server has another version, and is asked for it.
@@ -115,7 +114,6 @@ struct SharedStepsTests {
 
     @Test("what is made of a picture that is being written does not wait for ever, nor do later calls for either")
     func written() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let held = HeldSerializer()
         try test.script(a, picture)
         func get(_ request: ImageRequest) -> ImageTask {
@@ -135,7 +133,6 @@ struct SharedStepsTests {
     @Test("what is asked for anew is kept, processed too, and displaces what was made of the bytes before")
     func anew() async throws {
         let newer = Image.sample(seed: 9)
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture, newer)
         for request in [short, long] { try await test.load(request) }
         let tasks = [short, long].map { test.cache.getRemoteImage($0) }
@@ -154,7 +151,6 @@ struct SharedStepsTests {
     @Test("a picture of older bytes that waits to be written does not come to disk after one of newer bytes")
     func olderWrite() async throws {
         let newer = Image.sample(seed: 9)
-        let test = TestImageCache(folder: TemporaryFolder())
         let held = HeldSerializer()
         try test.script(a, picture, newer)
         _ = try await test.cache.getImage(short.with(\.serializer, held.serializer)).value
@@ -168,7 +164,6 @@ struct SharedStepsTests {
     @Test("pictures of two data caches are written beside each other, also when both wait for the same moment")
     func twoCaches() async throws {
         let other = TestCache(folder: TemporaryFolder())
-        let test = TestImageCache(folder: TemporaryFolder())
         let held = HeldSerializer()
         try test.script(a, picture)
         other.transport.script(a, [.body(try Image.sample(seed: 9).png)])
@@ -186,8 +181,8 @@ struct SharedStepsTests {
     func failingStep() async throws {
         let test = TestImageCache()
         try test.script(a, picture)
-        let failing = short.processed(by: ImageProcessors.Chain([first, Failing()]))
-        #expect(await test.error(failing) == .processingFailed)
+        let failing = ImageProcessors.Custom("failing") { _, _ in throw DipperError.processingFailed }
+        #expect(await test.error(short.processed(by: ImageProcessors.Chain([first, failing]))) == .processingFailed)
         await test.cache.idle()
         let statistics = test.cache.data.statistics
         #expect(statistics.failures == 1 && statistics.networkAnswers == 0)
@@ -195,7 +190,6 @@ struct SharedStepsTests {
 
     @Test("a call that is cancelled takes no transfer away from one that is still looking at the disk")
     func lookingWhileCancelled() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let plain = test.cache.getImage(a)
         let transfer = try await test.transport.nextTransfer()
         let processed = test.cache.getImage(short)
@@ -208,15 +202,120 @@ struct SharedStepsTests {
 
     @Test("a call of the lowest priority is demoted like any other")
     func lowest() async throws {
-        let test = TestImageCache()
         test.cache.getImage(ImageRequest(a).with(\.priority, Priority(0)))
         let transfer = try await test.transport.nextTransfer()
         test.cache.moveTaskToSlowQueue(a)
         try await transfer.wait { $0.queue == .slow }
     }
-}
 
-private struct Failing: ImageProcessor {
-    var identifier: String { "failing" }
-    func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image { throw .processingFailed }
+    // MARK: Equal pictures
+
+    private var processed: ImageRequest { ImageRequest(a).inverted }
+
+    @Test("requests with different processors share the download and the decode; equal ones share the picture")
+    func oneFetch() async throws {
+        let test = TestImageCache()
+        let invert = Inverting()
+        let plain = (0..<6).map { $0.isMultiple(of: 2) ? test.cache.slowGetImage(a) : test.cache.getImage(a) }
+        let made = (0..<2).map { _ in test.cache.getImage(ImageRequest(a).processed(by: invert)) }
+        let circle = test.cache.getImage(ImageRequest(a).processed(by: .circle))
+        try await test.transport.nextTransfer().finish(with: try picture.png)
+        for tasks in [plain, made, [circle]] {
+            let first = try await tasks[0].value
+            for task in tasks { #expect(try await task.value.storage === first.storage) }
+        }
+        #expect(try await plain[0].value.pixels == picture.pixels)
+        #expect(try await made[0].value.pixels == picture.inverted)
+        #expect(invert.count.value == 1 && test.decoder.decodes == 1 && test.transport.transfers.count == 1)
+    }
+
+    @Test("a picture on disk is decoded once, whichever threads ask for it at any moment", arguments: [false, true])
+    func onDisk(isProcessed: Bool) async throws {
+        let request = isProcessed ? processed : ImageRequest(a)
+        var test = self.test
+        try test.script(a, picture)
+        _ = try await test.cache.getImage(request).value
+        for round in 0..<6 {
+            test = await test.reopened()
+            let (tasks, cache) = (Box<[ImageTask]>([]), test.cache)
+            await withTaskGroup { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        for _ in 0..<25 {
+                            let task = cache.getImage(request)
+                            tasks.update { $0.append(task) }
+                        }
+                    }
+                }
+            }
+            var images: [Image] = []
+            for task in tasks.value { images.append(try await task.value) }
+            #expect(images.allSatisfy { $0.storage === images[0].storage }, "round \(round)")
+            #expect(test.decoder.decodes == 1 && test.transport.transfers.isEmpty, "round \(round)")
+        }
+    }
+
+    // MARK: Calls that want different things kept
+
+    @Test("what one of those who share a fetch wants on disk is there, whoever came first", arguments: [false, true])
+    func fetchJoined(isPlain: Bool) async throws {
+        let first = isPlain ? processed.with(\.keepsOriginal, false) : processed.with(\.cachePolicy, .memoryOnly)
+        let second = isPlain ? ImageRequest(a) : processed.with(\.waitsForDiskWrite, true)
+        let one = test.cache.getImage(first)
+        let transfer = try await test.transport.nextTransfer()
+        let two = test.cache.getImage(second)
+        try await two.hasLooked()
+        transfer.finish(with: try picture.png)
+        for task in [one, two] { _ = try await task.value }
+        await test.cache.idle()
+        #expect(test.cache.data.hasData(for: a) && test.cache.hasProcessedImage(for: processed))
+        #expect(test.transport.transfers(of: a).count == 1)
+    }
+
+    @Test("a task that joins while the picture is being decoded waits for that decode, and hears of the attempts")
+    func joinsDecode() async throws {
+        let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
+        try test.script(a, picture)
+        let one = test.cache.slowGetImage(a)
+        try await test.decoder.waitForDecodes(1)
+        let two = test.cache.getImage(a)
+        try await test.passThrough()
+        test.decoder.releaseAll()
+        let (first, second) = (try await one.response, try await two.response)
+        #expect(first.image.storage === second.image.storage)
+        #expect(first.attempts == 1 && second.source == .network && second.attempts == 1)
+        #expect(test.decoder.decodes == 1 && test.transport.transfers(of: a).count == 1)
+    }
+
+    @Test(
+        "who joins a call that keeps nothing has the picture kept, and on disk when it waits for that",
+        arguments: [DataRequest.CachePolicy.bypass, .memoryOnly], [false, true])
+    func decodeJoined(policy: DataRequest.CachePolicy, isDurable: Bool) async throws {
+        let test = TestImageCache(folder: TemporaryFolder(), decoder: CountingDecoder(isHeld: true))
+        try test.script(a, picture)
+        let one = test.cache.getImage(ImageRequest(a).with(\.cachePolicy, policy))
+        try await test.decoder.waitForDecodes(1)
+        var request = ImageRequest(a).with(\.waitsForDiskWrite, isDurable)
+        if isDurable { request.durability = .durable }
+        let two = test.cache.getImage(request)
+        try await two.hasLooked()
+        test.decoder.releaseAll()
+        for task in [one, two] { _ = try await task.value }
+        if isDurable { #expect(test.cache.data.entry(for: CacheKey(a)) != nil) }
+        await test.cache.idle()
+        #expect(test.cache.hasImage(for: a))
+    }
+
+    @Test("of two sizes of one picture that is not kept itself, both are kept")
+    func twoSizes() async throws {
+        try test.script(a, picture)
+        let requests = [2, 3].map { size in
+            ImageRequest(a).processed(by: .downsample(width: size, height: size)).with(\.keepsOriginal, false)
+                .with(\.waitsForDiskWrite, true).with(\.durability, .durable)
+        }
+        for task in requests.map({ test.cache.getImage($0) }) { _ = try await task.value }
+        await test.cache.idle()
+        for request in requests { #expect(test.cache.hasProcessedImage(for: request)) }
+        #expect(test.cache.data.diskCount == 2 && !test.cache.data.hasData(for: a))
+    }
 }

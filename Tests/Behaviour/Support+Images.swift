@@ -1,10 +1,25 @@
 import Dipper
 import DipperTesting
+import Dispatch
 import Foundation
 import TestSupport
 import Testing
 
 extension TestImageCache {
+    /// Uses a cache, lets go of it, and returns what is held of it when it has gone.
+    static func released<Held>(
+        _ folder: TemporaryFolder?, after use: (TestImageCache) async throws -> Held
+    ) async throws -> Held {
+        let isReleased = Box(false)
+        func make() -> TestImageCache {
+            let canary = Canary(isReleased)
+            return TestImageCache(folder: folder) { $0.data.observe { _ in withExtendedLifetime(canary) {} } }
+        }
+        let held = try await use(make())
+        try await isReleased.wait { $0 }
+        return held
+    }
+
     /// Scripts the answers for a URL: pictures as PNG files, one for each attempt.
     func script(_ url: URL, _ pictures: Image..., headers: HTTPHeaders = [:]) throws {
         transport.script(url, try pictures.map { try .image($0, headers: headers) })
@@ -81,17 +96,14 @@ final class HeldSerializer: Sendable {
     }
 }
 
+/// A decoder that holds each decode, and watches the order and the number of those that run.
 final class WatchedDecoder: ImageDecoder {
-    private let decoder: any ImageDecoder
-    private let door: Door?
+    private let decoder: CountingDecoder
     /// The bodies, as text, in the order in which their decodes began.
     let began = Box<[String]>([])
     private let running = Box((now: 0, most: 0))
 
-    init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
-        self.decoder = decoder
-        door = isHeld ? Door() : nil
-    }
+    init(_ decoder: CountingDecoder = CountingDecoder(isHeld: true)) { self.decoder = decoder }
 
     func makeTest(threads: Int, _ change: (inout ImageCache.Configuration) -> Void = { _ in }) -> TestImageCache {
         TestImageCache {
@@ -102,8 +114,8 @@ final class WatchedDecoder: ImageDecoder {
     }
 
     var most: Int { running.value.most }
-    func release(_ count: Int = 1) { door?.open(count) }
-    func releaseAll() { door?.stayOpen() }
+    func release() { decoder.release() }
+    func releaseAll() { decoder.releaseAll() }
 
     var format: ImageFormat { decoder.format }
     func recognizes(_ start: Data) -> Bool { decoder.recognizes(start) }
@@ -113,8 +125,48 @@ final class WatchedDecoder: ImageDecoder {
         running.update { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
         defer { running.update { $0.now -= 1 } }
         began.update { $0.append(String(decoding: data.prefix(40), as: UTF8.self)) }
-        door?.pass()
         return try decoder.decode(data, options)
+    }
+}
+
+/// A display with its binding, on a queue that the test can use.
+final class Screen: Sendable {
+    let display = RecordingDisplay()
+    let queue = DispatchQueue(label: "test.display")
+    let binding: ImageBinding
+    let ends = Box<[String]>([])
+
+    init(_ cache: ImageCache, options: DisplayOptions = DisplayOptions()) {
+        binding = ImageBinding(display, cache: cache, queue: .dispatch(queue), options: options)
+    }
+
+    func perform(_ body: @Sendable (ImageBinding) -> Void) { queue.sync { body(binding) } }
+
+    func set(
+        _ request: ImageRequest?, placeholder: DisplayOptions.Placeholder? = .color(.black),
+        options: DisplayOptions? = nil
+    ) {
+        queue.sync {
+            binding.setImage(request, placeholder: placeholder, options: options) { [ends] result in
+                ends.update { $0.append(result.text) }
+            }
+        }
+    }
+
+    /// The calls of the display as text, after all work already on the queue has run.
+    var told: [String] { queue.sync { display.descriptions } }
+
+    func waits(for start: String) async throws { try await display.nextEvent { $0.description.hasPrefix(start) } }
+
+    func waits(forEnds count: Int) async throws { try await ends.wait { $0.count >= count } }
+}
+
+extension Result<ImageResponse, DipperError> {
+    var text: String {
+        switch self {
+        case .success(let response): "\(response.image.size)"
+        case .failure(let error): error.shortDescription
+        }
     }
 }
 

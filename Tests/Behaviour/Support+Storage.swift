@@ -70,37 +70,24 @@ enum DiskBytes {
 
 /// A codec that changes nothing. While it is shut, entries wait to be written.
 final class DoorCodec: RecordCodec {
-    private struct State {
-        var isShut = false
-        var waiting = 0
-    }
-
     let identifier = "door"
-    private let state = Box(State())
-    private let door = DispatchSemaphore(value: 0)
+    private let door = Box<Door?>(nil)
 
     func encode(_ record: Data) -> Data {
-        let isShut = state.update { state in
-            if state.isShut { state.waiting += 1 }
-            return state.isShut
-        }
-        if isShut { door.wait() }
+        door.value?.pass()
         return record
     }
 
     func decode(_ bytes: Data) -> Data { bytes }
 
-    func shut() { state.update { $0.isShut = true } }
+    func shut() { door.update { $0 = Door() } }
 
     func open() {
-        let waiting = state.update { state in
-            defer { state = State() }
-            return state.waiting
-        }
-        for _ in 0..<waiting { door.signal() }
+        door.value?.stayOpen()
+        door.update { $0 = nil }
     }
 
-    func waitForWrite() async throws(WaitTimeout) { try await state.wait { $0.waiting > 0 } }
+    func waitForWrite() async throws(WaitTimeout) { try await door.value?.waitForArrivals(1) }
 }
 
 extension URL {

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("A request has its picture kept by another image cache", .timeLimit(.minutes(2)))
+@Suite("Pictures of several caches", .timeLimit(.minutes(2)))
 struct TargetCacheTests {
     private let a = url("a.png")
     private let picture = Image.sample()
@@ -54,20 +54,15 @@ struct TargetCacheTests {
         #expect(test.cache.data.diskCount == 0 && target.cache.data.diskCount == 0 && target.cache.memoryCount == 0)
     }
 
-    @Test("the target of a configuration holds for URLs, for pictures that are added, and for calls that are cancelled")
+    @Test("the target of a configuration holds for URLs and for pictures that are added")
     func configured() async throws {
         let test = TestImageCache(folder: TemporaryFolder()) { [target] in $0.options.targetCache = target.cache }
         try test.script(a, picture)
         #expect(try await test.source(a) == .network)
         #expect(test.cache.image(for: a)?.pixels == picture.pixels && target.cache.image(for: a) != nil)
         #expect(test.cache.memoryCount == 0 && target.cache.memoryCount == 1)
-        let other = Image.sample(seed: 60)
         try test.cache.addImage(other, for: processed)
         #expect(target.cache.image(for: processed)?.pixels == other.pixels)
-        let task = test.cache.getImage(url("b.png"))
-        try await test.transport.waitForTransfers(1, of: url("b.png"))
-        test.cache.cancel(url("b.png"))
-        #expect(await task.error == .cancelled)
     }
 
     @Test("a call that waits for the disk waits for that of the target, also if the asked cache has none")
@@ -96,11 +91,14 @@ struct TargetCacheTests {
     @Test("cancelling, synchronizing and waiting include the target of a configuration")
     func whole() async throws {
         let test = TestImageCache(folder: TemporaryFolder()) { [target] in $0.options.targetCache = target.cache }
-        for way in 0..<2 {
+        let cancels: [(URL) -> Void] = [
+            { _ in test.cache.cancelAll() }, { test.cache.cancel(key: CacheKey($0)) }, { test.cache.cancel($0) },
+        ]
+        for (way, cancel) in cancels.enumerated() {
             let address = url("\(way).png")
             let task = test.cache.getImage(address)
             try await test.transport.waitForTransfers(1, of: address)
-            if way == 0 { test.cache.cancelAll() } else { test.cache.cancel(key: CacheKey(address)) }
+            cancel(address)
             #expect(await task.error == .cancelled)
         }
         try test.cache.addImage(picture, for: processed)
@@ -110,5 +108,77 @@ struct TargetCacheTests {
         test.cache.getImage(ImageRequest(url("b.png")).inverted)
         await test.cache.idle()
         #expect(target.cache.data.diskCount == 2 && test.cache.data.diskCount == 1)
+    }
+
+    // MARK: Two data caches
+
+    private let other = Image.sample(seed: 60)
+
+    private func makeOther() throws -> TestCache {
+        let data = TestCache(folder: TemporaryFolder())
+        data.transport.script(a, [.body(try other.png)])
+        return data
+    }
+
+    @Test("a prefetcher does not take the picture of one for that of the other; the cache's own is none other")
+    func prefetched() async throws {
+        let data = try makeOther()
+        try test.script(a, picture)
+        _ = try await test.cache.getImage(a).value
+        #expect(try await test.source(ImageRequest(a).with(\.originals, test.cache.data)) == .memory)
+        #expect(test.cache.memoryCount == 1)
+        let elsewhere = ImageRequest(a).with(\.originals, data.cache)
+        for isThere in [false, true] {
+            let result = await ImagePrefetcher(test.cache, [elsewhere], keepsInMemory: true).value
+            #expect(result.skipped.count == (isThere ? 1 : 0) && result.completed.count == (isThere ? 0 : 1))
+        }
+    }
+
+    @Test("each request gets the picture of its own data cache, in memory, on disk, and while both are made")
+    func apart() async throws {
+        let data = try makeOther()
+        let test = TestImageCache(folder: TemporaryFolder(), decoder: CountingDecoder(isHeld: true))
+        try test.script(a, picture)
+        for plain in [ImageRequest(a), processed] {
+            let requests = [plain, plain.with(\.originals, data.cache)]
+            // A processed picture would be made from the one in memory.
+            test.cache.clearMemory()
+            let count = test.decoder.decodes
+            let tasks = requests.map { test.cache.getImage($0) }
+            try await test.decoder.waitForDecodes(count + 1)
+            test.decoder.release(2)
+            let images = [try await tasks[0].value, try await tasks[1].value]
+            #expect(images[0].pixels != images[1].pixels)
+            for _ in 0..<2 {
+                for (request, image) in zip(requests, images) {
+                    #expect(test.cache.image(for: request)?.pixels == image.pixels)
+                }
+                await data.cache.idle()
+                await test.forgetMemory()
+                test.decoder.release(2)
+            }
+        }
+        // Both have the file and what was processed: no write has taken the place of the other.
+        #expect(test.cache.data.diskCount == 2 && data.cache.diskCount == 2)
+        let elsewhere = ImageRequest(a).with(\.originals, data.cache)
+        test.cache.removeImage(for: elsewhere)
+        #expect(!test.cache.hasImage(for: elsewhere) && test.cache.hasProcessedImage(for: processed))
+        #expect(!test.cache.hasProcessedImage(for: elsewhere.inverted))
+        await data.cache.idle()
+        #expect(test.cache.data.diskCount == 2 && data.cache.diskCount == 0)
+        test.decoder.releaseAll()
+    }
+
+    @Test("bytes under a key that looks like that of a processed picture are no such picture, and stay when it goes")
+    func lookalikeKey() async throws {
+        try test.script(a, picture)
+        let task = test.cache.getImage(processed)
+        _ = try await task.value
+        let lookalike = CacheKey(task.imageKey.string)
+        try await test.cache.data.addDataAndWait(try other.png, for: lookalike)
+        test.cache.clearMemory()
+        #expect(try await test.pixels(processed) == picture.inverted)
+        test.cache.removeImage(for: a)
+        #expect(try test.cache.data.data(for: lookalike) == other.png)
     }
 }

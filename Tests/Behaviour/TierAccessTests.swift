@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Each tier by itself, and questions that agree with answers", .timeLimit(.minutes(2)))
 struct TierAccessTests {
+    private let test = TestImageCache(folder: TemporaryFolder())
     private let a = url("a")
 
     @Test("whether there are bytes agrees with the bytes: not for a kept failure, nor for another variant")
@@ -32,7 +33,6 @@ struct TierAccessTests {
             // The second time only the disk has them.
             test.cache.clearMemory()
         }
-        await test.cache.shutdown()
     }
 
     @Test("one tier can be asked and cleared; what is being fetched meanwhile is not kept there")
@@ -51,12 +51,10 @@ struct TierAccessTests {
         try await test.cache.addDataAndWait(Data("c".utf8), for: url("c"))
         test.cache.clearMemory()
         #expect(!test.cache.hasData(for: url("c"), in: .memory) && test.cache.data(for: url("c")) == Data("c".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("bytes and pictures can be read from one tier alone, which leaves the other as it is")
     func readOneTier() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let (picture, circle) = (Image.sample(40, 30), ImageRequest(a).processed(by: .circle))
         test.transport.script(a, [try .image(picture)])
         let made = try await test.cache.getImage(circle).value
@@ -100,7 +98,6 @@ struct TierAccessTests {
         onDisk.slowQueue.isSuspended = true
         try onDisk.addData(Data("a".utf8), for: a)
         #expect(await onDisk.data(for: a, in: .memory) == Data("a".utf8))
-        await onDisk.shutdown()
     }
 
     @Test("a picture in memory is enough for one that is made from it, without the bytes")
@@ -114,12 +111,10 @@ struct TierAccessTests {
         #expect(await test.cache.image(for: circle, in: .disk) == nil)
         #expect(await test.cache.image(for: circle, in: .memory)?.size == PixelSize(width: 30, height: 30))
         #expect(await test.cache.image(for: small, in: .memory)?.width == 8)
-        await test.cache.shutdown()
     }
 
     @Test("a picture that is added is on disk when the method returns, also as the file of a request")
     func additions() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let small = ImageRequest(a).processed(by: .circle)
         try await test.cache.addImageAndWait(.sample(), for: ImageRequest(a).with(\.durability, .durable))
         try await test.cache.addImageAndWait(.sample(4, 4), for: small)
@@ -128,7 +123,6 @@ struct TierAccessTests {
         try test.cache.addImage(bytes: Image.sample().png, for: own)
         #expect(try await test.pixels(own) == Image.sample().pixels)
         #expect(!test.cache.hasImage(for: url("b")) && test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("an added picture that cannot be written is neither fetched nor lost; a cleared disk does not get it")
@@ -147,25 +141,21 @@ struct TierAccessTests {
         other.cache.clearDisk()
         await other.cache.idle()
         #expect(other.cache.diskCount == 0 && other.cache.image(for: a) != nil)
-        await other.cache.shutdown()
     }
 
     @Test("a processed picture of an answer that varies is found by the header fields that chose it")
     func variants() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, .sample(), headers: ["Vary": "Accept"])
         let small = ImageRequest(a).with(\.headers, ["Accept": "image/png"]).processed(by: .circle)
         try await test.load(small)
         test.cache.clearMemory()
         #expect(test.cache.hasProcessedImage(for: small) && test.cache.hasImage(for: small))
-        await test.cache.shutdown()
     }
 
     @Test(
         "an answer that is no picture makes the next source's turn, and is not kept; answers and errors name their URLs"
     )
     func noPicture() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [.text("<html>Please log in</html>")])
         try test.script(url("mirror"), .sample())
         let response = try await test.cache.getImage(ImageRequest(a).with(\.alternatives, [url("mirror")])).response
@@ -179,6 +169,5 @@ struct TierAccessTests {
         #expect(failed?.earlier == [.unsupportedFormat] && failed?.earlier.first?.url == url("c"))
         let plain = await test.cache.getImage(url("c")).error
         #expect(plain == .unsupportedFormat && plain?.url == url("c"))
-        await test.cache.shutdown()
     }
 }

@@ -7,6 +7,7 @@ import Testing
 @Suite("Tiers of the program's own", .timeLimit(.minutes(2)))
 struct TierTests {
     private let a = url("a")
+    private let shelf = Shelf()
 
     private func answer(_ text: String, _ more: HTTPHeaders = [:]) -> ScriptedTransport.Step {
         .text(text, HTTPHeaders([.init("Cache-Control", "max-age=500")] + more.fields))
@@ -25,7 +26,6 @@ struct TierTests {
 
     @Test("what one cache has fetched answers another, which keeps it in memory and on disk")
     func fillUp() async throws {
-        let shelf = Shelf()
         try await fill(shelf, DataRequest(a), answer("here"))
         let test = cache(shelf, folder: TemporaryFolder())
         let first = try await test.cache.getData(a).response
@@ -76,7 +76,6 @@ struct TierTests {
         // The write hangs as well.
         try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(5))
-        await test.cache.shutdown()
     }
 
     @Test("faults of a tier reach nobody: each call gets the right bytes")
@@ -143,7 +142,6 @@ struct TierTests {
         "a small record that would become a larger body than tiers are given counts as absent",
         arguments: [.gzip, .zstd] as [StorageCompression], [(0, .shared), (1, .network)] as [(Int, ResponseSource)])
     func inflated(compression: StorageCompression, body: (excess: Int, source: ResponseSource)) async throws {
-        let shelf = Shelf()
         try await fill(shelf, DataRequest(a), answer("small"))
         let recorder = Recorder()
         let writer = TestCache(folder: TemporaryFolder()) {
@@ -162,7 +160,6 @@ struct TierTests {
 
     @Test("a removal removes the record, and what was cleared is not used again")
     func removal() async throws {
-        let shelf = Shelf()
         try await fill(shelf, DataRequest(a), answer("old"))
         let test = cache(shelf)
         test.cache.removeData(for: a, from: [.memory, .disk])
@@ -181,7 +178,7 @@ struct TierTests {
 
     @Test("a tier gets nothing that is for one user alone, and nothing that the program adds")
     func personal() async throws {
-        let (shelf, request) = (Shelf(), DataRequest(a))
+        let request = DataRequest(a)
         let modifier = RequestModifier(identity: "me") { (request) async throws(DipperError) in request }
         let cases: [(DataRequest, HTTPHeaders)] = [
             (request.with(\.headers, ["Authorization": "Bearer x"]), [:]),
@@ -200,7 +197,6 @@ struct TierTests {
 
     @Test("records are encoded by the cache's codec; a cache without it asks the network")
     func encoded() async throws {
-        let shelf = Shelf()
         func source(_ codec: AESCodec?) async throws -> ResponseSource {
             let test = TestCache {
                 $0.tiers = [shelf]

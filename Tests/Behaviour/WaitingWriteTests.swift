@@ -47,7 +47,10 @@ struct WaitingWriteTests {
         let cache = TestCache.onDisk(folder) { $0.recordCodec = codec }.cache
         try await cache.keep(["a", "b"], size: 10)
         // Whenever an entry is written, the next one waits already.
-        codec.begin { number in try? cache.addData(Data(count: 10), for: CacheKey(verbatim: "\(number)")) }
+        let added = Box(0)
+        codec.add.update { add in
+            add = { try? cache.addData(Data(count: 10), for: CacheKey(verbatim: "\(added.increment())")) }
+        }
         try cache.addData(Data(count: 10), for: "0")
         await cache.synchronize()
         let report = await cache.verify()
@@ -56,30 +59,17 @@ struct WaitingWriteTests {
         cache.clear()
         await cache.synchronize()
         #expect(!cache.hasData(for: "a"))
-        #expect(codec.end() > 2)
-        await cache.shutdown()
+        codec.add.update { $0 = nil }
+        #expect(added.value > 2)
     }
 
-    /// Has an entry added whenever it encodes one.
-    private final class AddingCodec: RecordCodec {
+    private struct AddingCodec: RecordCodec {
         let identifier = "adding"
-        private let state = Box((number: 0, add: (@Sendable (Int) -> Void)?.none))
-
-        func begin(_ add: @escaping @Sendable (Int) -> Void) { state.update { $0.add = add } }
-
-        func end() -> Int {
-            state.update { state in
-                state.add = nil
-                return state.number
-            }
-        }
+        /// Called whenever an entry is encoded.
+        let add = Box<(@Sendable () -> Void)?>(nil)
 
         func encode(_ record: Data) -> Data {
-            let (number, add) = state.update { state in
-                state.number += 1
-                return state
-            }
-            add?(number)
+            add.value?()
             return record
         }
 
@@ -144,7 +134,6 @@ struct WaitingWriteTests {
         #expect(try await prefetch.value.count == 30)
         await test.cache.idle()
         #expect(test.cache.diskCount == 5)
-        await test.cache.shutdown()
     }
 
     @Test("a version for which there is no room on its way to disk never leaves the earlier one to be found")
@@ -176,6 +165,5 @@ struct WaitingWriteTests {
         }
         await test.cache.idle()
         #expect(test.cache.statistics.networkAnswers == 20)
-        await test.cache.shutdown()
     }
 }

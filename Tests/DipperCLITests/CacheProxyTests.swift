@@ -90,8 +90,7 @@ struct CacheProxyTests {
             #expect(try await proxy.get(server.url("/bytes/1/\(long)")).status == 414)
             #expect(try await proxy.get(url, "-H", "X-Long: \(long)\(long)").status == 400)
             let folder = TemporaryFolder()
-            let file = folder.url.appendingPathComponent("large")
-            try Data(count: 17 << 20).write(to: file)
+            let file = try folder.place(Data(count: 17 << 20), at: "large")
             #expect(try await proxy.get(url, "--data-binary", "@\(file.path)").status == 413)
             #expect(server.requests.isEmpty)
         }
@@ -197,7 +196,7 @@ struct CacheProxyTests {
         let folder = TemporaryFolder()
         var sources: [String?] = []
         for _ in 0..<2 {
-            let proxy = try Proxy(["--origin", server.url("/").absoluteString, "--cache-dir", folder.path])
+            let proxy = try await Proxy(["--origin", server.url("/").absoluteString, "--cache-dir", folder.path])
             let answer = try await proxy.get(target: "/bytes/10/a?cacheControl=max-age=60")
             #expect(answer.body == FaultServer.body(of: "/bytes/10/a", size: 10))
             sources.append(answer.fields["cache-status"])

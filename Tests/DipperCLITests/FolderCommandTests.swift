@@ -6,6 +6,7 @@ import Testing
 
 @Suite("The command line and the cache's folder", .timeLimit(.minutes(2)))
 struct FolderCommandTests {
+    private let folder = TemporaryFolder()
     private static let url = "http://127.0.0.1:9/none"
     private static let commands = [
         ["stats"], ["list"], ["show", url], ["export", url, "-"], ["remove", url], ["trim", "--size", "0"], ["clear"],
@@ -14,22 +15,17 @@ struct FolderCommandTests {
 
     @Test("a folder that is not the cache's is refused with an exit status and a sentence, and stays as it was")
     func refused() async throws {
-        let folder = TemporaryFolder()
-        let project = folder.url.appendingPathComponent("project")
         for name in ["README", "staging/config/app.yml", "blobs/ab/data", "partial/x", "index.sqlite"] {
-            let file = project.appendingPathComponent(name)
-            try FileManager.default.createDirectory(
-                at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-            try Data("theirs".utf8).write(to: file)
+            try folder.place("theirs", at: "project/\(name)")
         }
         let before = folder.inventory
         for command in Self.commands {
-            let output = try await Dipper.run(command + ["--cache-dir", project.path], input: "")
+            let output = try await Dipper.run(command + ["--cache-dir", folder.path + "/project"], input: "")
             #expect(output.status == 1 && output.lines.isEmpty, "\(command)")
             #expect(output.errors.contains("is not a folder of Dipper's"), "\(command): \(output.errors)")
             #expect(folder.inventory == before, "\(command)")
         }
-        try Data().write(to: folder.url.appendingPathComponent("file"))
+        try folder.place("", at: "file")
         for command in Self.commands.prefix(2) {
             let output = try await Dipper.run(command + ["--cache-dir", folder.path + "/file"])
             #expect(output.status == 1 && output.errors.contains("Not a directory"), "\(command): \(output.errors)")
@@ -38,26 +34,21 @@ struct FolderCommandTests {
 
     @Test("a list that had to go without the index fails")
     func lostIndex() async throws {
-        let folder = TemporaryFolder()
-        let cache = DataCache(DataCache.Configuration(directory: folder.url))
+        let cache = TestCache(folder: folder).cache
         for (key, size) in [("small", 100), ("large", 9_000)] {
             try await cache.addDataAndWait(Data(count: size), for: CacheKey(key))
         }
         await cache.shutdown()
         let whole = try await Dipper.run(["list", "--cache-dir", folder.path])
         #expect(whole.status == 0 && whole.lines.count == 2, "\(whole.errors)")
-        try Data(repeating: 7, count: 8_192).write(to: folder.url.appendingPathComponent("index.sqlite"))
+        try folder.place(Data(repeating: 7, count: 8_192), at: "index.sqlite")
         let output = try await Dipper.run(["list", "--cache-dir", folder.path])
         #expect(output.status == 1 && output.errors.contains("may be missing"), "\(output.errors)")
     }
 
     @Test("trim, clear and verify are safe beside a program that writes")
     func besideWriter() async throws {
-        let folder = TemporaryFolder()
-        let directory = folder.url.appendingPathComponent("cache")
-        var configuration = DataCache.Configuration(directory: directory)
-        configuration.memoryLimit = 0
-        let cache = DataCache(configuration)
+        let cache = TestCache(folder: folder) { $0.memoryLimit = 0 }.cache
         let isStopped = Box(false)
         @Sendable func body(_ number: Int) -> Data {
             Data(repeating: UInt8(truncatingIfNeeded: number), count: 100 + number * 37 % 6_000)
@@ -76,7 +67,7 @@ struct FolderCommandTests {
         }
         for command in ["verify", "trim --size 100KB", "clear", "verify", "trim --size 50KB"] {
             let arguments = command.split(separator: " ").map(String.init)
-            let output = try await Dipper.run(arguments + ["--cache-dir", directory.path])
+            let output = try await Dipper.run(arguments + ["--cache-dir", folder.path])
             #expect(output.status == 0 && output.errors.isEmpty, "\(command): \(output)")
         }
         isStopped.update { $0 = true }
@@ -86,7 +77,7 @@ struct FolderCommandTests {
         for number in more { #expect(cache.data(for: CacheKey("k\(number)")) == body(number)) }
         let report = await cache.verify()
         #expect(report.isSound && report.sound == cache.diskCount && report.bytes == cache.diskSize, "\(report)")
-        #expect(!FileManager.default.fileExists(atPath: directory.path + "/index-2.sqlite"))
+        #expect(!FileManager.default.fileExists(atPath: folder.path + "/index-2.sqlite"))
         await cache.shutdown()
     }
 }

@@ -7,6 +7,8 @@ import Testing
 
 @Suite("The command line tells of pictures, converts them and puts them on sheets", .timeLimit(.minutes(2)))
 struct PictureCommandTests {
+    private let folder = TemporaryFolder()
+
     // MARK: info
 
     @Test("info tells what headers say, of files, without a cache folder")
@@ -61,7 +63,6 @@ struct PictureCommandTests {
 
     @Test("convert writes the format that the name or --format says, with the same pixels where nothing is lost")
     func convert() async throws {
-        let folder = TemporaryFolder()
         func converted(_ source: String, _ name: String, _ options: String...) async throws -> Data {
             let file = folder.path + "/" + name
             #expect(try await Dipper.run(["convert", source, file] + options).status == 0, "\(name)")
@@ -98,9 +99,7 @@ struct PictureCommandTests {
 
     @Test("convert fails on what is no picture, is not there, or cannot be written, and leaves no file")
     func convertFails() async throws {
-        let folder = TemporaryFolder()
-        let (text, out) = (folder.path + "/text", folder.path + "/out.png")
-        try "no picture".write(toFile: text, atomically: true, encoding: .utf8)
+        let (text, out) = (try folder.place("no picture", at: "text").path, folder.path + "/out.png")
         for arguments in [
             [text, out], [folder.path + "/none", out], [folder.path, out],
             [PictureFiles.photo.path, "/nowhere/out.png"],
@@ -115,7 +114,6 @@ struct PictureCommandTests {
     #if GIF
         @Test("an animation keeps frames, delays and loops in formats that move; elsewhere the first frame is written")
         func moving() async throws {
-            let folder = TemporaryFolder()
             let original = PictureFiles.file("gif/clear.gif")
             let wanted = try PictureFiles.decode(original)
             let durations = try PictureFiles.durations(wanted)
@@ -140,11 +138,10 @@ struct PictureCommandTests {
     func sheet() async throws {
         let colors = [Color(hex: 0xc80000), Color(hex: 0x00c800), Color(hex: 0x0000c8)]
         let dipper = try await Dipper(["/green": Image.filled(with: colors[1], 80, 20).png])
-        let (red, blue) = (dipper.path + "/red.png", dipper.path + "/blue.png")
-        try Image.filled(with: colors[0], 10, 10).png.write(to: URL(fileURLWithPath: red))
-        try Image.filled(with: colors[2], 20, 80).png.write(to: URL(fileURLWithPath: blue))
-        let (list, out) = (dipper.path + "/list", dipper.path + "/sheet.png")
-        try "# one more\n\(blue)\n".write(toFile: list, atomically: true, encoding: .utf8)
+        let red = try dipper.folder.place(Image.filled(with: colors[0], 10, 10).png, at: "red.png").path
+        let blue = try dipper.folder.place(Image.filled(with: colors[2], 20, 80).png, at: "blue.png").path
+        let list = try dipper.folder.place("# one more\n\(blue)\n", at: "list").path
+        let out = dipper.path + "/sheet.png"
         for run in 0..<2 {
             let output = try await dipper.run(
                 "sheet", red, dipper.url("/green"), "--from", list, "--out", out, "--columns", "2", "--cell", "40x40",

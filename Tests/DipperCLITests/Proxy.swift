@@ -9,7 +9,7 @@ final class Proxy: Sendable {
     private let end = AsyncStream.makeStream(of: Never.self)
 
     /// Starts the proxy on a free port; it accepts connections on return.
-    init(_ arguments: [String] = ["--allow-private"]) throws {
+    init(_ arguments: [String]) async throws {
         let output = Pipe()
         process.executableURL = Built.executable("CacheProxy")
         process.arguments = ["--port", "0"] + arguments
@@ -18,13 +18,9 @@ final class Proxy: Sendable {
         process.standardError = FileHandle.nullDevice
         process.terminationHandler = { [end] _ in end.continuation.finish() }
         try process.run()
-        var line = ""
-        while !line.hasSuffix("\n") {
-            let piece = output.fileHandleForReading.availableData
-            guard !piece.isEmpty else { break }
-            line += String(decoding: piece, as: UTF8.self)
-        }
-        address = try #require(line.split(whereSeparator: \.isWhitespace).last.map(String.init))
+        var lines = linesWritten(to: output.fileHandleForReading).makeAsyncIterator()
+        let line = await lines.next()
+        address = try #require(line?.split(separator: " ").last.map(String.init))
     }
 
     /// Ends the proxy as Ctrl-C does, and returns its exit status.
@@ -74,7 +70,7 @@ func withProxy(
     _ arguments: [String] = ["--allow-private"], _ body: (Proxy, FaultServer) async throws -> Void
 ) async throws {
     let server = try await FaultServer.start()
-    let proxy = try Proxy(arguments)
+    let proxy = try await Proxy(arguments)
     do {
         try await body(proxy, server)
     } catch {

@@ -147,41 +147,39 @@ struct DiskState {
 
     // MARK: On disk
 
-    func write(into folder: URL) throws {
-        var random = random
-        try write(1, folder.path, &random)
+    /// All folders and files by path, each folder before what is in it, with the bytes of the files.
+    private var tree: [(path: String, bytes: [UInt8]?)] {
+        var found: [(path: String, bytes: [UInt8]?)] = []
+        func walk(_ number: Int, _ path: String) {
+            for (name, number) in entries[number, default: [:]].sorted(by: { $0.key < $1.key }) {
+                let isFolder = entries[number] != nil
+                found.append((path + name, isFolder ? nil : contents[number, default: []]))
+                if isFolder { walk(number, path + name + "/") }
+            }
+        }
+        walk(1, "")
+        return found
     }
 
-    private func write(_ number: Int, _ path: String, _ random: inout SeededRandom) throws {
-        for (name, number) in entries[number, default: [:]].sorted(by: { $0.key < $1.key }) {
-            let path = path + "/" + name
-            if entries[number] != nil {
-                guard mkdir(path, 0o700) == 0 else { throw CocoaError(.fileWriteUnknown) }
-                try write(number, path, &random)
-                continue
-            }
+    func write(into folder: URL) throws {
+        var random = random
+        for (name, bytes) in tree {
+            let path = folder.path + "/" + name
             let isShared = name.hasSuffix("-shm")
             if isShared, random.oneIn(2) { continue }
-            let bytes = isShared ? Data() : Data(contents[number, default: []])
-            guard FileManager.default.createFile(atPath: path, contents: bytes), chmod(path, 0o600) == 0 else {
-                throw CocoaError(.fileWriteUnknown)
-            }
+            let isMade =
+                if let bytes {
+                    FileManager.default.createFile(atPath: path, contents: isShared ? Data() : Data(bytes))
+                        && chmod(path, 0o600) == 0
+                } else { mkdir(path, 0o700) == 0 }
+            if !isMade { throw CocoaError(.fileWriteUnknown) }
         }
     }
 
     /// The contents of the files by path, without the `*-shm` files, to be compared with the real folder.
     var files: [String: [UInt8]] {
-        var found: [String: [UInt8]] = [:]
-        func walk(_ number: Int, _ path: String) {
-            for (name, number) in entries[number, default: [:]] {
-                if entries[number] != nil {
-                    walk(number, path + name + "/")
-                } else if !name.hasSuffix("-shm") {
-                    found[path + name] = contents[number, default: []]
-                }
-            }
-        }
-        walk(1, "")
-        return found
+        var files: [String: [UInt8]] = [:]
+        for (path, bytes) in tree where !path.hasSuffix("-shm") { files[path] = bytes }
+        return files
     }
 }

@@ -25,25 +25,20 @@ struct Recording: Codable {
     var failures: [String] = []
 }
 
-/// The numbered notes of a workload, whose places in the log of writes are marked.
+/// The recording of a running workload, with numbered notes whose places in the log of writes are marked.
 final class Notebook: Sendable {
-    private let notes = Mutex<[Recording.Note]>([])
-    private let failed = Mutex<[String]>([])
-    /// Whether the cache has a size limit, so that entries may be evicted at any time.
-    let isLimited: Bool
+    private let state: Mutex<Recording>
 
-    init(isLimited: Bool) { self.isLimited = isLimited }
+    init(_ recording: Recording) { state = Mutex(recording) }
 
-    func fail(_ text: String) { failed.withLock { $0.append(text) } }
+    var recording: Recording { state.withLock { $0 } }
 
-    var failures: [String] { failed.withLock { $0 } }
+    func fail(_ text: String) { state.withLock { $0.failures.append(text) } }
 
     func add(_ note: Recording.Note) {
-        notes.withLock { notes in
-            write_log_mark(UInt64(notes.count))
-            notes.append(note)
+        state.withLock { recording in
+            write_log_mark(UInt64(recording.notes.count))
+            recording.notes.append(note)
         }
     }
-
-    var all: [Recording.Note] { notes.withLock { $0 } }
 }

@@ -51,7 +51,8 @@ struct StateCheck {
         var problems: [String] = []
         var entries: [CachedEntry] = []
         cache.forEachEntry { entries.append($0) }
-        var left = files
+        let files = FolderFiles(folder.appendingPathComponent("cache")).records
+        var left = Dictionary(files.map { (URL(fileURLWithPath: $0).lastPathComponent, $1) }) { $1 }
         for entry in entries {
             guard let file = cache.file(for: entry.key) else { continue }
             // An entry counts with its metadata, which are in the index.
@@ -63,17 +64,6 @@ struct StateCheck {
         let sum = entries.reduce(0) { $0 + $1.size }
         if sum != cache.diskSize { problems.append("\(sum) bytes count as \(cache.diskSize)") }
         return problems
-    }
-
-    private var files: [String: Int] {
-        let blobs = folder.appendingPathComponent("cache/blobs")
-        var files: [String: Int] = [:]
-        for path in FileManager.default.subpaths(atPath: blobs.path) ?? [] where !path.hasSuffix("-partial") {
-            var status = stat()
-            guard stat(blobs.path + "/" + path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { continue }
-            files[String(path.split(separator: "/").last ?? "")] = Int(status.st_size)
-        }
-        return files
     }
 
     private func verify(_ cache: DataCache) async -> [String] {

@@ -15,23 +15,22 @@ struct Workload {
 
     func record() async throws -> Recording {
         var random = SeededRandom(seed)
-        var recording = Recording(seed: seed, limit: random.oneIn(4) ? 60_000 : nil)
-        let notebook = Notebook(isLimited: recording.limit != nil)
+        let limit = random.oneIn(4) ? 60_000 : nil
+        let notebook = Notebook(Recording(seed: seed, limit: limit))
         let server = BreakingServer(seed: seed)
         guard write_log_start(folder.path) == 0 else { throw UnknownCall(name: "start") }
         var version: UInt64 = 0
         for _ in 0..<Int.random(in: 1...3, using: &random) {
-            let cache = DataCache(.forPowerCut(in: folder, limit: recording.limit, boot: "before", server: server))
+            let cache = DataCache(.forPowerCut(in: folder, limit: limit, boot: "before", server: server))
             for _ in 0..<Int.random(in: 2...6, using: &random) {
                 await step(cache, notebook, server, &version, &random)
             }
             await cache.shutdown()
         }
         let count = write_log_stop()
+        var recording = notebook.recording
         recording.steps = try (0..<count).map { try Step(write_log_step_at($0)) }
-        recording.notes = notebook.all
         recording.served = server.versions
-        recording.failures = notebook.failures
         return recording
     }
 
@@ -52,7 +51,7 @@ struct Workload {
 
     /// Records a failed call, unless the cache may have evicted a durable entry before its call ended.
     private func failed(_ key: String, _ request: DataRequest, _ error: DipperError, _ notebook: Notebook) {
-        let isExplained = error == .notWritten && request.durability == .durable && notebook.isLimited
+        let isExplained = error == .notWritten && request.durability == .durable && notebook.recording.limit != nil
         if !isExplained { notebook.fail("\(key) fails: \(error)") }
     }
 

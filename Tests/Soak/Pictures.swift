@@ -1,4 +1,6 @@
 import CZlib
+import Dipper
+import DipperTesting
 import FaultServer
 import Foundation
 
@@ -16,31 +18,19 @@ enum Pictures {
         var files: [String: Data] = [:]
         for name in names { files[name] = (try? Data(contentsOf: folder.appendingPathComponent(name))) ?? Data() }
         files["/cut.jpg"] = files["/large.jpg", default: Data()].prefix(5_000)
-        files["/bomb.png"] = png(width: 2_000, height: 2_000)
-        files["/huge.png"] = png(width: 60_000, height: 60_000, rows: 100)
+        files["/bomb.png"] = (try? Image.filled(with: .black, 2_000, 2_000).png) ?? Data()
+        files["/huge.png"] = huge
         files[gzipBomb] = Data(GzipBomb.zeros(64 << 20))
         return files
     }
 
-    private static func png(width: Int, height: Int, rows: Int? = nil) -> Data {
-        var file = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
-        file += chunk("IHDR", bigEndian(width) + bigEndian(height) + [8, 0, 0, 0, 0])
-        file += chunk("IDAT", zlib((rows ?? height) * (width + 1)))
-        file += chunk("IEND", [])
-        return file
-    }
-
-    /// Compresses a number of zeros as zlib (RFC 1950).
-    private static func zlib(_ count: Int) -> [UInt8] {
-        var size = compressBound(uLong(count))
-        var bytes = [UInt8](repeating: 0, count: Int(size))
-        compress2(&bytes, &size, [UInt8](repeating: 0, count: count), uLong(count), 9)
-        return Array(bytes.prefix(Int(size)))
-    }
-
-    private static func chunk(_ name: String, _ bytes: [UInt8]) -> [UInt8] {
-        let covered = Array(name.utf8) + bytes
-        return bigEndian(bytes.count) + covered + bigEndian(Int(crc32(0, covered, uInt(covered.count))))
+    /// A small PNG whose header says that it has 60,000 × 60,000 pixels.
+    private static var huge: Data {
+        var file = [UInt8]((try? Image.sample().png) ?? Data(count: 33))
+        // The header is 13 bytes behind its name: width, height and five more, with the CRC of name and header.
+        file.replaceSubrange(16..<24, with: bigEndian(60_000) + bigEndian(60_000))
+        file.replaceSubrange(29..<33, with: bigEndian(Int(crc32(0, Array(file[12..<29]), 17))))
+        return Data(file)
     }
 
     private static func bigEndian(_ number: Int) -> [UInt8] {

@@ -6,6 +6,9 @@ import TortureSupport
 /// The two kinds of entries: added ones (`…k7`), which have versions, and fetched ones (`…f7`), which never change.
 enum Entries {
     static func isFetched(_ key: String) -> Bool { key.contains("f") }
+    /// Whether all processes write the key.
+    static func isShared(_ key: String) -> Bool { key.hasPrefix("x") }
+    static func sharedKey(_ random: inout SeededRandom) -> String { "xk\(Int.random(in: 0..<20, using: &random))" }
 
     /// Returns the version of bytes found under a key; `nil` if these bytes were never written under it.
     static func version(of data: Data, key: String) -> UInt64? {

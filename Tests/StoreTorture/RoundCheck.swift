@@ -21,7 +21,7 @@ struct RoundCheck {
         // After a kill the old file of an entry may hide the small record in the index that replaces it.
         await cache.reconcile()
         if mode == .kept {
-            let shared = SharedKeys(logs: logs).compare(cache)
+            let shared = WriteLedger(sharedIn: logs).compare(cache)
             problems += shared.problems
             for (number, (ledger, log)) in zip(ledgers, logs).enumerated() {
                 let (found, wrong) = ledger.compare(cache)

@@ -120,7 +120,7 @@ final class TortureRun {
 
     private func flip() {
         let files = FolderFiles(url(.damaged))
-        let paths = random.oneIn(10) ? files.indexFiles : files.records
+        let paths = random.oneIn(10) ? files.indexFiles : files.records.keys.sorted()
         guard let path = paths.randomElement(using: &random) else { return }
         let file = open(path, O_RDWR | O_CLOEXEC)
         guard file >= 0 else { return }

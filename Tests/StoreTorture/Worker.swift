@@ -46,7 +46,7 @@ struct Worker {
 
     /// Changes a key that only this strand of this process changes, or sometimes one that all processes write.
     private func changeOwn(_ strand: Int, _ random: inout SeededRandom) async {
-        if random.oneIn(8) { return await write(SharedKeys.any(&random), &random) }
+        if random.oneIn(8) { return await write(Entries.sharedKey(&random), &random) }
         let number = Int.random(in: 0..<15, using: &random) * Orders.strands + strand
         let key = "w\(orders.place)\(random.oneIn(4) ? "f" : "k")\(number)"
         if random.oneIn(6) {

@@ -16,6 +16,9 @@ import Synchronization
 // opened with O_APPEND.
 
 /// The expected content of each key, derived from the acknowledged changes.
+///
+/// All processes of a folder write the shared keys, in small and large versions, and none removes them. Once a write of
+/// such a key is acknowledged, one of its written versions must be found.
 struct WriteLedger {
     /// The versions that may be found under a key, and whether it may be missing.
     struct Expected: Equatable {
@@ -27,7 +30,19 @@ struct WriteLedger {
     private(set) var complaints: [String] = []
     private(set) var counts: [Character: Int] = [:]
 
+    /// The ledger of a process's own keys.
     init(log: URL) {
+        read(log)
+        expected = expected.filter { !Entries.isShared($0.key) }
+    }
+
+    /// The ledger of the keys that all processes write.
+    init(sharedIn logs: [URL]) {
+        for log in logs { read(log) }
+        expected = expected.filter { Entries.isShared($0.key) }
+    }
+
+    private mutating func read(_ log: URL) {
         for line in String(decoding: (try? Data(contentsOf: log)) ?? Data(), as: UTF8.self).split(separator: "\n") {
             note(line)
         }
@@ -45,7 +60,8 @@ struct WriteLedger {
         switch (kind, version) {
         case ("+", let version?): expected[key, default: Expected()].versions.insert(version)
         case ("=", let version?), (".", let version?):
-            expected[key] = Expected(versions: [version], mayBeMissing: false)
+            let others = Entries.isShared(key) ? expected[key, default: Expected()].versions : []
+            expected[key] = Expected(versions: others.union([version]), mayBeMissing: false)
         case ("-", _): expected[key, default: Expected()].mayBeMissing = true
         case ("~", _), (".", nil): expected[key] = Expected()
         case ("!", _): complaints.append(String(line.dropFirst(2)))
@@ -62,11 +78,11 @@ struct WriteLedger {
         return "\(key) has version \(found), which is not of \(expected.versions.sorted())"
     }
 
-    /// Returns the versions of the process's own keys that a cache has, and the problems with them.
+    /// Returns the versions that a cache has, and the problems with them.
     func compare(_ cache: DataCache) -> (found: [String: UInt64?], problems: [String]) {
         var found: [String: UInt64?] = [:]
         var problems: [String] = []
-        for key in expected.keys.sorted() where !SharedKeys.isShared(key) {
+        for key in expected.keys.sorted() {
             let data = cache.data(for: CacheKey(key))
             let version = data.flatMap { Entries.version(of: $0, key: key) }
             if data != nil, version == nil { problems.append("\(key) has wrong bytes") }

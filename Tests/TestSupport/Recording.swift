@@ -5,7 +5,7 @@ package import Logging
 /// A record of a cache's events. It pairs the begins and ends of work.
 package struct EventRecord: EventSink {
     package enum Work: String {
-        case call, lookUp, attempt, decode, step, write
+        case call, fetch, lookUp, attempt, decode, step, write
     }
 
     private let box = Box<[CacheEvent]>([])
@@ -27,6 +27,8 @@ package struct EventRecord: EventSink {
         switch kind {
         case .callBegan: (.call, true)
         case .callAnswered, .callFailed: (.call, false)
+        case .fetchBegan: (.fetch, true)
+        case .fetchEnded: (.fetch, false)
         case .lookUpBegan: (.lookUp, true)
         case .lookUpEnded: (.lookUp, false)
         case .attemptBegan: (.attempt, true)
@@ -37,7 +39,7 @@ package struct EventRecord: EventSink {
         case .stepEnded: (.step, false)
         case .writeBegan: (.write, true)
         case .writeEnded: (.write, false)
-        case .callJoined, .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded, .requested, .received,
+        case .callJoined, .queued, .paused, .resumed, .queueChanged, .parked, .requested, .received,
             .cleaned, .networkChanged, .memoryPressure, .missed:
             nil
         }
@@ -73,6 +75,12 @@ package struct EventRecord: EventSink {
             }
         }
         return problems + open.values.map { "does not end: \($0)" }
+    }
+}
+
+extension [CacheEvent] {
+    package var cleanings: [CacheEvent.Cleaning] {
+        compactMap { if case .cleaned(let cleaning) = $0.kind { cleaning } else { nil } }
     }
 }
 

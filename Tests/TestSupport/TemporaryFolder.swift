@@ -52,11 +52,17 @@ package final class TemporaryFolder: Sendable {
         }
     }
 
-    package func place(_ text: String, at name: String) throws {
+    /// Writes a file, and makes the folders that it lies in.
+    @discardableResult
+    package func place(_ bytes: Data, at name: String) throws -> URL {
         let file = url.appendingPathComponent(name)
         try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-        try Data(text.utf8).write(to: file)
+        try bytes.write(to: file)
+        return file
     }
+
+    @discardableResult
+    package func place(_ text: String, at name: String) throws -> URL { try place(Data(text.utf8), at: name) }
 
     package func text(_ name: String) -> String? {
         try? String(contentsOf: url.appendingPathComponent(name), encoding: .utf8)

@@ -55,6 +55,14 @@ package struct TestImageCache {
         change(&configuration)
         cache = ImageCache(configuration)
     }
+
+    /// Shuts the cache down, and opens its folder in another one with the same wall clock.
+    package func reopened(
+        decoder: CountingDecoder = CountingDecoder(), _ change: (inout ImageCache.Configuration) -> Void = { _ in }
+    ) async -> TestImageCache {
+        await cache.shutdown()
+        return TestImageCache(folder: folder, date: date, decoder: decoder, change)
+    }
 }
 
 extension DataCache.Configuration {

@@ -22,9 +22,6 @@ void pixels_unpremultiply(uint8_t *to, const uint8_t *from, size_t count);
 // Returns true if every alpha is 255. pixels: count × 4 bytes.
 bool pixels_are_opaque(const uint8_t *pixels, size_t count);
 
-// Puts premultiplied pixels over a colour, in place; alpha becomes 255. pixels: count × 4 bytes.
-void pixels_over(uint8_t *pixels, size_t count, uint8_t red, uint8_t green, uint8_t blue);
-
 // Leaves out alpha. from: count × 4 bytes, to: count × 3 bytes.
 void pixels_drop_alpha(uint8_t *to, const uint8_t *from, size_t count);
 

@@ -39,13 +39,14 @@ typedef struct dipper_jpeg_header {
 
 typedef struct dipper_jpeg_reader dipper_jpeg_reader;
 
-/* Creates a reader. The bytes must stay where they are until the reader is closed. Returns NULL if there is no
-   memory. */
-dipper_jpeg_reader *dipper_jpeg_open(const uint8_t *bytes, size_t count);
+/* Creates a reader. Returns NULL if there is no memory. */
+dipper_jpeg_reader *dipper_jpeg_open(void);
 void dipper_jpeg_close(dipper_jpeg_reader *reader);
 
-/* Reads the header. Returns OK, TRUNCATED, BROKEN or NO_MEMORY. */
-dipper_jpeg_status dipper_jpeg_read_header(dipper_jpeg_reader *reader, dipper_jpeg_header *header);
+/* Reads the header of a file. The bytes must stay where they are until the reader is closed. Returns OK, TRUNCATED,
+   BROKEN or NO_MEMORY. */
+dipper_jpeg_status dipper_jpeg_read_header(
+    dipper_jpeg_reader *reader, const uint8_t *bytes, size_t count, dipper_jpeg_header *header);
 
 /* Begins to decode to eighths of the size, as RGBA or, if the colours are CMYK, as four bytes a pixel as they are
    stored. `memory` is the most that libjpeg may take, in bytes. */
@@ -55,10 +56,10 @@ dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, si
 int64_t dipper_jpeg_output_width(const dipper_jpeg_reader *reader);
 int64_t dipper_jpeg_output_height(const dipper_jpeg_reader *reader);
 
-/* Reads rows of blocks of a file with several scans, before the first row is decoded: at most `steps` steps. Returns OK
+/* Reads a few rows of blocks of a file with several scans, before the first row is decoded. Returns OK
    when all scans have been read, or `stop_after` of them unless that is 0; otherwise MORE. No rows can be read after
    BROKEN_OFF. */
-dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int64_t max_scans, int64_t stop_after);
+dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int64_t max_scans, int64_t stop_after);
 int64_t dipper_jpeg_complete_scans(const dipper_jpeg_reader *reader);
 
 /* Decodes rows into memory, `stride` bytes apart. TRUNCATED means that only `done` of the rows have data behind them:

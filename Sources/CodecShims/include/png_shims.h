@@ -9,7 +9,6 @@ typedef enum {
     DIPPER_PNG_BROKEN,
     /* The bytes end too early. */
     DIPPER_PNG_TRUNCATED,
-    DIPPER_PNG_NO_MEMORY,
 } dipper_png_status;
 
 typedef struct {
@@ -58,7 +57,7 @@ dipper_png_writer *dipper_png_create(void);
 /* Writes the header. channels: 3 or 4, of eight bits each. level: zlib's, 0 to 9. filters: as for png_set_filter. */
 dipper_png_status dipper_png_write_header(
     dipper_png_writer *writer, uint32_t width, uint32_t height, int channels, int level, int filters);
-dipper_png_status dipper_png_write_rows(dipper_png_writer *writer, const uint8_t *rows, size_t stride, size_t count);
+dipper_png_status dipper_png_write_row(dipper_png_writer *writer, const uint8_t *row);
 /* Ends the file and hands over its bytes. The caller must free them. */
 dipper_png_status dipper_png_write_end(dipper_png_writer *writer, uint8_t **bytes, size_t *length);
 void dipper_png_delete(dipper_png_writer *writer);

@@ -1,4 +1,5 @@
 import DipperData
+import Dispatch
 import Synchronization
 
 /// A player for an animated picture: it decodes frames ahead, and delivers each frame when it is due.
@@ -38,6 +39,7 @@ public final class AnimatedImage: Sendable {
         var schedule: AnimationSchedule
         var current: (image: Image, index: Int)
         var source: FrameSource?
+        var cancelWake: (@Sendable () -> Void)?
         var hooks: [@Sendable (AnimationSchedule.Event) -> Void] = []
         var streams: [Int: AsyncStream<Image>.Continuation] = [:]
         var lastStream = 0
@@ -53,15 +55,10 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// Work for when the lock is released, because it may lock again or run code of the program's own.
+    /// The work of an event after the lock.
     private struct Work {
-        var abandoned: [FrameSource?] = []
-        /// Frames that are no longer needed; to release them may take the system some time.
-        var frames: [Image] = []
-        var schedule: AnimationSchedule?
-        var endedStreams: [AsyncStream<Image>.Continuation] = []
-        var source: FrameSource?
-        var wakeTime: Duration?
+        var decodes: FrameSource?
+        var cancelsWake = false
         var isCalling = false
     }
 
@@ -72,8 +69,6 @@ public final class AnimatedImage: Sendable {
     private let content: FrameSource.Content
     private let scale: Double
     private let time: TimeSource
-    private let alarm: Alarm
-    private static let alarmThread = SeparateThread()
     private let player: Mutex<Player>
 
     /// Creates a player, which ``start()`` starts. A picture without ``Image/animation`` is shown once.
@@ -85,44 +80,40 @@ public final class AnimatedImage: Sendable {
         scale = image.scale
         frameCount = image.animation?.frameCount ?? 1
         time = TimeSource(options.clock)
-        alarm = Alarm(time, on: Self.alarmThread)
-        var preloaded: [AnimationSchedule.Frame]?
-        if options.processors.isEmpty, let frames = image.animation?.preloaded, !frames.isEmpty {
-            preloaded = frames.enumerated().map { index, frame in
-                let delay = options.delays.delay(of: frame.duration)
-                return AnimationSchedule.Frame(
-                    image: frame.image.at(scale: image.scale), index: index, delay: delay)
-            }
-        }
         let schedule = AnimationSchedule(
-            bufferCount: options.bufferCount, passes: options.passes(of: image.animation), frameCount: frameCount,
-            preloaded: preloaded)
+            bufferCount: options.bufferCount, passes: options.passes(of: image.animation))
         player = Mutex(Player(schedule: schedule, current: (first, 0)))
     }
 
     deinit {
-        alarm.cancel()
-        let (source, streams) = player.withLock { ($0.source, $0.streams.values) }
-        source?.abandon()
-        for stream in streams { stream.finish() }
+        let last = player.withLock { $0 }
+        last.cancelWake?()
+        last.source?.abandon()
+        for stream in last.streams.values { stream.finish() }
     }
 
     /// Starts the player with the first frame. Has no effect while it plays. A paused player waits for ``resume()``.
-    public func start() { handle { schedule, now in schedule.start(now) } }
+    public func start() { handle { player, now in player.schedule.start(now) } }
 
     /// Pauses the player: until ``resume()`` it keeps its frames, decodes nothing and calls no hook.
-    public func pause() { handle { schedule, now in schedule.pause(now) } }
+    public func pause() { handle { player, now in player.schedule.pause(now) } }
 
     /// Resumes the player. The frame that is shown stays for the rest of its duration; then the next frame follows.
-    public func resume() { handle { schedule, now in schedule.resume(now) } }
+    public func resume() { handle { player, now in player.schedule.resume(now) } }
 
     /// Stops the player without calling a hook, and releases the frames that were decoded ahead. ``start()`` starts it
     /// again from the first frame, even if it was paused.
-    public func stop() { handle(isEnding: true, dropsFrames: true) { schedule, _ in schedule.stop() } }
+    public func stop() {
+        handle { player, _ in
+            player.untold = []
+            player.streams = [:]
+            return player.schedule.stop()
+        }
+    }
 
     /// Releases the frames that were decoded ahead, for use when memory is short; best while the player is paused. The
     /// player continues with the same frame: it decodes all earlier frames again, once, without showing them.
-    public func releaseBuffer() { handle(dropsFrames: true) { schedule, now in schedule.releaseBuffer(now) } }
+    public func releaseBuffer() { handle { player, now in player.schedule.releaseBuffer(now) } }
 
     /// The present state of the player.
     public var state: State {
@@ -146,49 +137,52 @@ public final class AnimatedImage: Sendable {
 
     // MARK: Schedule
 
+    /// `source`: that of the decoded frame, if the event is one; frames of an earlier source are ignored.
     private func handle(
-        of source: FrameSource? = nil, isEnding: Bool = false, dropsFrames: Bool = false,
-        _ event: (inout AnimationSchedule, Duration) -> [AnimationSchedule.Action]
+        of source: FrameSource? = nil, _ event: (inout Player, Duration) -> [AnimationSchedule.Action]
     ) {
-        let now = time.now()
-        let work = player.withLock { player -> Work in
-            var work = Work()
-            guard source == nil || source === player.source else { return work }
-            if dropsFrames { work.schedule = player.schedule }
-            for action in event(&player.schedule, now) { apply(action, to: &player, &work) }
-            if isEnding {
-                player.untold = []
-                work.endedStreams = Array(exchange(&player.streams, with: [:]).values)
-            }
-            work.isCalling = player.beginCall()
-            return work
-        }
-        for source in work.abandoned { source?.abandon() }
-        for stream in work.endedStreams { stream.finish() }
-        if let due = work.wakeTime {
-            alarm.set(at: due) { [weak self] in self?.handle { schedule, now in schedule.woken(now) } }
-        }
-        if let source = work.source {
-            source.decodeNext { [weak self, weak source] result in
-                guard let source else { return }
-                self?.handle(of: source) { schedule, now in schedule.decoded(result, now) }
-            }
-        }
-        if work.isCalling { call() }
+        if apply(event, of: source) { call() }
     }
 
-    private func apply(_ action: AnimationSchedule.Action, to player: inout Player, _ work: inout Work) {
+    /// Returns `true` if the caller must make a call on the callback queue.
+    private func apply(
+        _ event: (inout Player, Duration) -> [AnimationSchedule.Action], of source: FrameSource?
+    ) -> Bool {
+        let now = time.now()
+        // The old state is freed after the lock and before the hooks, because its frames may take the system some time.
+        let change = player.withLock { player -> (old: Player, new: Player, work: Work)? in
+            guard source == nil || source === player.source else { return nil }
+            let old = player
+            var work = Work()
+            for action in event(&player, now) { perform(action, &player, &work) }
+            work.isCalling = player.beginCall()
+            return (old, player, work)
+        }
+        guard let (old, new, work) = change else { return false }
+        if work.cancelsWake { old.cancelWake?() }
+        if old.source !== new.source { old.source?.abandon() }
+        // Only a stop ends streams here.
+        if new.streams.isEmpty { for stream in old.streams.values { stream.finish() } }
+        work.decodes?.decodeNext { [weak self, weak source = work.decodes] result in
+            guard let source else { return }
+            self?.handle(of: source) { player, now in player.schedule.decoded(result, now) }
+        }
+        return work.isCalling
+    }
+
+    private func perform(_ action: AnimationSchedule.Action, _ player: inout Player, _ work: inout Work) {
         switch action {
         case .open(let count):
-            let source = FrameSource(content, scale: scale, skipping: count, options.processors, options.delays)
-            work.abandoned.append(exchange(&player.source, with: source))
-        case .close: work.abandoned.append(exchange(&player.source, with: nil))
-        case .decode: work.source = player.source
-        case .wake(let due): work.wakeTime = due
-        case .tell(let event):
-            if case .frame(let frame) = event {
-                work.frames.append(exchange(&player.current, with: (frame.image, frame.index)).image)
+            player.source = FrameSource(content, scale: scale, skipping: count, options)
+        case .close: player.source = nil
+        case .decode: work.decodes = player.source
+        case .wake(let due):
+            work.cancelsWake = true
+            player.cancelWake = time.wake(at: due) { [weak self] in
+                self?.handle { player, now in player.schedule.woken(now) }
             }
+        case .tell(let event):
+            if case .frame(let frame) = event { player.current = (frame.image, frame.index) }
             player.untold.removeAll { event.replaces($0) }
             player.untold.append(event)
         }
@@ -312,5 +306,36 @@ extension AnimatedImage {
     private func add(_ hook: @escaping @Sendable (AnimationSchedule.Event) -> Void) -> AnimatedImage {
         player.withLock { $0.hooks.append(hook) }
         return self
+    }
+}
+
+extension TimeSource {
+    /// Busy tasks of the program do not hold up its timers.
+    private static let timers = DispatchQueue(label: "dipper.timers")
+
+    /// Calls a closure once, at a time. Returns a closure that cancels it.
+    func wake(at due: Duration, _ body: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+        guard isReal else {
+            let task = Task.detached { [sleep] in
+                try? await sleep(due)
+                if !Task.isCancelled { Self.timers.async(execute: body) }
+            }
+            return { task.cancel() }
+        }
+        // Any thread may cancel a timer of Dispatch; only its Swift type does not say so.
+        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: Self.timers)
+        let schedule: @Sendable () -> Void = { [now] in
+            // Timers of Dispatch stand still while the computer sleeps, but `ContinuousClock` goes on.
+            let wait = min(max(due - now(), .zero), .seconds(60))
+            timer.schedule(deadline: .now() + wait / .seconds(1))
+        }
+        timer.setEventHandler { [now] in
+            guard now() >= due else { return schedule() }
+            timer.cancel()
+            body()
+        }
+        schedule()
+        timer.activate()
+        return { timer.cancel() }
     }
 }

@@ -64,9 +64,6 @@ struct AnimationSchedule: Sendable {
 
     private let bufferCount: Int
     private let passes: Int?
-    private var fits: Bool
-    /// At least one frame, if there are any.
-    private let preloaded: [Frame]?
 
     private(set) var phase = Phase.idle
     private(set) var isPaused = false
@@ -82,25 +79,17 @@ struct AnimationSchedule: Sendable {
     private var nextDecoded = 0
     private var passesDecoded = 0
     private var isExhausted = false
-    /// The frames of this pass so far, if all frames can be kept.
-    private var kept: [Frame]?
-    /// All frames, which are not decoded again.
-    private var whole: [Frame]?
 
-    init(bufferCount: Int, passes: Int?, frameCount: Int, preloaded: [Frame]? = nil) {
+    init(bufferCount: Int, passes: Int?) {
         self.bufferCount = max(1, bufferCount)
         self.passes = passes
-        fits = frameCount <= self.bufferCount
-        self.preloaded = preloaded
     }
 
     mutating func start(_ now: Duration) -> [Action] {
         guard phase != .playing else { return [] }
         clear()
         phase = .playing
-        whole = preloaded
-        kept = fits ? [] : nil
-        return (preloaded == nil ? [.open(skipping: 0)] : []) + proceed(now)
+        return [.open(skipping: 0)] + proceed(now)
     }
 
     /// Stops the timetable, even that of a later start. Decoded frames are kept.
@@ -128,12 +117,10 @@ struct AnimationSchedule: Sendable {
     }
 
     mutating func releaseBuffer(_ now: Duration) -> [Action] {
-        guard phase == .playing, preloaded == nil else { return [] }
+        guard phase == .playing else { return [] }
         dropFrames()
         nextDecoded = nextShown
         passesDecoded = passesShown
-        // Only a pass that is decoded from its first frame can be kept.
-        kept = fits && nextShown == 0 ? [] : nil
         return [.open(skipping: nextShown)] + proceed(now)
     }
 
@@ -144,16 +131,11 @@ struct AnimationSchedule: Sendable {
         case .frame(let frame):
             nextDecoded = frame.index + 1
             queue.append(result)
-            // The file may have more frames than it announces.
-            if frame.index >= bufferCount { fits = false }
-            kept = fits ? kept.map { $0 + [frame] } : nil
         case .passEnd where nextDecoded > 0:
             queue.append(.passEnd)
             passesDecoded += 1
             // A single frame is not an animation.
             isExhausted = nextDecoded == 1 || passesDecoded == passes
-            whole = kept
-            kept = fits ? [] : nil
             nextDecoded = 0
         case .passEnd:
             fail(.undecodable.with(detail: "there are no frames"))
@@ -178,7 +160,7 @@ struct AnimationSchedule: Sendable {
     private mutating func proceed(_ now: Duration) -> [Action] {
         guard phase == .playing, !isPaused else { return [] }
         var actions: [Action] = []
-        if !isPrepared, buffered >= bufferCount || isExhausted || whole != nil {
+        if !isPrepared, buffered >= bufferCount || isExhausted {
             isPrepared = true
             due = now
             // Without a first frame there is nothing to show.
@@ -186,11 +168,11 @@ struct AnimationSchedule: Sendable {
         }
         if isPrepared { advance(now, &actions) }
         guard phase == .playing else { return actions + [.close] }
-        if !isDecoding, !isExhausted, whole == nil, buffered < bufferCount {
+        if !isDecoding, !isExhausted, buffered < bufferCount {
             isDecoding = true
             actions.append(.decode)
         }
-        if isPrepared, due > now, wakeTime != due, !queue.isEmpty || whole != nil {
+        if isPrepared, due > now, wakeTime != due, !queue.isEmpty {
             wakeTime = due
             actions.append(.wake(at: due))
         }
@@ -199,8 +181,8 @@ struct AnimationSchedule: Sendable {
 
     private mutating func advance(_ now: Duration, _ actions: inout [Action]) {
         if now - due > Self.patience { due = now }
-        while due <= now, phase == .playing, let next = takeNext() {
-            switch next {
+        while due <= now, phase == .playing, !queue.isEmpty {
+            switch queue.removeFirst() {
             case .frame(let frame):
                 // An earlier frame that is due at the same time is not shown.
                 actions.removeAll { if case .tell(.frame) = $0 { true } else { false } }
@@ -221,11 +203,6 @@ struct AnimationSchedule: Sendable {
 
     private var buffered: Int { queue.count { if case .frame = $0 { true } else { false } } }
 
-    private mutating func takeNext() -> Decoded? {
-        if !queue.isEmpty { return queue.removeFirst() }
-        return whole.map { nextShown < $0.count ? .frame($0[nextShown]) : .passEnd }
-    }
-
     private mutating func end(_ phase: Phase, _ event: Event, _ actions: inout [Action]) {
         clear()
         self.phase = phase
@@ -234,7 +211,6 @@ struct AnimationSchedule: Sendable {
 
     private mutating func dropFrames() {
         queue = []
-        (kept, whole) = (nil, nil)
         (isDecoding, isExhausted) = (false, false)
     }
 

@@ -17,21 +17,20 @@ final class FrameSource: @unchecked Sendable {
 
     private let content: Content
     private let scale: Double
-    private let processors: [any ImageProcessor]
-    private let delays: FrameDelays
+    private let options: AnimationOptions
     private let isAbandoned = Atomic(false)
     private var decoder: (any FrameDecoder)?
     private var position = 0
-    private var isAtEnd = false
     private var toSkip: Int
+    /// The frames of this pass from its first on, as long as they fit into the player's buffer.
+    private var kept: [AnimationSchedule.Frame] = []
+    /// Whether all frames are kept, so that none is decoded again.
+    private var isWhole = false
 
-    init(
-        _ content: Content, scale: Double, skipping: Int, _ processors: [any ImageProcessor], _ delays: FrameDelays
-    ) {
+    init(_ content: Content, scale: Double, skipping: Int, _ options: AnimationOptions) {
         self.content = content
         self.scale = scale
-        self.processors = processors
-        self.delays = delays
+        self.options = options
         toSkip = skipping
     }
 
@@ -61,8 +60,14 @@ final class FrameSource: @unchecked Sendable {
     /// `nil` if a frame was skipped.
     private func step() -> Decoded? {
         do throws(DipperError) {
-            guard let frame = try nextFrame() else {
-                (position, toSkip, isAtEnd) = (0, 0, true)
+            if isWhole, position < kept.count {
+                position += 1
+                return .frame(kept[position - 1])
+            }
+            guard !isWhole, let frame = try nextFrame() else {
+                isWhole = kept.count == position
+                if !isWhole { kept = [] }
+                (position, toSkip) = (0, 0)
                 return .passEnd
             }
             position += 1
@@ -72,9 +77,11 @@ final class FrameSource: @unchecked Sendable {
             }
             let context = ProcessingContext(limits: limits, isCancelled: isCancelled)
             var image = frame.image.at(scale: scale)
-            for processor in processors { image = try context.apply(processor, to: image) }
+            for processor in options.processors { image = try context.apply(processor, to: image) }
             image.animation = nil
-            return .frame(.init(image: image, index: position - 1, delay: frame.duration))
+            let next = AnimationSchedule.Frame(image: image, index: position - 1, delay: frame.duration)
+            if next.index == kept.count, kept.count < options.bufferCount { kept.append(next) } else { kept = [] }
+            return .frame(next)
         } catch {
             return .failure(error)
         }
@@ -89,14 +96,16 @@ final class FrameSource: @unchecked Sendable {
             if let frames = animation.preloaded {
                 return position < frames.count ? timed(frames[position]) : nil
             }
-            if decoder == nil { decoder = try animation.makeFrameDecoder(isCancelled: isCancelled) }
-            if isAtEnd { try decoder?.rewind() }
-            isAtEnd = false
+            if decoder == nil {
+                decoder = try animation.makeFrameDecoder(isCancelled: isCancelled)
+            } else if position == 0 {
+                try decoder?.rewind()
+            }
             return try decoder?.next().map(timed)
         }
     }
 
     private func timed(_ frame: AnimationFrame) -> AnimationFrame {
-        AnimationFrame(image: frame.image, duration: delays.delay(of: frame.duration))
+        AnimationFrame(image: frame.image, duration: options.delays.delay(of: frame.duration))
     }
 }

@@ -87,7 +87,6 @@ final class FileFrames: FrameDecoder {
         }
     }
 
-    /// `nil` if the frames would take more memory than allowed.
     fileprivate func all(after first: AnimationFrame) throws(DipperError) -> [AnimationFrame]? {
         let (bytes, overflows) = first.image.byteCount.multipliedReportingOverflow(by: frameCount)
         guard !overflows, bytes <= options.limits.bytes else { return nil }

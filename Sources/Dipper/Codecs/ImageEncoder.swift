@@ -56,7 +56,6 @@ public struct EncodeOptions: Sendable, Hashable {
         self.quality = quality
     }
 
-    /// From 0 to 1, whatever was set.
     var validQuality: Double { quality.isFinite ? min(1, max(0, quality)) : EncodeOptions().quality }
 }
 
@@ -77,7 +76,7 @@ extension Image {
     func forEachRow(
         withoutAlpha: Bool = false, _ body: (_ y: Int, _ row: UnsafeMutablePointer<UInt8>) throws(DipperError) -> Void
     ) throws(DipperError) {
-        let scratch = try PixelScratch(byteCount: width * 4)
+        let scratch = try PixelStorage(byteCount: width * 4)
         let pixels = scratch.base.assumingMemoryBound(to: UInt8.self)
         for y in 0..<height {
             if withoutAlpha {

@@ -38,7 +38,6 @@ struct DisplayState {
         case failed
         /// A picture is wanted, but no call loads it.
         case waiting
-        case asking(Fetch, isNew: Bool)
         case loading(Fetch)
         /// `isOld`: the picture is out of date, so it is requested again when the display is visible.
         case shown(moves: Bool, isOld: Bool)
@@ -46,6 +45,8 @@ struct DisplayState {
 
     private(set) var presence = Presence.visible
     private var phase = Phase.idle
+    /// Whether the picture was set and its call has not begun, so that its placeholder is still to be shown.
+    private var isNew = false
     private(set) var options = DisplayOptions()
     private var placeholder: DisplayOptions.Placeholder?
     private var pressure = MemoryPressure.normal
@@ -78,11 +79,7 @@ struct DisplayState {
     ) -> [Action] {
         let actions = stopping
         let disposal = self.options.abandonment
-        let isLoading =
-            switch phase {
-            case .asking, .loading: true
-            default: false
-            }
+        let isLoading = if case .loading = phase { true } else { false }
         self.presence = presence
         self.placeholder = placeholder
         self.options = options
@@ -97,8 +94,9 @@ struct DisplayState {
             case .offScreen: options.loadsOffScreen ? .slow : nil
             case .away: nil
             }
+        isNew = fetch != nil
         if let fetch {
-            phase = .asking(fetch, isNew: true)
+            phase = .loading(fetch)
             return actions + [.fetch(fetch, disposal: disposal)]
         }
         phase = isWanted ? .waiting : .idle
@@ -112,7 +110,7 @@ struct DisplayState {
         var actions: [Action] = []
         switch phase {
         case .idle, .failed, .shown: return []
-        case .loading, .asking: actions.append(.dispose(.cancel))
+        case .loading: actions.append(.dispose(.cancel))
         case .waiting: break
         }
         phase = .idle
@@ -154,7 +152,7 @@ struct DisplayState {
 
     private mutating func refetch(_ fetch: Fetch) -> [Action] {
         let actions = stopping
-        phase = .asking(fetch, isNew: false)
+        phase = .loading(fetch)
         return actions + [.fetch(fetch, disposal: .cancel)]
     }
 
@@ -169,10 +167,9 @@ struct DisplayState {
     // MARK: News of the call
 
     mutating func began() -> [Action] {
-        guard case .asking(let fetch, let isNew) = phase else { return [] }
-        phase = .loading(fetch)
-        let placeholder = isNew ? showPlaceholder() : []
+        guard case .loading(let fetch) = phase else { return [] }
         let new = isNew ? DisplayActivity() : activity ?? DisplayActivity()
+        let placeholder = exchange(&isNew, with: false) ? showPlaceholder() : []
         return placeholder + showActivity(fetch == .cached ? nil : new)
     }
 
@@ -190,12 +187,8 @@ struct DisplayState {
     }
 
     mutating func end(_ result: Result<ImageResponse, DipperError>) -> [Action] {
-        let fetch: Fetch, isNew: Bool
-        switch phase {
-        case .loading(let current): (fetch, isNew) = (current, false)
-        case .asking(let current, let new): (fetch, isNew) = (current, new)
-        case .idle, .failed, .waiting, .shown: return []
-        }
+        guard case .loading(let fetch) = phase else { return [] }
+        let isNew = exchange(&self.isNew, with: false)
         switch result {
         case .success(let response): return arrive(response, isGlimpse: fetch == .cached)
         case .failure(let error) where fetch == .cached && error == .notCached:

@@ -120,7 +120,6 @@ public final class ImageBinding: Sendable {
             link.request = request
             link.completion = completion
             link.setting += 1
-            // News of the call for the earlier picture does not concern this one.
             link.token += 1
             return (old, link.setting)
         }
@@ -154,34 +153,22 @@ public final class ImageBinding: Sendable {
     public func setImageAndWait(
         _ request: ImageRequest, placeholder: DisplayOptions.Placeholder? = nil, options: DisplayOptions? = nil
     ) async throws(DipperError) -> ImageResponse {
-        let wait = Wait()
-        let result = await withTaskCancellationHandler {
-            await withCheckedContinuation {
-                (continuation: CheckedContinuation<Result<ImageResponse, DipperError>, Never>) in
-                queue.perform {
-                    if wait.isCancelled.load(ordering: .relaxed) {
-                        return continuation.resume(returning: .failure(.cancelled))
-                    }
-                    self.setImage(request, placeholder: placeholder, options: options) {
-                        continuation.resume(returning: $0)
-                    }
-                    wait.setting.store(self.link.withLock { $0.setting }, ordering: .relaxed)
-                }
+        if Task.isCancelled { throw .cancelled }
+        let (results, end) = AsyncStream.makeStream(of: Result<ImageResponse, DipperError>.self)
+        let setting = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
+            queue.perform {
+                self.setImage(request, placeholder: placeholder, options: options) { end.yield($0) }
+                continuation.resume(returning: self.link.withLock { $0.setting })
             }
-        } onCancel: {
-            wait.isCancelled.store(true, ordering: .relaxed)
-            queue.perform { [weak self] in self?.cancel(setting: wait.setting.load(ordering: .relaxed)) }
         }
-        return try result.get()
+        // The stream ends without a result as soon as the task is cancelled.
+        for await result in results { return try result.get() }
+        queue.perform { [weak self] in self?.cancel(setting: setting) }
+        throw .cancelled
     }
 
     /// Cancels the picture that the binding waits for. The display keeps what it shows.
     public func cancel() { change { $0.cancel() } }
-
-    private final class Wait: Sendable {
-        let isCancelled = Atomic(false)
-        let setting = Atomic(0)
-    }
 
     private func cancel(setting: Int) {
         if link.withLock({ $0.setting == setting }) { cancel() }
@@ -339,7 +326,6 @@ public final class ImageBinding: Sendable {
         let ended = link.withLock { $0.token == token ? exchange(&$0.task, with: nil) : nil }
         withExtendedLifetime(ended) {}
         change(token: token) { $0.end(result) }
-        // A picture that is out of date may be followed by a newer one.
         guard case .success(let response) = result, let revalidation = response.revalidation else { return }
         revalidation.onEnd { [weak self] newer in
             if case .success(let response) = newer { self?.change(token: token) { $0.renew(response) } }

@@ -17,11 +17,20 @@ import Synchronization
 /// ```
 ///
 /// Releasing the last reference cancels the calls of the loader.
-public final class ListLoader: Sendable {
+// Safe to share: the plan has a lock, and everything else that changes is used on the queue alone.
+public final class ListLoader: @unchecked Sendable {
+    private struct Arrangement {
+        var window: ListWindow
+        var requests: @Sendable (Int) -> [ImageRequest]
+        /// Increases when the list's rows are replaced.
+        var generation = 0
+    }
+
     private struct Plan {
-        var arrangement: ListArrangement
+        var arrangement: Arrangement
         var displays: [ObjectIdentifier: Attached] = [:]
         var isArranging = false
+        var cancelRest: (@Sendable () -> Void)?
     }
 
     private struct Attached {
@@ -29,10 +38,26 @@ public final class ListLoader: Sendable {
         let row: Int
     }
 
-    private let plan: Mutex<Plan>
-    private let calls: ListCalls
+    private final class Row: @unchecked Sendable {
+        var tasks: [ImageTask] = []
+        var isUrgent: Bool
+        var hasFailed = false
+
+        init(isUrgent: Bool) { self.isUrgent = isUrgent }
+    }
+
+    private let cache: ImageCache
+    private let maxPrefetches: Int
     private let time: TimeSource
-    private let alarm: Alarm
+    private let plan: Mutex<Plan>
+
+    private let queue = DispatchQueue(label: "dipper.list")
+    /// The plan that the calls follow.
+    private var arrangement: Arrangement
+    private var rows: [Int: Row] = [:]
+    private var prefetching: Set<Int> = []
+    /// The number of nearby rows that have been looked at since the last arrangement.
+    private var cursor = 0
 
     /// Creates a loader for a list without visible rows.
     ///
@@ -43,15 +68,16 @@ public final class ListLoader: Sendable {
         _ cache: ImageCache = .shared, count: Int, options: ListOptions = ListOptions(),
         clock: any Clock<Duration> = ContinuousClock(), requests: @escaping @Sendable (Int) -> [ImageRequest]
     ) {
-        plan = Mutex(Plan(arrangement: .init(window: ListWindow(count: count, options), requests: requests)))
-        calls = ListCalls(cache, maxPrefetches: options.maxPrefetches)
+        self.cache = cache
+        maxPrefetches = options.maxPrefetches
         time = TimeSource(clock)
-        alarm = Alarm(time)
+        arrangement = Arrangement(window: ListWindow(count: count, options), requests: requests)
+        plan = Mutex(Plan(arrangement: arrangement))
     }
 
     deinit {
-        alarm.cancel()
-        calls.end()
+        plan.withLock { $0.cancelRest }?()
+        cancelAll()
     }
 
     /// Tells the loader that other rows are visible. If the list has displays, this method must be called on their
@@ -61,10 +87,26 @@ public final class ListLoader: Sendable {
     ///   - destination: the rows at which the list will come to rest, if the toolkit knows them.
     public func update(visible rows: Range<Int>, heading destination: Range<Int>? = nil) {
         let now = time.now()
-        plan.withLock { $0.arrangement.window.move(to: rows, heading: destination, at: now) }
+        let cancelOld = plan.withLock { plan -> (@Sendable () -> Void)? in
+            plan.arrangement.window.move(to: rows, heading: destination, at: now)
+            guard let rest = plan.arrangement.window.restsAt else { return nil }
+            return exchange(&plan.cancelRest, with: time.wake(at: rest) { [weak self] in self?.restIfDue() })
+        }
+        cancelOld?()
         arrange()
         moveDisplays()
-        awaitRest()
+    }
+
+    private func restIfDue() {
+        let now = time.now()
+        let isDue = plan.withLock { plan in
+            guard let rest = plan.arrangement.window.restsAt, rest <= now else { return false }
+            plan.arrangement.window.rest()
+            return true
+        }
+        guard isDue else { return }
+        arrange()
+        bindings().first?.onQueue { [weak self] in self?.moveDisplays() }
     }
 
     /// Tells the loader that the list has other rows, replacing all calls. Displays must be attached again or detached.
@@ -81,32 +123,101 @@ public final class ListLoader: Sendable {
         arrange()
     }
 
+    // MARK: Calls
+
+    /// Starts, moves and cancels calls, on the queue, so that they match the latest plan.
     private func arrange() {
         let isArranging = plan.withLock { exchange(&$0.isArranging, with: true) }
-        guard !isArranging else { return }
-        calls.arrange { [weak self] in
-            self?.plan.withLock { plan in
-                plan.isArranging = false
-                return plan.arrangement
+        if !isArranging { queue.async { [weak self] in self?.applyPlan() } }
+    }
+
+    private func applyPlan() {
+        let latest = plan.withLock { plan in
+            plan.isArranging = false
+            return plan.arrangement
+        }
+        if arrangement.generation != latest.generation { cancelAll() }
+        arrangement = latest
+        cursor = 0
+        demoteHiddenRows()
+        for number in latest.window.wanted where rows[number]?.isUrgent != true { fetch(number, isUrgent: true) }
+        prefetch()
+    }
+
+    private func cancelAll() {
+        prefetching = []
+        for row in exchange(&rows, with: [:]).values { for task in row.tasks { task.cancel() } }
+    }
+
+    private func demoteHiddenRows() {
+        for (number, row) in rows {
+            switch arrangement.window.rank(of: number) {
+            case .visible: break
+            case .passing, .near:
+                guard row.isUrgent else { break }
+                // A row whose calls have not begun is requested again in its turn among the next rows.
+                if !row.tasks.isEmpty, row.tasks.allSatisfy({ $0.state == .waiting }) {
+                    cancelRow(number)
+                } else {
+                    row.isUrgent = false
+                    if !row.tasks.isEmpty { prefetching.insert(number) }
+                    for task in row.tasks { task.moveToSlowQueue() }
+                }
+            case .far: cancelRow(number)
             }
         }
     }
 
-    private func awaitRest() {
-        guard let rest = plan.withLock({ $0.arrangement.window.restsAt }) else { return }
-        alarm.set(at: rest) { [weak self] in self?.restIfDue() }
+    private func cancelRow(_ number: Int) {
+        prefetching.remove(number)
+        for task in rows.removeValue(forKey: number)?.tasks ?? [] { task.cancel() }
     }
 
-    private func restIfDue() {
-        let now = time.now()
-        let isDue = plan.withLock { plan in
-            guard let rest = plan.arrangement.window.restsAt, rest <= now else { return false }
-            plan.arrangement.window.rest()
-            return true
+    private func fetch(_ number: Int, isUrgent: Bool) {
+        let old = rows[number]
+        if let old, old.tasks.isEmpty, !old.hasFailed {
+            old.isUrgent = isUrgent
+            return
         }
-        guard isDue else { return }
-        arrange()
-        bindings().first?.onQueue { [weak self] in self?.moveDisplays() }
+        let requests = arrangement.requests(number).map { $0.with(\.callbackQueue, .inPlace) }
+        let row = Row(isUrgent: isUrgent)
+        for task in requests.map({ isUrgent ? cache.getImage($0) : cache.slowGetImage($0) }) {
+            switch task.answer {
+            case .success: break
+            case .failure: row.hasFailed = true
+            case nil: row.tasks.append(task)
+            }
+        }
+        rows[number] = row
+        if isUrgent || row.tasks.isEmpty { prefetching.remove(number) } else { prefetching.insert(number) }
+        for task in row.tasks {
+            task.onEnd { [weak self, weak row, weak task] result in
+                let hasFailed = if case .failure = result { true } else { false }
+                self?.queue.async { [weak self, weak row, weak task] in self?.ended(number, row, task, hasFailed) }
+            }
+        }
+        // The new calls have joined the work that the old calls waited for.
+        for task in old?.tasks ?? [] { task.cancel() }
+    }
+
+    private func ended(_ number: Int, _ row: Row?, _ task: ImageTask?, _ hasFailed: Bool) {
+        guard let row, rows[number] === row else { return }
+        // A call that has ended still holds its picture.
+        row.tasks.removeAll { $0 === task }
+        if hasFailed { row.hasFailed = true }
+        if row.tasks.isEmpty { prefetching.remove(number) }
+        prefetch()
+    }
+
+    private func prefetch() {
+        // Under severe pressure nothing is kept in memory, so fetching ahead is of no use.
+        guard cache.memoryPressure < .severe else { return }
+        let nearby = arrangement.window.nearby
+        while cursor < nearby.count, prefetching.count < maxPrefetches {
+            let number = nearby[nearby.index(nearby.startIndex, offsetBy: cursor)]
+            cursor += 1
+            if rows[number] == nil { fetch(number, isUrgent: false) }
+        }
     }
 
     // MARK: Displays

@@ -49,7 +49,6 @@ public struct Color: Sendable, Hashable {
         }.joined()
     }
 
-    /// Differs for any two colours: the hexadecimal digits if they are exact, else all components.
     var identifier: String {
         let bytes = [red, green, blue, alpha].map { ($0 * 255).rounded() }
         let isWhole = zip(bytes, [red, green, blue, alpha]).allSatisfy { $0 / 255 == $1 }

@@ -6,7 +6,6 @@ import Synchronization
 /// A conversion of colours from an ICC profile to sRGB, by Little CMS with the perceptual intent.
 // Safe to share: the transform has no cache and does not change after its creation.
 final class ColorTransform: @unchecked Sendable {
-    /// Before the decoder converts the colours to RGBA.
     enum Source: Hashable {
         case grey
         case rgb
@@ -21,8 +20,7 @@ final class ColorTransform: @unchecked Sendable {
     private let transform: cmsHTRANSFORM
     /// The colour of each grey, for a profile of greys. Looking it up is faster than the transform.
     private let greys: [SIMD4<UInt8>]
-    /// Whether ``apply(toCMYK:pixels:)`` must be called in place of ``apply(to:pixels:isOpaque:)``.
-    let takesCMYK: Bool
+    private let takesCMYK: Bool
 
     /// `nil` if the profile is broken, too large, for other colours than the picture's, or nearly sRGB itself.
     init?(icc: Data, for source: Source = .rgb) {
@@ -49,8 +47,8 @@ final class ColorTransform: @unchecked Sendable {
         cmsDeleteContext(context)
     }
 
+    /// Converts a row in place: of RGBA, or of CMYK, which becomes opaque RGBA. Both have four bytes for each pixel.
     func apply(to row: UnsafeMutableRawPointer, pixels: Int, isOpaque: Bool) {
-        if takesCMYK { return }
         let row = row.assumingMemoryBound(to: UInt8.self)
         if !isOpaque { pixels_unpremultiply(row, row, pixels) }
         if greys.isEmpty {
@@ -63,6 +61,8 @@ final class ColorTransform: @unchecked Sendable {
                 row[start + 2] = color.z
             }
         }
+        // The transform does not write the fourth byte.
+        if takesCMYK { for start in stride(from: 0, to: pixels * 4, by: 4) { row[start + 3] = 255 } }
         if !isOpaque { _ = pixels_premultiply(row, pixels) }
     }
 
@@ -71,15 +71,6 @@ final class ColorTransform: @unchecked Sendable {
             if y % DecodeOptions.rowsAtATime == 0 { try options.checkCancelled() }
             apply(to: picture.row(y), pixels: picture.size.width, isOpaque: isOpaque)
         }
-    }
-
-    /// Converts a row of CMYK to opaque RGBA in place; both have four bytes for each pixel.
-    func apply(toCMYK row: UnsafeMutableRawPointer, pixels: Int) {
-        guard takesCMYK else { return }
-        cmsDoTransform(transform, row, row, cmsUInt32Number(clamping: pixels))
-        let row = row.assumingMemoryBound(to: UInt8.self)
-        // The transform does not write the fourth byte.
-        for start in stride(from: 0, to: pixels * 4, by: 4) { row[start + 3] = 255 }
     }
 
     private static func transform(
@@ -124,7 +115,6 @@ final class ColorTransform: @unchecked Sendable {
         static let cmyk = layout(PT_CMYK, channels: 4)
         static let invertedCMYK = cmyk | 1 << 13
 
-        /// With one byte for each channel.
         private static func layout(_ space: Int32, channels: UInt32) -> UInt32 {
             UInt32(space) << 16 | channels << 3 | 1
         }
@@ -153,7 +143,7 @@ extension ColorTransform {
     /// Returns ``init(icc:for:)`` from a cache of the 16 transforms used last: many pictures have the same profile.
     static func shared(icc: Data, for source: Source = .rgb) -> ColorTransform? {
         guard !icc.isEmpty, icc.count <= largestProfile else { return nil }
-        let key = Key(icc, source)
+        let key = key(icc, source)
         let known = cache.withLock { entries -> Entry? in
             guard let index = entries.firstIndex(where: { $0.key == key }) else { return nil }
             entries.append(entries.remove(at: index))
@@ -163,38 +153,27 @@ extension ColorTransform {
         // Two threads may create the same transform at once. This is better than one waiting for the other.
         let transform = ColorTransform(icc: icc, for: source)
         let dropped = cache.withLock { entries -> Entry? in
-            entries.append(Entry(key: key, transform: transform))
+            entries.append((key, transform))
             return entries.count > 16 ? entries.removeFirst() : nil
         }
-        // Released outside the lock.
         withExtendedLifetime(dropped) {}
         return transform
     }
 
+    /// The transform is `nil` if the colours need no conversion or the profile cannot be used.
+    private typealias Entry = (key: [Int], transform: ColorTransform?)
+
     /// The entry used last comes last.
     private static let cache = Mutex<[Entry]>([])
 
-    private struct Entry {
-        let key: Key
-        /// `nil` if the colours need no conversion or the profile cannot be used.
-        let transform: ColorTransform?
-    }
-
-    /// The hash depends on the random seed of the process, so nobody outside can construct two profiles with one key.
-    private struct Key: Equatable {
-        let count: Int
-        let source: Source
-        let hashes: [Int]
-
-        init(_ icc: Data, _ source: Source) {
-            count = icc.count
-            self.source = source
-            hashes = [1, 2].map { salt in
-                var hasher = Hasher()
-                hasher.combine(salt)
-                icc.withUnsafeBytes { hasher.combine(bytes: $0) }
-                return hasher.finalize()
-            }
+    /// The hashes depend on the random seed of the process, so nobody outside can construct two profiles with one key.
+    private static func key(_ icc: Data, _ source: Source) -> [Int] {
+        [1, 2].map { salt in
+            var hasher = Hasher()
+            hasher.combine(salt)
+            hasher.combine(source)
+            icc.withUnsafeBytes { hasher.combine(bytes: $0) }
+            return hasher.finalize()
         }
     }
 }

@@ -31,7 +31,6 @@ public struct DecodeOptions: Sendable {
         self.target = target
     }
 
-    /// Between two checks for cancellation.
     static let rowsAtATime = 64
 
     /// Throws `DipperError.cancelled` if the decode was cancelled. Decoders call this method every few rows.
@@ -44,7 +43,6 @@ public struct DecodeOptions: Sendable {
         try limits.check(size, frames: firstFrameOnly ? 1 : frames)
     }
 
-    /// The size to decode to, before the orientation is applied.
     func storedTarget(for stored: PixelSize, _ orientation: Image.Orientation) -> PixelSize {
         guard let target else { return stored }
         return orientation.applied(to: target.size(for: orientation.applied(to: stored)))
@@ -66,7 +64,7 @@ public struct DecodeLimits: Sendable, Hashable {
     /// Checks the size and the number of frames that a header announces.
     /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge` above the limits.
     public func check(_ size: PixelSize, frames: Int = 1) throws(DipperError) {
-        guard !size.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
+        try size.checkNotEmpty()
         let (count, overflows) = size.width.multipliedReportingOverflow(by: size.height)
         guard !overflows, count <= pixels else { throw .imageTooLarge.with(detail: "\(size) pixels") }
         guard frames <= self.frames else { throw .imageTooLarge.with(detail: "\(frames) frames") }

@@ -70,8 +70,7 @@ public struct Image: Sendable {
 
     /// The first byte of a row, valid while the storage is held.
     func row(_ y: Int) -> UnsafePointer<UInt8> {
-        // The storage has at least one pixel.
-        (storage.bytes.baseAddress.unsafelyUnwrapped + y * rowStride).assumingMemoryBound(to: UInt8.self)
+        UnsafePointer((storage.base + y * rowStride).assumingMemoryBound(to: UInt8.self))
     }
 
     func at(scale: Double) -> Image {

@@ -32,7 +32,6 @@ public final class ImageAnimation: Sendable {
         fileSize + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
-    /// Including the padding of pixels to whole pages.
     var footprint: Int {
         fileSize + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.footprint } ?? 0)
     }

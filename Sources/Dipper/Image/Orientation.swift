@@ -34,7 +34,7 @@ struct OrientedRows: ~Copyable {
     private let stored: PixelSize
     private let orientation: Image.Orientation
     private let buffer: PixelBuffer
-    private let band: PixelScratch?
+    private let band: PixelStorage?
     private(set) var committed = 0
     private var inBand = 0
 
@@ -44,7 +44,7 @@ struct OrientedRows: ~Copyable {
     /// `stored` is the size before the orientation is applied.
     init(_ stored: PixelSize, _ orientation: Image.Orientation) throws(DipperError) {
         // Calls that may throw come before the assignments: a partly initialized noncopyable value cannot be destroyed.
-        let band = orientation == .up ? nil : try PixelScratch(byteCount: Self.bandBytes(stored, orientation))
+        let band = orientation == .up ? nil : try PixelStorage(byteCount: Self.bandBytes(stored, orientation))
         let buffer = try PixelBuffer(orientation.applied(to: stored))
         self.stored = stored
         self.orientation = orientation
@@ -52,7 +52,6 @@ struct OrientedRows: ~Copyable {
         self.band = band
     }
 
-    /// In bytes, in addition to the result.
     static func bandBytes(_ stored: PixelSize, _ orientation: Image.Orientation) -> Int {
         orientation == .up ? 0 : stored.width * 4 * min(bandRows, stored.height)
     }

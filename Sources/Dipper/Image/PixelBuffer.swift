@@ -16,10 +16,7 @@ struct PixelBuffer: ~Copyable {
         self.rowStride = rowStride
     }
 
-    var base: UnsafeMutableRawPointer {
-        // The storage has at least one pixel.
-        UnsafeMutableRawPointer(mutating: storage.bytes.baseAddress.unsafelyUnwrapped)
-    }
+    var base: UnsafeMutableRawPointer { storage.base }
 
     func row(_ y: Int) -> UnsafeMutableRawPointer {
         precondition(y >= 0 && y < size.height, "The row is inside the picture.")
@@ -39,13 +36,14 @@ struct PixelBuffer: ~Copyable {
 }
 
 /// The memory of a picture's pixels, freed with the last reference. See ``Image/storage``.
-// The memory is written only before the storage is shared: see PixelBuffer.
+// Only a single owner writes to the memory, before it shares the storage.
 public final class PixelStorage: @unchecked Sendable {
     /// The pixels, valid while a reference to the storage is held.
     public let bytes: UnsafeRawBufferPointer
 
     var capacity: Int { PixelMemory.capacity(for: bytes.count) }
 
+    /// The contents are undefined. Throws `DipperError.imageTooLarge` without memory.
     init(byteCount: Int) throws(DipperError) {
         bytes = UnsafeRawBufferPointer(try PixelMemory.allocate(byteCount))
     }
@@ -53,22 +51,9 @@ public final class PixelStorage: @unchecked Sendable {
     deinit {
         PixelMemory.free(UnsafeMutableRawBufferPointer(mutating: bytes))
     }
-}
-
-/// Temporary memory for one piece of work, with undefined contents, freed with the last reference.
-final class PixelScratch {
-    let bytes: UnsafeMutableRawBufferPointer
-
-    init(byteCount: Int) throws(DipperError) {
-        bytes = try PixelMemory.allocate(max(1, byteCount))
-    }
-
-    deinit {
-        PixelMemory.free(bytes)
-    }
 
     var base: UnsafeMutableRawPointer {
-        // At least one byte was allocated.
-        bytes.baseAddress.unsafelyUnwrapped
+        // Even an allocation of no bytes has an address.
+        UnsafeMutableRawPointer(mutating: bytes.baseAddress.unsafelyUnwrapped)
     }
 }

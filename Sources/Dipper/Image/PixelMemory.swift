@@ -76,8 +76,6 @@ enum PixelMemory {
         capacity < smallestPaged || capacity < smallestHuge && pixels_are_sanitized()
     }
 
-    // MARK: Kept blocks
-
     private struct Kept {
         // Pools hold memory beyond the limits of all caches. The smaller the blocks, the less a first touch matters
         // beside a decode, so the smaller the pool. Thumbnails have a separate pool, so that they do not fill the next.
@@ -160,11 +158,9 @@ private struct PixelPool {
 
     /// Takes the shortest block whose length is in a range; of several, the one that was given last.
     mutating func take(_ capacities: ClosedRange<Int>) -> PixelBlock? {
-        var best: Int?
-        for index in blocks.indices.reversed() where capacities.contains(blocks[index].capacity) {
-            if best.map({ blocks[index].capacity < blocks[$0].capacity }) ?? true { best = index }
-        }
-        return best.map { blocks.remove(at: $0) }
+        let fitting = blocks.indices.reversed().filter { capacities.contains(blocks[$0].capacity) }
+        let shortest = fitting.min { blocks[$0].capacity < blocks[$1].capacity }
+        return shortest.map { blocks.remove(at: $0) }
     }
 
     mutating func give(_ block: PixelBlock) -> [PixelBlock] {

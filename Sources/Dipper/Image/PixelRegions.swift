@@ -21,10 +21,6 @@ final class PixelRegions: Sendable {
         self.regionSize = regionSize
     }
 
-    deinit {
-        for region in regions.withLock({ $0 }) { unmap(region.start) }
-    }
-
     var count: Int { regions.withLock { $0.count } }
 
     private var allPages: Range<Int> { 0..<regionSize / Self.pageSize }
@@ -70,7 +66,7 @@ final class PixelRegions: Sendable {
             guard regions[index].free == whole, regions.count(where: { $0.free == whole }) > 1 else { return nil }
             return regions.remove(at: index).start
         }
-        if let unused { unmap(unused) }
+        if let unused { munmap(UnsafeMutableRawPointer(bitPattern: unused), regionSize) }
     }
 
     private func map() -> UInt? {
@@ -79,9 +75,5 @@ final class PixelRegions: Sendable {
         // Where the kernel uses huge pages by default, one would keep freed pages resident.
         madvise(all, regionSize, Int32(MADV_NOHUGEPAGE))
         return UInt(bitPattern: all)
-    }
-
-    private func unmap(_ start: UInt) {
-        munmap(UnsafeMutableRawPointer(bitPattern: start), regionSize)
     }
 }

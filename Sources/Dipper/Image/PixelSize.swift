@@ -16,6 +16,11 @@ public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
 
     var transposed: PixelSize { PixelSize(width: height, height: width) }
     var isEmpty: Bool { width <= 0 || height <= 0 }
+
+    /// Throws `DipperError.undecodable` if there is no pixel.
+    func checkNotEmpty() throws(DipperError) {
+        if isEmpty { throw .undecodable.with(detail: "the picture is empty") }
+    }
 }
 
 /// The size that a picture of any size is scaled to.

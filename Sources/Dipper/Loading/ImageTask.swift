@@ -150,21 +150,9 @@ public final class ImageTask: FetchTask {
 
     // MARK: Loading
 
-    func start(_ cache: ObjectCache, _ origin: Origin, _ step: ImageStep) {
-        let waiter = ImageWaiter(self, cache, origin, step)
-        let made = ObjectCall(waiter, cache, origin, step, options.calling, requestedQueue)
+    func start(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep) {
+        let made = ObjectCall(self, cache, origin, step, options.calling, requestedQueue)
         call.storeIfNil(made).start()
-    }
-
-    /// A modifier is code of the program's own: it runs after the actions of the cache.
-    fileprivate func handingOut(_ body: @escaping @Sendable () -> Void) {
-        if options.options.imageModifier == nil { body() } else { Afterwards.run(body) }
-    }
-
-    /// Has no effect the second time.
-    fileprivate func decide(_ request: DataRequest) {
-        let key = request.cacheKey
-        _ = decided.storeIfNil(Names(askedRequest.with(\.data, request), key, options.key(key)))
     }
 
     private var feed: Feed {
@@ -185,14 +173,6 @@ public final class ImageTask: FetchTask {
 
     func finish(_ result: Result<ImageResponse, DipperError>) {
         if hit.load() == nil { feed.news.end(result, on: callbackQueue) { self.flush() } }
-    }
-
-    fileprivate func tellPreview(_ image: Image) {
-        feed.news.preview(options.handOut(image), on: callbackQueue) { self.flush() }
-    }
-
-    fileprivate func hear(_ news: FetchNews) {
-        feed.news.hear(news, on: callbackQueue) { self.flush() }
     }
 
     /// Adds a hook, as the methods of `FetchTask`, such as `onEnd`, do.
@@ -241,50 +221,47 @@ public final class ImageTask: FetchTask {
     }
 }
 
-/// The part of a call for a picture that its task no longer needs once it has ended.
-private final class ImageWaiter: ObjectTask {
-    private let task: ImageTask
-    private let cache: ObjectCache
-    private let origin: Origin
-    private let step: ImageStep
-
-    init(_ task: ImageTask, _ cache: ObjectCache, _ origin: Origin, _ step: ImageStep) {
-        (self.task, self.cache, self.origin, self.step) = (task, cache, origin, step)
-    }
-
-    func end(_ result: Result<MadeObject, DipperError>) {
-        let newer = (try? result.get())?.basis.revalidation.map { bytes in
-            task.newer(cache, origin, step, (try? result.get())?.basis.claim) { bytes }
-        }
-        task.handingOut { [task] in
-            task.finish(
+extension ImageTask: ObjectTask {
+    package func end(_ result: Result<MadeObject, DipperError>, _ renewal: ObjectCall.Renewal?) {
+        let newer = renewal.map(self.newer)
+        handingOut { [self] in
+            finish(
                 result.map { object in
                     ImageResponse(
-                        task.options.handOut(object.product.value()), source: object.basis.source,
+                        options.handOut(object.product.value()), source: object.basis.source,
                         info: object.basis.info, attempts: object.basis.attempts, metrics: object.basis.metrics,
                         revalidation: newer)
                 })
         }
     }
 
-    func hear(_ news: FetchNews) { task.hear(news) }
-    func show(_ preview: Product) { task.handingOut { [task] in task.tellPreview(preview.value()) } }
-    func choose(_ request: DataRequest) { task.decide(request) }
-}
-
-extension ImageTask {
-    /// Has a newer picture made of bytes that are being fetched, whether anyone waits for it or not.
-    /// - Parameters:
-    ///   - claim: the right to keep the picture, claimed before the fetch began.
-    ///   - fetch: begins the fetch, or returns the one that has begun.
-    func newer(
-        _ cache: ObjectCache, _ origin: Origin, _ step: ImageStep, _ claim: Claim?,
-        _ fetch: @escaping @Sendable () -> DataTask
-    ) -> ImageTask {
+    /// Has a newer picture made, whether anyone waits for it or not.
+    func newer(_ renewal: ObjectCall.Renewal) -> ImageTask {
         let newer = ImageTask(
-            request, key: origin.request.cacheKey, options: options, queue: .slow, callbackQueue: callbackQueue)
-        newer.start(cache, origin.with(request.data).following(claim, fetch), step)
+            request, key: renewal.origin.request.cacheKey, options: options, queue: .slow, callbackQueue: callbackQueue)
+        newer.start(renewal.cache, renewal.origin, renewal.step)
         return newer
+    }
+
+    /// A modifier is code of the program's own: it runs after the actions of the cache.
+    private func handingOut(_ body: @escaping @Sendable () -> Void) {
+        if options.options.imageModifier == nil { body() } else { Afterwards.run(body) }
+    }
+
+    package func hear(_ news: FetchNews) {
+        feed.news.hear(news, on: callbackQueue) { self.flush() }
+    }
+
+    package func show(_ preview: Product) {
+        handingOut { [self] in
+            feed.news.preview(options.handOut(preview.value()), on: callbackQueue) { self.flush() }
+        }
+    }
+
+    /// Has no effect the second time.
+    package func choose(_ request: DataRequest) {
+        let key = request.cacheKey
+        _ = decided.storeIfNil(Names(askedRequest.with(\.data, request), key, options.key(key)))
     }
 }
 

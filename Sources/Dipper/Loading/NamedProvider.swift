@@ -26,5 +26,5 @@ struct NamedProvider: DataProvider {
     }
 
     /// Reads on the caller's thread; `nil` if there is no file, or if it cannot be read.
-    func read() -> Data? { (try? FileProvider.read(firstOf: files, upTo: Self.maximumSize).get()) ?? nil }
+    func read() -> Data? { try? FileProvider.read(firstOf: files, upTo: Self.maximumSize) }
 }

@@ -1,7 +1,6 @@
 import CPixels
 
 extension Image {
-    /// Between two checks for cancellation.
     static let pixelsAtATime = 1 << 18
 
     /// A closure writes the rows in order. `isOpaque` of `nil` is found out from each row while in the CPU's cache.
@@ -58,7 +57,6 @@ extension Image {
         return rows.finish().image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// Returns the picture itself if it has that size.
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
         try context.limits.check(target)
@@ -73,7 +71,6 @@ extension Image {
         return rows.finish().image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// Returns the picture itself if the colour would not be visible.
     func on(_ background: Color, _ context: ProcessingContext) throws(DipperError) -> Image {
         let color = background.premultiplied
         guard !isOpaque, color.w > 0 else { return self }
@@ -84,7 +81,6 @@ extension Image {
 }
 
 extension UnsafeMutablePointer<UInt8> {
-    /// The colour is premultiplied.
     func layBehind(_ color: SIMD4<UInt8>, count: Int) {
         pixels_behind(self, count, [color.x, color.y, color.z, color.w])
     }

@@ -63,8 +63,8 @@ public struct ImageOptions: Sendable {
     public var originals: DataCache?
 
     var target: (any AnyObject & Sendable)?
-    /// The program that makes the file of the picture out of the bytes; `nil` if the bytes are that file.
-    var extractor: (any PictureExtractor)?
+    /// The maker of the picture's file, if the bytes are those of a video.
+    var extractor: VideoFrameProvider?
 
     /// Creates options that are all `nil`.
     public init() {}
@@ -107,15 +107,4 @@ public struct ImageOptions: Sendable {
             self.options = options
         }
     }
-}
-
-/// A program that makes the file of a picture out of bytes, such as a frame out of a film.
-protocol PictureExtractor: Sendable {
-    /// The request for the bytes; `nil` if the extractor provides the file of the picture without them.
-    var remote: DataRequest? { get }
-    /// Distinguishes pictures made of the same bytes.
-    var name: String { get }
-    var threads: Workers { get }
-    /// Returns the file of the picture. Blocks the thread.
-    func picture(of bytes: Data, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data
 }

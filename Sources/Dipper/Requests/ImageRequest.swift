@@ -37,7 +37,7 @@ public struct ImageRequest: Sendable {
     /// Creates a request for a picture whose bytes a provider delivers, such as a `FileProvider`. For a
     /// ``VideoFrameProvider`` whose video is on a server, it is a request for the URL of the video.
     public init(_ provider: any DataProvider) {
-        guard let extractor = provider as? any PictureExtractor, let remote = extractor.remote else {
+        guard let extractor = provider as? VideoFrameProvider, let remote = extractor.remote else {
             data = DataRequest(provider)
             return
         }

@@ -6,12 +6,9 @@ import Foundation
 struct Resampler: ~Copyable {
     private let columns: ResampleAxis
     private let rows: ResampleAxis
-    /// The rows of a box added up, column by column.
-    private let sums: PixelScratch
-    /// The boxes of one row.
-    private let wide: PixelScratch
-    /// The last rows, weighed horizontally.
-    private let ring: PixelScratch
+    private let sums: PixelStorage
+    private let wide: PixelStorage
+    private let ring: PixelStorage
     private let ringRows: Int
     private var rowsInSums = 0
     private var boxRows = 0
@@ -22,9 +19,9 @@ struct Resampler: ~Copyable {
         let columns = ResampleAxis(from: source.width, to: target.width)
         let rows = ResampleAxis(from: source.height, to: target.height)
         let ringRows = max(1, Int(rows.counts.max() ?? 1))
-        let sums = try PixelScratch(byteCount: source.width * 8)
-        let wide = try PixelScratch(byteCount: columns.boxes * 16)
-        let ring = try PixelScratch(byteCount: ringRows * target.width * 16)
+        let sums = try PixelStorage(byteCount: source.width * 8)
+        let wide = try PixelStorage(byteCount: columns.boxes * 16)
+        let ring = try PixelStorage(byteCount: ringRows * target.width * 16)
         (self.columns, self.rows) = (columns, rows)
         (self.sums, self.wide, self.ring) = (sums, wide, ring)
         self.ringRows = ringRows
@@ -101,7 +98,6 @@ private struct ResampleAxis {
     /// The number of pixels added up before weighing. The last box may have fewer.
     let box: Int
     let boxes: Int
-    /// The first box for each pixel of the target.
     private(set) var starts: [Int32]
     private(set) var counts: [Int32]
     /// The number of ``weights`` for each pixel of the target.

@@ -6,19 +6,17 @@ struct RowWriter: ~Copyable {
     enum Alpha {
         case opaque
         case premultiplied
-        /// The writer multiplies colours by alpha.
         case straight
     }
 
     let source: PixelSize
-    /// The size of the result before the orientation is applied.
     let stored: PixelSize
     private let alpha: Alpha
     private let options: DecodeOptions
     private var result: OrientedRows
     private var resampler: Resampler?
     /// The rows on their way to the resampler. Without a resampler, rows go directly to the result.
-    private let band: PixelScratch?
+    private let band: PixelStorage?
     private let bandRows: Int
     private var isOpaque = true
 
@@ -41,10 +39,10 @@ struct RowWriter: ~Copyable {
 
         let result = try OrientedRows(stored, orientation)
         var resampler: Resampler?
-        var band: PixelScratch?
+        var band: PixelStorage?
         if stored != source {
             resampler = try Resampler(from: source, to: stored)
-            band = try PixelScratch(byteCount: bandRows * source.width * 4)
+            band = try PixelStorage(byteCount: bandRows * source.width * 4)
         }
         self.source = source
         self.stored = stored

@@ -20,7 +20,6 @@ struct ProgramRun {
     /// Whether nobody waits any more, asked at least ten times a second.
     let isCancelled: () -> Bool
 
-    /// The input becomes the program's descriptor 3.
     func run(reading input: consuming OwnedDescriptor) throws(DipperError) -> Ended {
         // The clock traps if the sum overflows.
         let deadline = ContinuousClock.now + min(max(timeLimit, .zero), .seconds(1_000_000_000))
@@ -119,10 +118,6 @@ private struct ChildProcess: ~Copyable {
         _ program: String, _ arguments: [String], output: consuming OwnedDescriptor, errors: consuming OwnedDescriptor,
         input: consuming OwnedDescriptor, timeLimit: Duration
     ) throws(DipperError) {
-        // A low descriptor could be overwritten before it is copied.
-        let output = try output.raised()
-        let errors = try errors.raised()
-        let input = try input.raised()
         let files = [output.number, errors.number, input.number]
         var id = pid_t()
         let error = Self.withPointers([program] + arguments) { arguments in
@@ -191,15 +186,19 @@ private struct ChildProcess: ~Copyable {
 }
 
 struct OwnedDescriptor: ~Copyable, Sendable {
+    /// Above those that a program starts with, which could be overwritten before they are copied.
     let number: Int32
 
     /// Takes ownership of the result of a system call, which is negative if the call failed. The name is for the error.
     init(_ number: Int32, for name: String) throws(DipperError) {
-        guard number >= 0 else { throw Self.failure(name, errno) }
-        self.number = number
+        var kept = number
+        if (0..<10).contains(number) {
+            kept = fcntl(number, F_DUPFD_CLOEXEC, 10)
+            close(number)
+        }
+        guard kept >= 0 else { throw Self.failure(name, errno) }
+        self.number = kept
     }
-
-    private init(owning number: Int32) { self.number = number }
 
     deinit { close(number) }
 
@@ -211,15 +210,11 @@ struct OwnedDescriptor: ~Copyable, Sendable {
         init() throws(DipperError) {
             var ends: [Int32] = [-1, -1]
             guard dipper_pipe(&ends) == 0 else { throw OwnedDescriptor.failure("a pipe", errno) }
-            reading = OwnedDescriptor(owning: ends[0])
-            writing = OwnedDescriptor(owning: ends[1])
+            let reading = try OwnedDescriptor(ends[0], for: "a pipe")
+            let writing = try OwnedDescriptor(ends[1], for: "a pipe")
+            self.reading = reading
+            self.writing = writing
         }
-    }
-
-    /// The new number is above those that a program starts with.
-    consuming func raised() throws(DipperError) -> OwnedDescriptor {
-        guard number < 10 else { return self }
-        return try OwnedDescriptor(fcntl(number, F_DUPFD_CLOEXEC, 10), for: "a descriptor")
     }
 
     static func failure(_ name: String, _ error: Int32) -> DipperError {

@@ -1,4 +1,5 @@
 import DipperData
+import Dispatch
 import Foundation
 import ProcessShims
 import Synchronization
@@ -57,11 +58,11 @@ public struct VideoFrameProvider: DataProvider {
     /// Returns a key made of a file's URL, size and modification time, which are read on a background thread.
     public static func key(of video: URL) async -> CacheKey {
         await withCheckedContinuation { continuation in
-            files.run { continuation.resume(returning: VideoSource.key(of: video)) }
+            files.async { continuation.resume(returning: VideoSource.key(of: video)) }
         }
     }
 
-    private static let files = SeparateThread()
+    private static let files = DispatchQueue(label: "dipper.video")
 
     /// Creates a provider for one frame of a video in memory. The key identifies the video; time and bounds are added
     /// to it. The frame is fitted into the bounds, in pixels; `nil` keeps its size.
@@ -85,23 +86,26 @@ public struct VideoFrameProvider: DataProvider {
     ///   not a readable file; `DipperError.undecodable` if the file is not a video, is broken, or takes longer than
     ///   ``timeLimit``; `DipperError.tooLarge`; `DipperError.cancelled`.
     public func data() async throws -> Data {
-        let call = FrameCall()
-        let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { (waiter: FrameCall.Waiter) in
-                call.begin(waiter)
-                threads.run {
-                    guard call.start() else { return }
-                    do throws(DipperError) {
-                        call.end(.success(try frame(of: source) { call.isCancelled }))
-                    } catch {
-                        call.end(.failure(error))
-                    }
-                }
+        if Task.isCancelled { throw DipperError.cancelled }
+        let (results, caller) = AsyncStream.makeStream(of: Result<Data, DipperError>.self)
+        let cancellation = Cancellation()
+        caller.onTermination = { _ in cancellation.isSet.store(true, ordering: .relaxed) }
+        let isCancelled: @Sendable () -> Bool = { cancellation.isSet.load(ordering: .relaxed) }
+        threads.run {
+            guard !isCancelled() else { return }
+            do throws(DipperError) {
+                caller.yield(.success(try frame(of: source, isCancelled: isCancelled)))
+            } catch {
+                caller.yield(.failure(error))
             }
-        } onCancel: {
-            call.cancel()
         }
-        return try result.get()
+        // The stream ends without a result as soon as the task is cancelled.
+        for await result in results { return try result.get() }
+        throw DipperError.cancelled
+    }
+
+    private final class Cancellation: Sendable {
+        let isSet = Atomic(false)
     }
 
     private static func name(_ time: Duration, _ bounds: PixelSize?) -> String {
@@ -122,57 +126,22 @@ public struct VideoFrameProvider: DataProvider {
         throw .undecodable
     }
 
-    /// Waiting for a program blocks, which threads of Swift's concurrency must not do.
     private static let runners = Workers(name: "dipper-video", threads: 2)
-}
 
-/// A wait for a frame. Cancelled, it ends at once, or, if the program is running, when the program is gone.
-private final class FrameCall: Sendable {
-    typealias Waiter = CheckedContinuation<Result<Data, DipperError>, Never>
+    // MARK: Videos that a cache has fetched
 
-    private struct State {
-        var waiter: Waiter?
-        var isRunning = false
-        var isCancelled = false
-    }
-
-    private let state = Mutex(State())
-
-    var isCancelled: Bool { state.withLock { $0.isCancelled } }
-
-    func begin(_ waiter: Waiter) {
-        state.withLock { $0.waiter = waiter }
-        if isCancelled { end(.failure(.cancelled)) }
-    }
-
-    func start() -> Bool {
-        state.withLock { state in
-            state.isRunning = !state.isCancelled
-            return state.isRunning
-        }
-    }
-
-    func end(_ result: Result<Data, DipperError>) {
-        state.withLock { exchange(&$0.waiter, with: nil) }?.resume(returning: result)
-    }
-
-    func cancel() {
-        let isRunning = state.withLock { state in
-            state.isCancelled = true
-            return state.isRunning
-        }
-        if !isRunning { end(.failure(.cancelled)) }
-    }
-}
-
-extension VideoFrameProvider: PictureExtractor {
+    /// The request for the video; `nil` if the provider reads it itself.
     var remote: DataRequest? {
         guard case .file(let url) = source, ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
         return DataRequest(url).with(\.key, ownKey)
     }
+
     var name: String { Self.name(time, bounds) }
+
+    /// Waiting for a program blocks, which threads of Swift's concurrency must not do.
     var threads: Workers { Self.runners }
 
+    /// Returns the frame of a video as a PNG file. Blocks the thread.
     func picture(of bytes: Data, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data {
         try frame(of: .bytes(bytes), isCancelled: isCancelled)
     }
@@ -189,20 +158,20 @@ private enum VideoSource: Sendable {
         }
     }
 
-    /// Blocks the thread.
-    func opened() throws(DipperError) -> OwnedDescriptor {
-        switch self {
-        case .file(let file): try Self.opened(file)
-        case .bytes(let bytes): try Self.opened(bytes)
-        }
-    }
-
     /// The URL alone if the file cannot be read: a URL has no line break, so the next line is not a part of it.
     static func key(of file: URL) -> CacheKey {
         let key = CacheKey(file.standardizedFileURL)
         var status = stat()
         guard file.isFileURL, stat(file.path, &status) == 0 else { return key }
         return CacheKey("\(key.string)\n\(status.st_size) \(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)")
+    }
+
+    /// Blocks the thread.
+    func opened() throws(DipperError) -> OwnedDescriptor {
+        switch self {
+        case .file(let file): try Self.opened(file)
+        case .bytes(let bytes): try Self.opened(bytes)
+        }
     }
 
     private static func opened(_ file: URL) throws(DipperError) -> OwnedDescriptor {

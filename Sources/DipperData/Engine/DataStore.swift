@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Logging
 import Synchronization
@@ -32,7 +33,8 @@ final class DataStore: Sendable {
     let history: RemovalHistory
     let expiries: ExpiryWatch
     let readers: Workers?
-    private let thread = SeparateThread()
+    /// Serial: Dispatch's global queues share their threads with Swift's tasks, which blocking work would hold up.
+    private let thread = DispatchQueue(label: "dipper.store")
     private let defaults: StoreDefaults
     let now: @Sendable () -> Date
     let listener = AtomicLazyReference<StoreListener>()
@@ -134,7 +136,7 @@ final class DataStore: Sendable {
     }
 
     func runOnReader(_ place: Workers.Place, _ work: @escaping @Sendable () -> Void) {
-        if readers?.add(place, work) == nil { thread.run(work) }
+        if readers?.add(place, work) == nil { thread.async(execute: work) }
     }
 
     func read(
@@ -274,7 +276,7 @@ final class DataStore: Sendable {
         if let tiers, call.keepsOnDisk, call.mayBeShared, Storing.mayShare(response: info.headers) {
             let record = EntryRecord(key: place, value: kept, lifetime: diskLifetime(call, stored: now()))
             // The program's codec may be slow.
-            thread.run { tiers.store(record, claim: claim) }
+            thread.async { tiers.store(record, claim: claim) }
         }
     }
 
@@ -287,11 +289,10 @@ final class DataStore: Sendable {
         let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
         let lifetime =
             isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
-        var freshness = Freshness(
+        let own = Freshness(
             status: response.status, headers: response.headers, requested: requested, received: received,
             defaultLifetime: lifetime)
-        if CacheControl(response: response.headers).noCache { freshness.until = -.infinity }
-        return chain.freshness(freshness, defaultLifetime: lifetime)
+        return chain.freshness(own, defaultLifetime: lifetime)
     }
 
     /// - Parameters:

@@ -68,7 +68,7 @@ public final class DataTask: FetchTask {
         var attempts = 0
         var wantsProgress = false
         var viewer: (@Sendable (Data) -> Void)?
-        var observers: [@Sendable (News) -> Void] = []
+        var observers: [Observer] = []
         var hasEnded = false
     }
 
@@ -81,7 +81,7 @@ public final class DataTask: FetchTask {
         self.isRevalidation = isRevalidation
         self.tellsEnd = tellsEnd
         requestedQueue = queue
-        wait = FetchWait(queue)
+        wait = FetchWait(Urgency(queue: queue, level: 0))
         link = Mutex(Link(priority: call.request.priority))
     }
 
@@ -141,29 +141,19 @@ public final class DataTask: FetchTask {
         engine?.post { $0.want(.bytes, for: self) }
     }
 
-    enum News: Sendable {
-        case failure(DipperError)
-        case retry
-        case progress(TaskProgress)
-        case ended(Result<DataResponse, DipperError>, attempts: Int)
-
-        fileprivate init(_ news: FetchNews) {
-            self =
-                switch news {
-                case .failure(let error): .failure(error)
-                case .retry: .retry
-                case .progress(let progress): .progress(progress)
-                }
-        }
+    /// Work that hears of the task as soon as the engine tells it.
+    struct Observer: Sendable {
+        let hear: @Sendable (FetchNews) -> Void
+        let end: @Sendable (Result<DataResponse, DipperError>, _ attempts: Int) -> Void
     }
 
-    func observe(_ body: @escaping @Sendable (News) -> Void) {
+    func add(_ observer: Observer) {
         let attempts = link.withLock { link -> Int? in
             if link.hasEnded { return link.attempts }
-            link.observers.append(body)
+            link.observers.append(observer)
             return nil
         }
-        if let attempts, let outcome = feed.outcome { body(.ended(outcome, attempts: attempts)) }
+        if let attempts, let outcome = feed.outcome { observer.end(outcome, attempts) }
     }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
@@ -213,7 +203,7 @@ public final class DataTask: FetchTask {
 
     /// The queue the call is in now, or was in when it ended.
     public var queue: FetchQueue {
-        let now = engine?.ask { _ in self.wait.fetch == nil ? nil : self.wait.queue } ?? nil
+        let now = engine?.ask { _ in self.wait.fetch == nil ? nil : self.wait.want.queue } ?? nil
         return now ?? link.withLock { $0.queue } ?? requestedQueue
     }
 
@@ -253,7 +243,7 @@ public final class DataTask: FetchTask {
     func attach(_ engine: Engine) { link.withLock { $0.engine = engine } }
 
     func begin(reads: Bool) {
-        wait = FetchWait(requestedQueue, level: UInt8(priority.level), reads: reads, fetches: call.mayFetch)
+        wait = FetchWait(Urgency(requestedQueue, priority), reads: reads, fetches: call.mayFetch)
         own = self
     }
 
@@ -276,11 +266,11 @@ public final class DataTask: FetchTask {
             return (exchange(&link.observers, with: []), link.attempts, exchange(&link.viewer, with: nil))
         }
         _ = consume viewer
-        for observer in observers { observer(.ended(result, attempts: attempts)) }
+        for observer in observers { observer.end(result, attempts) }
     }
 
     func tell(_ news: FetchNews) {
-        for observer in link.withLock({ $0.observers }) { observer(News(news)) }
+        for observer in link.withLock({ $0.observers }) { observer.hear(news) }
         feed.hear(news, on: call.callbackQueue) { self.flush() }
     }
 

@@ -59,8 +59,7 @@ extension Engine {
             if let count = findings.readBack(store.partialInMemory(of: fetch.key)) { hold(count, for: fetch) }
             return confirm(fetch)
         }
-        let place = Workers.Place(fetch.queue, fetch.sources.lead.request.priority)
-        let isRead = store.readPartial(of: fetch.key, place) { partial in
+        let isRead = store.readPartial(of: fetch.key, place(of: fetch)) { partial in
             self.post { $0.readBack(fetch, partial) }
         }
         if !isRead { confirm(fetch) }

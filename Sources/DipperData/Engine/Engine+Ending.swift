@@ -18,7 +18,7 @@ extension Engine {
         fetch.remove(task)
         if let timer = task.wait.knownLimits?.timeout { timers.cancel(timer) }
         if let timer = task.wait.knownLimits?.patience { timers.cancel(timer) }
-        task.detach(in: task.wait.queue, attempts: fetch.attempts)
+        task.detach(in: task.wait.want.queue, attempts: fetch.attempts)
         finish(
             task, result ?? .failure(fetch.failure ?? .transport),
             kept: place ?? fetch.knownFindings?.found?.place ?? task.key, write)
@@ -71,10 +71,11 @@ extension Engine {
     func settle(_ fetch: Fetch, isFinishing: Bool = false) {
         guard !fetch.isOver else { return }
         reconsider()
-        guard fetch.isWanted else { return end(fetch, isFinishing: isFinishing) }
-        if fetch.queue != fetch.wantedQueue { move(fetch, to: fetch.wantedQueue) }
-        if fetch.level != fetch.wantedLevel {
-            queues.setLevel(fetch.wantedLevel, of: fetch)
+        if fetch.wants.isEmpty { return end(fetch, isFinishing: isFinishing) }
+        let want = fetch.wants.highest
+        if fetch.queue != want.queue { move(fetch, to: want.queue) }
+        if fetch.level != want.level {
+            queues.setLevel(want.level, of: fetch)
             moveLookUp(of: fetch)
         }
     }

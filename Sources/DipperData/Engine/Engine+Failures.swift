@@ -110,7 +110,7 @@ extension Engine {
         for (waiter, value) in answered { leave(waiter, .success(DataResponse(value, source: .stale))) }
         for waiter in ending { leave(waiter) }
         if !goesOn, !error.mayPass, delay == nil { for waiter in fetch.waiters { leave(waiter) } }
-        guard fetch.isWanted else { return settle(fetch, isFinishing: true) }
+        guard !fetch.wants.isEmpty else { return settle(fetch, isFinishing: true) }
         let wait: Duration? = isOffline ? nil : delay ?? .zero
         park(fetch, for: goesOn ? .zero : wait)
     }

@@ -18,10 +18,8 @@ extension Engine {
         }
     }
 
-    private func place(of fetch: Fetch) -> Workers.Place {
-        .init(
-            fetch.queue, Priority(Double(fetch.level) / 100),
-            isLIFO: queues.configuration(of: fetch.queue).order == .lifo)
+    func place(of fetch: Fetch) -> Workers.Place {
+        place(Urgency(queue: fetch.queue, level: fetch.level))
     }
 
     func moveLookUp(of fetch: Fetch) {

@@ -37,7 +37,7 @@ actor Engine: LoopClient {
     private nonisolated let hooks = DispatchQueue(label: "dipper.hooks", attributes: .concurrent)
     /// Shows the bytes received so far, in their order.
     nonisolated let views = DispatchQueue(label: "dipper.views")
-    private nonisolated let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
+    nonisolated let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
 
     var queues: Queues
     var fetches: [CacheKey: Fetch] = [:]
@@ -47,7 +47,7 @@ actor Engine: LoopClient {
     var offline: [UInt64: Fetch] = [:]
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
     var bodies: BodyBudget
-    private var backlog = Latest(StorageBacklog.none)
+    var backlog = Latest(StorageBacklog.none)
     var timers = Timers()
     private var pause: TimerID = 0
     private var cleaning: (timer: TimerID, due: Duration)?
@@ -120,7 +120,7 @@ actor Engine: LoopClient {
     }
 
     /// Does what `assumeIsolated` does, which allocates each time.
-    private nonisolated func run(_ body: @escaping @Sendable (isolated Engine) -> Void) {
+    nonisolated func run(_ body: @escaping @Sendable (isolated Engine) -> Void) {
         loop.checkIsolated()
         unsafeBitCast(body, to: (@Sendable (Engine) -> Void).self)(self)
     }
@@ -324,239 +324,6 @@ actor Engine: LoopClient {
         callHooks()
         tellIdle()
         loop.remove(client: client)
-    }
-
-    // MARK: Calls
-
-    @inline(__always)
-    nonisolated func start(_ task: DataTask) {
-        // If the disk may have the larger source, a reader's thread finds out; see `lookedUp`.
-        if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
-            task.turnToSubstitute()
-        }
-        begin(task, orEnd: isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
-    }
-
-    @inline(__always)
-    nonisolated func begin(_ task: DataTask, orEnd error: DipperError? = nil) {
-        events.began(task)
-        if let error = defect(of: task.call.request) ?? error { finish(task, .failure(error)) } else { enter(task) }
-    }
-
-    @inline(__always)
-    nonisolated func defect(of request: DataRequest) -> DipperError? {
-        if !options.readsFileURLs, let provider = request.provider, !reads(provider) {
-            return .unsupportedScheme.with(detail: "file")
-        }
-        return request.defect
-    }
-
-    /// A provider is not asked if it stands for the URL of a file, and such files are not read.
-    nonisolated func reads(_ provider: any DataProvider) -> Bool {
-        options.readsFileURLs || (provider as? FileProvider)?.isOfURL != true
-    }
-
-    @inline(__always)
-    private nonisolated func enter(_ task: DataTask) {
-        let call = task.call
-        let policy = call.cachePolicy
-        if policy != .ignoreCache, let found = store.kept(for: call), answer(task, with: found) { return }
-        guard call.looksUp(in: store) || call.mayFetch else {
-            return finish(task, .failure(.notCached.about(task.key)))
-        }
-        submit(task)
-    }
-
-    /// - Returns: `false`, and the task goes on, if the entry does not answer the call.
-    @inline(__always)
-    private nonisolated func answer(_ task: DataTask, with found: FoundEntry) -> Bool {
-        let (call, info) = (task.call, found.value.info)
-        guard call.accepts(found.value) else { return false }
-        let isTimeless = info.freshness.until == .infinity && call.request.headers.isEmpty
-        let now = isTimeless ? 0 : now().timeIntervalSince1970
-        switch call.use(ofAccepted: info, at: now) {
-        case .fresh:
-            finish(task, .success(DataResponse(found.value, source: .memory)), kept: found.place ?? task.key)
-        case .staleWhileRevalidating where call.mayFetch:
-            answer(task, withOld: found)
-        case .staleWhileRevalidating, .stale, .revalidate:
-            guard call.isAnswered(byAccepted: info, at: now) else { return false }
-            finish(task, .success(DataResponse(found.value, source: .stale)), kept: found.place ?? task.key)
-        }
-        return true
-    }
-
-    /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
-    nonisolated func submit(_ task: DataTask) {
-        task.attach(self)
-        if loop.isCurrent { return run { $0.take(task) } }
-        if !post({ $0.take(task) }) { refuse(task) }
-    }
-
-    /// - Parameters:
-    ///   - reads: whether the disk may answer; `nil` if the call decides.
-    ///   - found: the entry in the tiers, if they have been asked before.
-    ///   - claim: the right to keep the answer, claimed before the tiers were asked.
-    func take(_ task: DataTask, reads: Bool? = nil, found: FoundEntry? = nil, _ claim: Claim? = nil) {
-        if isClosed { return refuse(task) }
-        if task.isGivenUp {
-            task.detach(in: task.requestedQueue, attempts: 0)
-            return finish(task, .failure(.cancelled))
-        }
-        task.begin(reads: reads ?? task.call.looksUp(in: store))
-        enroll(task, claim?.isOutdated == true ? nil : found, claim)
-        reconsider()
-    }
-
-    nonisolated func refuse(_ task: DataTask) {
-        task.detach(in: task.requestedQueue, attempts: 0)
-        finish(task, .failure(.shutDown))
-    }
-
-    private func enroll(_ waiter: DataTask, _ found: FoundEntry? = nil, _ claim: Claim? = nil) {
-        let call = waiter.call
-        // mutant Dedup: `fetches[call.key], present` => `fetches[call.key], false, present`
-        // mutant Removal: `, present.isCurrent {` => ` {`
-        if let present = fetches[call.key], present.isCurrent {
-            present.knownFindings?.forgetOutdated()
-            add(waiter, to: present, found)
-            join(present, waiter)
-        } else {
-            let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
-            if let old = fetches.updateValue(fetch, forKey: call.key) {
-                others[call.key, default: [:]][ObjectIdentifier(old)] = old
-            }
-            if let alias = fetch.alias { others[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
-            if let claim { fetch.findings.claim(claim) }
-            add(waiter, to: fetch, found)
-            enter(fetch)
-        }
-    }
-
-    private func add(_ waiter: DataTask, to fetch: Fetch, _ found: FoundEntry?) {
-        fetch.add(waiter)
-        if let found { fetch.findings.find(found) }
-        events.joined(waiter, fetch)
-        if waiter.wantsProgress { fetch.wanted.insert(.progress) }
-        if waiter.hasViewer { fetch.wanted.insert(.bytes) }
-    }
-
-    private func join(_ fetch: Fetch, _ waiter: DataTask) {
-        if fetch.lookUpState == .missed, !waiter.wait.fetches {
-            return end(waiter, .failure(.notCached.about(waiter.key)))
-        }
-        if fetch.place == .parked, let failure = fetch.failure { waiter.tell(.failure(failure)) }
-        if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
-        settle(fetch)
-        if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
-        // mutant QueueTests: `if waiter.wait.queue == .fast {` => `if waiter.wait.queue == .slow {`
-        if waiter.wait.queue == .fast { endBackOff(of: fetch) }
-    }
-
-    func enter(_ fetch: Fetch) {
-        if fetch.lookUpState == .notDone, fetch.isRead {
-            queues.look(fetch)
-            lookUp(fetch)
-        } else {
-            enqueue(fetch)
-        }
-    }
-
-    func enqueue(_ fetch: Fetch) {
-        queues.setLevel(fetch.wantedLevel, of: fetch)
-        queues.enqueue(fetch)
-        events.leftNetwork(fetch, .queued(fetch.queue))
-        reconsider()
-    }
-
-    func turnToSubstitutes(_ fetch: Fetch) {
-        for waiter in fetch.waiters where waiter.isUndecided {
-            fetch.remove(waiter)
-            waiter.turnToSubstitute()
-            waiter.wait.reads = waiter.call.looksUp(in: store)
-            waiter.wait.fetches = waiter.call.mayFetch
-            enroll(waiter)
-        }
-    }
-
-    // MARK: Changes
-
-    func cancel(_ task: DataTask) {
-        if task.wait.fetch == nil { task.isGivenUp = true } else { end(task, .failure(.cancelled)) }
-    }
-
-    func cancel(_ key: CacheKey) {
-        for waiter in waiters(for: key) { end(waiter, .failure(.cancelled)) }
-    }
-
-    func cancelAll() {
-        let all = Array(fetches.values) + others.values.flatMap(\.values)
-        for fetch in all { for waiter in fetch.waiters { end(waiter, .failure(.cancelled)) } }
-        if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
-    }
-
-    func demote(_ key: CacheKey) {
-        // mutant QueueTests: `{ move(waiter, to: .slow) }` => `{ _ = waiter }`
-        for waiter in waiters(for: key) { move(waiter, to: .slow) }
-    }
-
-    /// Returns the calls for a key; for the key of a URL, those with other header fields or a key of their own as well.
-    private func waiters(for key: CacheKey) -> [DataTask] {
-        let all: [Fetch] = (fetches[key].map { [$0] } ?? []) + (others[key].map { Array($0.values) } ?? [])
-        return all.flatMap { $0.waiters.filter { $0.call.key == key || $0.call.request.plainKey == key } }
-    }
-
-    func move(_ waiter: DataTask, to queue: FetchQueue) {
-        guard waiter.wait.queue != queue, let fetch = waiter.wait.fetch else { return }
-        fetch.move(waiter, to: queue)
-        settle(fetch)
-        if queue == .fast { endBackOff(of: fetch) }
-    }
-
-    func setPriority(_ priority: Priority, of task: DataTask) {
-        guard let fetch = task.wait.fetch else { return }
-        fetch.setLevel(UInt8(priority.level), of: task)
-        settle(fetch)
-    }
-
-    func configure(_ queue: FetchQueue, _ configuration: QueueConfiguration) {
-        queues.configure(queue, configuration)
-        holdingChanged()
-    }
-
-    func reserve() { queues.reserve(.fast) }
-    func release() {
-        queues.release(.fast)
-        reconsider()
-    }
-
-    func storageBacklogged(_ notice: BacklogNotice) {
-        guard backlog.take(notice.backlog, number: notice.number) else { return }
-        queues.setBacklog(notice.backlog)
-        reconsider()
-    }
-
-    func addHolder(_ number: UInt64, of queue: FetchQueue) { queues.addHolder(number, of: queue) }
-
-    func removeHolder(_ number: UInt64) {
-        queues.removeHolder(number)
-        holdingChanged()
-    }
-
-    func hold(_ notice: ByteBudget.Notice, by number: UInt64) {
-        if queues.hold(notice, by: number) { holdingChanged() }
-    }
-
-    private func holdingChanged() {
-        store.readers?.allow(downTo: queues.looksDownTo.map { $0 == .fast ? .urgent : .background })
-        reconsider()
-    }
-
-    func account<Result>(_ change: (inout BodyBudget) -> Result) -> Result {
-        let result = change(&bodies)
-        queues.setBudget(isSpent: bodies.isSpent)
-        reconsider()
-        return result
     }
 }
 

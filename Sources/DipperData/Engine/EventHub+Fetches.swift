@@ -45,14 +45,12 @@ extension EventHub {
     }
 
     func requested(_ fetch: Fetch) {
-        statistics.networkRequests.add(1, ordering: .relaxed)
-        metrics.requested()
+        counts.requested()
         tell(.requests, fetch.key, fetch.attemptSpan.id, of: fetch.identity.id, .requested)
     }
 
     func received(_ response: TransferResponse, _ fetch: Fetch) {
-        statistics.networkBytes.add(response.body.count, ordering: .relaxed)
-        metrics.transferred(response.metrics)
+        counts.received(response)
         tell(
             .requests, fetch.key, fetch.attemptSpan.id, of: fetch.identity.id,
             .received(status: response.status, bytes: response.body.count, metrics: response.metrics))

@@ -3,8 +3,7 @@ import Synchronization
 
 /// Only the engine uses it.
 struct FetchWait {
-    fileprivate(set) var queue: FetchQueue
-    fileprivate(set) var level: UInt8 = 0
+    fileprivate(set) var want: Urgency
     var reads = false
     var fetches = false
     unowned(unsafe) fileprivate(set) var fetch: Fetch?
@@ -21,8 +20,8 @@ struct FetchWait {
         var patience: Engine.TimerID?
     }
 
-    init(_ queue: FetchQueue, level: UInt8 = 0, reads: Bool = false, fetches: Bool = false) {
-        (self.queue, self.level, self.reads, self.fetches) = (queue, level, reads, fetches)
+    init(_ want: Urgency, reads: Bool = false, fetches: Bool = false) {
+        (self.want, self.reads, self.fetches) = (want, reads, fetches)
     }
 
     var limits: Limits {
@@ -54,10 +53,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
     // Each task owns itself while it waits: a chain of a million strong references would be released by recursion.
     unowned(unsafe) private var first: DataTask?
     unowned(unsafe) private var last: DataTask?
-    private(set) var waiterCount: Int32 = 0
-    private var fastCount: Int32 = 0
+    private(set) var wants = Urgencies()
     private var readers: Int32 = 0
-    private var levels = LevelCounts()
     private(set) var demand = FetchDemand()
     var sources: FetchSources
     private(set) var knownFindings: Findings?
@@ -77,11 +74,11 @@ final class Fetch: QueueEntry, @unchecked Sendable {
     /// The key of the URL alone that the first call asked for, if the fetch has another one.
     let alias: CacheKey?
 
-    init(_ call: Call, _ queue: FetchQueue, level: UInt8) {
+    init(_ call: Call, _ want: Urgency) {
         key = call.key
         alias = call.request.plainKey
         sources = FetchSources(call)
-        super.init(queue, level: level)
+        super.init(want.queue, level: want.level)
     }
 
     var findings: Findings {
@@ -101,8 +98,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
         (task.wait.previous, task.wait.next) = (last, nil)
         if let last { last.wait.next = task } else { first = task }
         last = task
-        waiterCount += 1
-        count(task.wait, 1)
+        wants.add(task.wait.want)
+        if task.wait.reads { readers += 1 }
         demand.add(task.call)
     }
 
@@ -111,26 +108,14 @@ final class Fetch: QueueEntry, @unchecked Sendable {
         if let previous { previous.wait.next = next } else { first = next }
         if let next { next.wait.previous = previous } else { last = previous }
         (task.wait.previous, task.wait.next, task.wait.fetch) = (nil, nil, nil)
-        waiterCount -= 1
-        count(task.wait, -1)
+        wants.remove(task.wait.want)
+        if task.wait.reads { readers -= 1 }
     }
 
-    func move(_ task: DataTask, to queue: FetchQueue) {
-        count(task.wait, -1)
-        task.wait.queue = queue
-        count(task.wait, 1)
-    }
-
-    func setLevel(_ level: UInt8, of task: DataTask) {
-        count(task.wait, -1)
-        task.wait.level = level
-        count(task.wait, 1)
-    }
-
-    private func count(_ wait: FetchWait, _ change: Int32) {
-        if wait.queue == .fast { fastCount += change }
-        if wait.reads { readers += change }
-        if change > 0 { levels.add(wait.level) } else { levels.remove(wait.level) }
+    func change(_ task: DataTask, to want: Urgency) {
+        wants.remove(task.wait.want)
+        task.wait.want = want
+        wants.add(want)
     }
 
     /// The oldest first. Each may leave while it is looked at.
@@ -151,11 +136,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
         return lookUpState != .underWay && (place == .parked || place == .queued)
     }
 
-    var isWanted: Bool { waiterCount > 0 }
-    var wantedQueue: FetchQueue { fastCount > 0 ? .fast : .slow }
-    var wantedLevel: UInt8 { levels.highest }
     var isRead: Bool { readers > 0 }
-    var needsNetwork: Bool { readers < waiterCount }
+    var needsNetwork: Bool { readers < wants.count }
 
     // MARK: Network
 
@@ -228,36 +210,6 @@ final class Reception: Sendable {
         guard wants.load(ordering: .relaxed) || received - told.load(ordering: .relaxed) >= step else { return false }
         told.store(received, ordering: .relaxed)
         return true
-    }
-}
-
-/// The number of calls at each priority level. Nearly always all have the same level, which takes no array.
-struct LevelCounts: Sendable {
-    private var level: UInt8 = 0
-    private var count: Int32 = 0
-    private var others: [(level: UInt8, count: Int32)] = []
-
-    var highest: UInt8 { others.reduce(level) { max($0, $1.level) } }
-
-    mutating func add(_ level: UInt8) {
-        if count == 0 || level == self.level {
-            self.level = level
-            count += 1
-        } else if let place = others.firstIndex(where: { $0.level == level }) {
-            others[place].count += 1
-        } else {
-            others.append((level, 1))
-        }
-    }
-
-    mutating func remove(_ level: UInt8) {
-        if level == self.level {
-            count -= 1
-            if count == 0 { (self.level, count) = others.popLast() ?? (0, 0) }
-        } else if let place = others.firstIndex(where: { $0.level == level }) {
-            others[place].count -= 1
-            if others[place].count == 0 { others.remove(at: place) }
-        }
     }
 }
 

@@ -104,7 +104,7 @@ enum DeltaSeconds {
 
 /// The `Retry-After` field (RFC 9110, section 10.2.3): a number of seconds or a date.
 enum RetryAfter {
-    /// Returns the wait that a server asks for, never negative; `nil` for a malformed value.
+    /// `nil` for a malformed value.
     static func delay(from value: String, now: Date) -> Duration? {
         let now = now.timeIntervalSince1970
         let wait =

@@ -79,6 +79,7 @@ struct Freshness: Sendable, Hashable {
                 until += min(max(0, date - modified) / 10, 86_400)
             }
         }
+        if control.noCache { until = -.infinity }
     }
 
     func age(at now: TimeInterval) -> TimeInterval { max(0, now - generated) }

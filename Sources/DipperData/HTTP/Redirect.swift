@@ -122,10 +122,9 @@ struct RedirectChain: Sendable {
                 return least
             }
             // Only successes get the default lifetime.
-            var freshness = Freshness(
+            let freshness = Freshness(
                 status: isExplicit || defaultLifetime == nil ? hop.status : 200, headers: hop.headers,
                 requested: hop.requested, received: hop.received, defaultLifetime: defaultLifetime)
-            if control.noCache { freshness.until = -.infinity }
             return Freshness(
                 generated: min(least.generated, freshness.generated), until: min(least.until, freshness.until))
         }

@@ -113,16 +113,11 @@ enum Storing {
     /// Without the fields of the connection, of a proxy and those that `no-cache` names (section 3.1), and without
     /// cookies, which other requests must not see.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
-        let listed = response.namedByConnection + CacheControl(response: response).noCacheFields
-        let named = Set(listed.lazy.filter { !connectionFields.contains($0) })
+        let named = Set(response.namedByConnection + CacheControl(response: response).noCacheFields)
         return response.removing {
             // mutant HTTPCaching|StoredAnswer: ` || $0 == "set-cookie" || $0 == "set-cookie2"` => ``
             connectionFields.contains($0) || named.contains($0) || $0 == "set-cookie" || $0 == "set-cookie2"
         }
-    }
-
-    static func excludedNames(of response: HTTPHeaders) -> Set<String> {
-        connectionFields.union(response.namedByConnection)
     }
 
     private static let connectionFields: Set = [

@@ -37,8 +37,7 @@ enum Refreshing {
     /// Keeps fields that describe the stored bytes, and fields that the 304 does not name, except `Age` and `Date`,
     /// which say when the old answer was made: without them, a 304 counts as made now.
     static func headers(_ stored: HTTPHeaders, refreshedBy notModified: HTTPHeaders) -> HTTPHeaders {
-        let excluded = bodyFields.union(Storing.excludedNames(of: notModified))
-        let news = Storing.fields(of: notModified).removing(excluded.contains)
+        let news = Storing.fields(of: notModified).removing(bodyFields.contains)
         let replaced = Set(news.fields.map(\.name.asciiLowercased)).union(["age", "date"])
         return Storing.fields(of: HTTPHeaders(stored.removing(replaced.contains).fields + news.fields))
     }

@@ -36,7 +36,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     private init(name: String, _ descriptors: (epoll: Int32, wakeup: Int32)) {
         (epoll, wakeup) = descriptors
         set(EPOLL_CTL_ADD, wakeup, EPOLLIN.rawValue, client: 0)
-        _ = thread.storeIfNil(JoinableThread(name: name) { self.run() })
+        _ = thread.storeIfNil(JoinableThread.start(name: name) { self.run() })
     }
 
     private static func descriptors() -> (epoll: Int32, wakeup: Int32)? {
@@ -48,14 +48,16 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         return nil
     }
 
-    private static let observers = Mutex<EventLoop?>(nil)
+    private static let observers = AtomicLazyReference<EventLoop>()
 
     /// Shared by the program's observers; `nil` while the system gives no descriptor.
     static var forObservers: EventLoop? {
-        observers.withLock { loop in
-            if loop == nil { loop = descriptors().map { EventLoop(name: "dipper-observe", $0) } }
-            return loop
-        }
+        if let present = observers.load() { return present }
+        guard let descriptors = descriptors() else { return nil }
+        let made = EventLoop(name: "dipper-observe", descriptors)
+        let loop = observers.storeIfNil(made)
+        if loop !== made { made.end() }
+        return loop
     }
 
     deinit {

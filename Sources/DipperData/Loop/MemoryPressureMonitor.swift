@@ -127,6 +127,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     }
 }
 
+/// Passes the levels of a cache's monitor on to the parts of the cache.
 package final class PressureRelay: Sendable {
     private struct Follower {
         let number: Int
@@ -135,10 +136,10 @@ package final class PressureRelay: Sendable {
     }
 
     private struct State {
+        /// In the order of the calls.
         var followers: [Follower] = []
         var count = 0
         var observation: ChangeObservation?
-        var latest = MemoryPressure.normal
         var told = MemoryPressure.normal
         var isEnded = false
     }
@@ -155,8 +156,8 @@ package final class PressureRelay: Sendable {
         self.monitor = monitor
         self.onChange = onChange
         guard let monitor else { return }
-        let pass: @Sendable () -> Void = { [weak self] in self?.pass() }
-        let observation = (monitor as? KernelMemoryPressure)?.observe(on: loop, pass) ?? monitor.observe(pass)
+        let tell: @Sendable () -> Void = { [weak self] in self?.tell() }
+        let observation = (monitor as? KernelMemoryPressure)?.observe(on: loop, tell) ?? monitor.observe(tell)
         state.withLock { $0.observation = observation }
     }
 
@@ -169,15 +170,19 @@ package final class PressureRelay: Sendable {
     package func follow(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation {
-        let follower = state.withLock { state in
+        let number = state.withLock { state in
             state.count += 1
-            let follower = Follower(number: state.count, isLast: last, call: onChange)
             let end = state.followers.endIndex
-            state.followers.insert(follower, at: last ? end : state.followers.firstIndex(where: \.isLast) ?? end)
-            return follower
+            let place = last ? end : state.followers.firstIndex(where: \.isLast) ?? end
+            state.followers.insert(Follower(number: state.count, isLast: last, call: onChange), at: place)
+            return state.count
         }
-        settle([follower], startingWith: .normal)
-        return ChangeObservation { [weak self, number = follower.number] in
+        var told = MemoryPressure.normal
+        while case let level = self.level, level != told {
+            onChange(level)
+            told = level
+        }
+        return ChangeObservation { [weak self] in
             let follower = self?.state.withLock { state in
                 state.followers.firstIndex { $0.number == number }.map { state.followers.remove(at: $0) }
             }
@@ -185,33 +190,26 @@ package final class PressureRelay: Sendable {
         }
     }
 
-    /// Resets followers to `normal`, because they may also serve other caches of the process.
+    /// The followers hear of `normal`, because they may also serve other caches of the process.
     func end() {
-        let (observation, followers) = state.withLock { state in
-            let isPressed = !state.isEnded && state.latest != .normal
+        let observation = state.withLock { state in
             state.isEnded = true
-            return (exchange(&state.observation, with: nil), isPressed ? state.followers : [])
+            return exchange(&state.observation, with: nil)
         }
         _ = consume observation
-        settle(followers, startingWith: nil)
+        tell()
     }
 
-    private func pass() {
-        guard let followers = state.withLock({ $0.isEnded ? nil : $0.followers }) else { return }
-        let level = settle(followers, startingWith: nil)
-        if state.withLock({ exchange(&$0.told, with: level) }) != level { onChange(level) }
-    }
-
-    /// Two threads may report changes at once, the older one last, so the level is read again.
-    @discardableResult
-    private func settle(_ followers: [Follower], startingWith known: MemoryPressure?) -> MemoryPressure {
-        var known = known
-        while true {
-            let level = level
-            if level == known { return level }
-            state.withLock { $0.latest = level }
+    /// Two threads may tell of changes at once, the older one last, so the level is read again.
+    private func tell() {
+        var told: MemoryPressure?
+        while case let level = self.level, level != told {
+            let (followers, isNew) = state.withLock { state in
+                (state.followers, exchange(&state.told, with: level) != level && !state.isEnded)
+            }
             for follower in followers { follower.call(level) }
-            known = level
+            if isNew { onChange(level) }
+            told = level
         }
     }
 }

@@ -11,7 +11,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     private var sources: PressureSources?
     private var isOver = false
     private var client: UInt32 = 0
-    private var signs: [PressureSign] = []
+    private var signs: Set<PressureSign> = []
     private var isLooking = false
     private var restsUntil = Duration.zero
     private var nextLook: Duration? = .zero
@@ -39,7 +39,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         guard !isOver else { return close(sources) }
         self.sources = sources
         client = loop.add(self)
-        for descriptor in sources.descriptors {
+        for descriptor in sources.signs.keys {
             loop.watch(descriptor, for: Self.events, insteadOf: 0, client: client)
         }
     }
@@ -47,7 +47,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     func end() {
         isOver = true
         guard let sources = exchange(&self.sources, with: nil) else { return }
-        for descriptor in sources.descriptors {
+        for descriptor in sources.signs.keys {
             loop.watch(descriptor, for: 0, insteadOf: Self.events, client: client)
         }
         loop.remove(client: client)
@@ -57,13 +57,9 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     private func close(_ sources: PressureSources) { monitor.calls.async { sources.closeFiles() } }
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
-        guard let sources else { return }
-        guard let sign = sources.triggers[descriptor] else {
-            if !signs.contains(.change) { signs.append(.change) }
-            return
-        }
-        // Otherwise the group has been removed.
-        if events & EPOLLERR.rawValue == 0 { signs.append(sign) }
+        guard let sign = sources?.signs[descriptor] else { return }
+        // A file of events reports each change as an error; a pressure file does so when its group has been removed.
+        if sign == .change || events & EPOLLERR.rawValue == 0 { signs.insert(sign) }
     }
 
     func turn() -> ContinuousClock.Instant? {
@@ -84,7 +80,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         }
     }
 
-    private func judge(_ signs: [PressureSign], _ reading: PressureReading) {
+    private func judge(_ signs: Set<PressureSign>, _ reading: PressureReading) {
         guard let sources else { return }
         let before = state.level
         state.apply(signs, reading)
@@ -92,7 +88,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         isLooking = false
         restsUntil = now + monitor.timing.spacing
         // The kernel reports a limit only once it is reached.
-        let isRegular = reading.isLimited || !sources.polled.isEmpty
+        let isRegular = reading.groupUse != nil || !sources.polled.isEmpty
         nextLook = [state.due, isRegular ? now + monitor.timing.period : nil].compactMap { $0 }.min()
     }
 }
@@ -123,19 +119,22 @@ struct PressureSources: Sendable {
     private static let machineFile = "/proc/pressure/memory"
 
     private let groups = ControlGroups()
-    private(set) var triggers: [Int32: PressureSign] = [:]
-    private let events: [Int32]
+    /// The meaning of each descriptor's events.
+    private(set) var signs: [Int32: PressureSign] = [:]
     private(set) var polled: [String] = []
 
     init() {
-        events = groups.two.map { open($0.folder + "/memory.events", O_RDONLY | O_CLOEXEC) }.filter { $0 >= 0 }
+        for group in groups.two {
+            let descriptor = open(group.folder + "/memory.events", O_RDONLY | O_CLOEXEC)
+            if descriptor >= 0 { signs[descriptor] = .change }
+        }
         for path in [groups.pressureFile, Self.machineFile].compactMap({ $0 }) {
             for trigger in StallTrigger.all {
                 guard let descriptor = Self.set(trigger, in: path) else {
                     if KernelText.read(path) != nil { polled.append(path) }
                     break
                 }
-                triggers[descriptor] = Self.sign(trigger, path)
+                signs[descriptor] = Self.sign(trigger, path)
             }
         }
     }
@@ -155,19 +154,16 @@ struct PressureSources: Sendable {
     }
 
     func closeFiles() {
-        for descriptor in descriptors { close(descriptor) }
+        for descriptor in signs.keys { close(descriptor) }
     }
 
-    var descriptors: [Int32] { triggers.keys + events }
-
-    var isDeaf: Bool { descriptors.isEmpty && polled.isEmpty && groups.limit == nil }
+    var isDeaf: Bool { signs.isEmpty && polled.isEmpty && groups.limit == nil }
 
     func read(at moment: Duration) -> PressureReading {
         var reading = PressureReading(moment: moment)
         let memory = KernelText.read("/proc/meminfo") ?? ""
         // In kilobytes.
         let total = KernelText.number("MemTotal", in: memory).flatMap { (1..<(1 << 50)).contains($0) ? $0 : nil }
-        reading.isLimited = groups.limit.map { $0 < total.map { $0 << 10 } ?? .max } ?? false
         reading.groupUse = groups.use(limitsBelow: total.map { $0 << 10 } ?? .max)
         if let total, let available = KernelText.number("MemAvailable", in: memory) {
             reading.machineUse = 1 - Double(min(available, total)) / Double(total)
@@ -221,8 +217,6 @@ struct PressureReading: Sendable {
     var groupUse: Double?
     /// The used share of the machine's memory; `nil` if unknown.
     var machineUse: Double?
-    /// Whether a control group has a limit below the machine's memory.
-    var isLimited = false
     /// How often the process's group has run out of memory; `nil` if unknown.
     var kills: Int?
     /// The time that tasks have waited for memory, from files without a trigger, by the sign that it may cause.
@@ -258,13 +252,13 @@ struct PressureState: Sendable {
         self.timing = timing
     }
 
-    mutating func apply(_ found: [PressureSign], _ reading: PressureReading) {
+    mutating func apply(_ found: Set<PressureSign>, _ reading: PressureReading) {
         let (base, least) = (base ?? reading, timing.period / 2)
         if self.base == nil || reading.moment - base.moment >= least { self.base = reading }
         let isMachineShort = (reading.machineUse ?? 1) >= Self.shortMachine
-        var signs = (found + reading.signs(since: base, least: least)).filter { !$0.ofMachine || isMachineShort }
+        var signs = found.union(reading.signs(since: base, least: least)).filter { !$0.ofMachine || isMachineShort }
         if let new = reading.kills {
-            if let old = kills, new > old { signs.append(PressureSign(level: .severe)) }
+            if let old = kills, new > old { signs.insert(PressureSign(level: .severe)) }
             kills = new
         }
         let seen = max(signs.map(\.level).max() ?? .normal, Self.level(of: reading.groupUse, during: level))

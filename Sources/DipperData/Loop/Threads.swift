@@ -3,29 +3,35 @@ import Foundation
 import Synchronization
 
 // Each lock is taken alone, but for these: DiskTier.staged is held while DiskTier.accesses and the condition of Workers
-// are taken; NetlinkMonitor.questions, while answers is; TaskFeed.log and AnimatedImage.player, while an `AsyncStream`
-// takes an element, AnimatedImage.player also while frames are freed; the writer of an EntryIndex, during a
-// transaction.
+// are taken; TaskFeed.log and AnimatedImage.player, while an `AsyncStream` takes an element, AnimatedImage.player also
+// while frames are freed; the writer of an EntryIndex, during a transaction.
 
-/// A thread for work that blocks.
+/// A thread for work that blocks. It continues if it is released.
 package final class JoinableThread: Sendable {
     private let handle: pthread_t
     private let isJoined = Atomic(false)
 
+    /// `nil`, with the reason in `errno`, if the system gives no thread.
     /// - Parameter name: for `top -H` and debuggers; at most 15 bytes count.
-    package init(name: String, _ run: @escaping @Sendable () -> Void) {
+    package init?(name: String, _ run: @escaping @Sendable () -> Void) {
+        let body = Unmanaged.passRetained(
+            Body {
+                Thread.current.name = name
+                run()
+            })
         var handle = pthread_t()
-        let code = Self.start(&handle, name, run)
-        precondition(code == 0, "the system gives no thread: error \(code)")
+        errno = pthread_create(
+            &handle, nil,
+            { context in
+                guard let context else { return nil }
+                Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+                return nil
+            }, body.toOpaque())
+        guard errno == 0 else {
+            body.release()
+            return nil
+        }
         self.handle = handle
-    }
-
-    /// Starts a thread that nobody waits for; `false` if the system gives none.
-    static func startDetached(name: String, _ run: @escaping @Sendable () -> Void) -> Bool {
-        var handle = pthread_t()
-        guard start(&handle, name, run) == 0 else { return false }
-        pthread_detach(handle)
-        return true
     }
 
     private final class Body {
@@ -34,21 +40,11 @@ package final class JoinableThread: Sendable {
         init(_ run: @escaping () -> Void) { self.run = run }
     }
 
-    private static func start(_ handle: inout pthread_t, _ name: String, _ run: @escaping () -> Void) -> CInt {
-        let body = Unmanaged.passRetained(
-            Body {
-                Thread.current.name = name
-                run()
-            })
-        let code = pthread_create(
-            &handle, nil,
-            { context in
-                guard let context else { return nil }
-                Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
-                return nil
-            }, body.toOpaque())
-        if code != 0 { body.release() }
-        return code
+    static func start(name: String, _ run: @escaping @Sendable () -> Void) -> JoinableThread {
+        guard let thread = JoinableThread(name: name, run) else {
+            preconditionFailure("the system gives no thread: error \(errno)")
+        }
+        return thread
     }
 
     /// Returns a name of at most 15 bytes, all that the system keeps.
@@ -74,44 +70,24 @@ package final class JoinableThread: Sendable {
     }
 }
 
-/// A thread of Dispatch that runs closures one after the other and is none of Swift's.
-///
-/// Blocking work would hold up the program's tasks, and busy tasks the cache. Dispatch's global queues share their
-/// threads with Swift's tasks; a serial queue does not. An owner with recurring work keeps one instance, because
-/// Dispatch starts a thread for each busy queue.
-package struct SeparateThread: Sendable {
-    package let queue = DispatchQueue(label: "dipper")
-    /// For code of the program, which holds up neither the next work nor timers.
-    private let hooks = DispatchQueue(label: "dipper.hooks")
-
-    package init() {}
-
-    package func run(_ work: @escaping @Sendable () -> Void) { queue.async { carryOut(work) } }
-
-    /// Returns when the closures so far, and code of the program that follows from them, have run.
+extension DispatchQueue {
+    /// Returns when the closures so far have run.
     func finish() async {
         await withCheckedContinuation { continuation in
-            queue.async { [hooks] in hooks.async { continuation.resume() } }
+            self.async { continuation.resume() }
         }
-    }
-
-    package func carryOut(_ work: () -> Void) {
-        let steps = Afterwards.steps(after: work)
-        if !steps.isEmpty { hooks.async { for step in steps { step() } } }
     }
 }
 
-package final class OnceTask: Sendable {
-    private let task = Mutex<Task<Void, Never>?>(nil)
+/// Work that is done once, however many callers wait for it.
+package actor OnceTask {
+    private var task: Task<Void, Never>?
 
     package init() {}
 
     package func run(_ work: @escaping @Sendable () async -> Void) async {
-        let task = task.withLock { present in
-            let task = present ?? Task { await work() }
-            present = task
-            return task
-        }
+        let task = task ?? Task { await work() }
+        self.task = task
         await task.value
     }
 }
@@ -173,19 +149,5 @@ package final class Afterwards: @unchecked Sendable {
         } else {
             step()
         }
-    }
-
-    /// - Returns: the steps for the caller to run; none if this thread carries out other actions around these.
-    static func steps(after body: () -> Void) -> [Step] {
-        if present != nil {
-            body()
-            return []
-        }
-        let list = Afterwards()
-        begin(list)
-        body()
-        end()
-        list.wake()
-        return list.steps
     }
 }

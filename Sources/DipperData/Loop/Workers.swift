@@ -2,8 +2,8 @@ import Dispatch
 import Foundation
 import HeapModule
 
-/// A few threads, the most urgent work first; one of several is left to urgent work. The work under way takes no more
-/// memory than a budget, but one piece may always run.
+/// A few threads that run the most urgent work first; one of several is left to urgent work. The work under way takes
+/// no more memory than a budget, but one piece may always run.
 package final class Workers: Sendable {
     package typealias Work = @Sendable () -> Void
 
@@ -32,20 +32,20 @@ package final class Workers: Sendable {
     }
 
     /// Used under `condition`.
-    private final class Desk: @unchecked Sendable {
+    private final class State: @unchecked Sendable {
         let condition = NSCondition()
-        let mostLeisurely: Int
+        let mostSlow: Int
         let budget: Int
-        var order = WorkOrder()
-        var leisurely = 0
-        /// Work under way that takes memory, and its bytes.
-        var costly = 0
+        var queue = WorkQueue()
+        /// The number of pieces under way that are not urgent.
+        var slow = 0
+        /// The memory that the work under way takes, in bytes.
         var used = 0
         var allowed: Rank? = .background
         var isEnding = false
 
         init(threads: Int, budget: Int) {
-            mostLeisurely = max(1, threads - 1)
+            mostSlow = max(1, threads - 1)
             self.budget = max(0, budget)
         }
 
@@ -59,54 +59,52 @@ package final class Workers: Sendable {
             condition.lock()
             defer { condition.unlock() }
             while true {
-                let lowest: Rank? = leisurely < mostLeisurely ? isEnding ? .background : allowed : .urgent
-                if isEnding || allowed != nil, let lowest, let (id, first) = order.first(upTo: lowest) {
-                    if first.cost == nil, let measure = first.measure { return { self.setCost(of: id, measure) } }
-                    let cost = first.cost ?? 0
-                    if costly == 0 || cost <= budget - used {
-                        order.remove(id)
-                        return begin(first.run, isLeisurely: first.place.rank != .urgent, cost: cost)
-                    }
-                } else if isEnding, order.isEmpty {
-                    return nil
-                }
+                if let work = take() { return work }
+                if isEnding, queue.isEmpty { return nil }
                 condition.wait()
+            }
+        }
+
+        private func take() -> Work? {
+            guard let allowed = isEnding ? Rank.background : self.allowed,
+                let (id, first) = queue.first(downTo: slow < mostSlow ? allowed : .urgent)
+            else { return nil }
+            if first.cost == nil, let measure = first.measure { return { self.setCost(of: id, measure) } }
+            let (run, cost, isSlow) = (first.run, first.cost ?? 0, first.place.rank != .urgent)
+            // No cost is above the budget, so one piece may always run.
+            guard cost <= budget - used else { return nil }
+            queue.remove(id)
+            count(1, isSlow, cost)
+            return {
+                run()
+                guard isSlow || cost > 0 else { return }
+                self.locked { self.count(-1, isSlow, cost) }
+                self.condition.broadcast()
             }
         }
 
         private func setCost(of id: Int, _ measure: () -> Int) {
             let cost = min(max(0, measure()), budget)
-            locked { order.setCost(cost, of: id) }
+            locked { queue.setCost(cost, of: id) }
         }
 
-        private func begin(_ run: @escaping Work, isLeisurely: Bool, cost: Int) -> Work {
-            count(1, isLeisurely, cost)
-            return {
-                run()
-                guard isLeisurely || cost > 0 else { return }
-                self.locked { self.count(-1, isLeisurely, cost) }
-                self.condition.broadcast()
-            }
-        }
-
-        private func count(_ change: Int, _ isLeisurely: Bool, _ cost: Int) {
-            if isLeisurely { leisurely += change }
-            if cost > 0 { costly += change }
+        private func count(_ change: Int, _ isSlow: Bool, _ cost: Int) {
+            if isSlow { slow += change }
             used += change * cost
         }
     }
 
-    private let desk: Desk
+    private let state: State
     private let threads: [JoinableThread]
     private let joining = OnceTask()
 
     /// - Parameter budget: the most memory for the work under way, in bytes.
     package init(name: String, threads count: Int, budget: Int = .max) {
-        let desk = Desk(threads: count, budget: budget)
-        self.desk = desk
+        let state = State(threads: count, budget: budget)
+        self.state = state
         threads = (0..<max(1, count)).map { _ in
-            JoinableThread(name: name) {
-                while let work = desk.next() { work() }
+            JoinableThread.start(name: name) {
+                while let work = state.next() { work() }
             }
         }
     }
@@ -118,8 +116,8 @@ package final class Workers: Sendable {
     /// - Returns: a ticket to cancel or move the work; `nil`, and the work is dropped, once the workers are ending.
     @discardableResult
     package func add(_ place: Place, cost: (@Sendable () -> Int)? = nil, _ work: @escaping Work) -> Ticket? {
-        let id = desk.locked { () -> Int? in desk.isEnding ? nil : desk.order.add(work, measure: cost, place) }
-        desk.condition.signal()
+        let id = state.locked { () -> Int? in state.isEnding ? nil : state.queue.add(work, measure: cost, place) }
+        state.condition.signal()
         return id.map { Ticket(workers: self, id: $0) }
     }
 
@@ -142,13 +140,13 @@ package final class Workers: Sendable {
 
     /// Lets only work of this rank or a more urgent one begin; none with `nil`.
     package func allow(downTo lowest: Rank?) {
-        desk.locked { desk.allowed = lowest }
-        desk.condition.broadcast()
+        state.locked { state.allowed = lowest }
+        state.condition.broadcast()
     }
 
     private func end() {
-        desk.locked { desk.isEnding = true }
-        desk.condition.broadcast()
+        state.locked { state.isEnding = true }
+        state.condition.broadcast()
     }
 
     package func shutdown() async {
@@ -162,22 +160,22 @@ package final class Workers: Sendable {
 
         /// Has no effect if the work has begun.
         package func cancel() {
-            let desk = workers.desk
-            let dropped = desk.locked { desk.order.remove(id) }
+            let state = workers.state
+            let dropped = state.locked { state.queue.remove(id) }
             _ = consume dropped
             // Work that waited behind it may fit into the budget.
-            desk.condition.broadcast()
+            state.condition.broadcast()
         }
 
         package func move(to place: Place) {
-            let desk = workers.desk
-            desk.locked { desk.order.move(id, to: place) }
-            desk.condition.broadcast()
+            let state = workers.state
+            state.locked { state.queue.move(id, to: place) }
+            state.condition.broadcast()
         }
     }
 }
 
-private struct WorkOrder {
+private struct WorkQueue {
     struct Waiting {
         let run: Workers.Work
         let measure: (@Sendable () -> Int)?
@@ -239,7 +237,7 @@ private struct WorkOrder {
     @discardableResult
     mutating func remove(_ id: Int) -> Waiting? { waiting.removeValue(forKey: id) }
 
-    mutating func first(upTo lowest: Workers.Rank) -> (id: Int, work: Waiting)? {
+    mutating func first(downTo lowest: Workers.Rank) -> (id: Int, work: Waiting)? {
         while let first = heap.min {
             if let work = waiting[first.id], work.number == first.number {
                 return work.place.rank <= lowest ? (first.id, work) : nil

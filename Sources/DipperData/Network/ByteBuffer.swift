@@ -16,8 +16,7 @@ struct ByteBuffer: ~Copyable {
             block = MemoryBlock(wanted)
             return block != nil
         }
-        guard wanted > current.capacity else { return true }
-        if isAlone { return current.resize(wanted, keeping: count) }
+        if wanted <= current.capacity || isAlone && current.resize(wanted) { return true }
         guard let copy = current.copy(count: count, capacity: wanted) else { return false }
         block = copy
         return true
@@ -44,9 +43,11 @@ struct ByteBuffer: ~Copyable {
         }
         let isAlone = isKnownUniquelyReferenced(&block)
         guard let current = block, count > 0 else { return Data() }
-        guard isAlone else { return current.copy(count: count, capacity: count)?.data(count: count) }
-        if current.capacity > count + count / 8 + 64 { _ = current.resize(count, keeping: count) }
-        return current.data(count: count)
+        let length = count
+        let isTight = current.capacity <= length + length / 8 + 64
+        if isAlone, isTight || current.resize(length) { return current.data(count: length) }
+        let copy = current.copy(count: length, capacity: length) ?? (isAlone ? current : nil)
+        return copy?.data(count: length)
     }
 }
 
@@ -85,7 +86,7 @@ private final class MemoryBlock: @unchecked Sendable {
 
     private(set) var start: UnsafeMutableRawPointer
     private(set) var capacity: Int
-    private var home: Home
+    private let home: Home
 
     init?(_ wanted: Int) {
         let home = Home(wanted)
@@ -102,27 +103,18 @@ private final class MemoryBlock: @unchecked Sendable {
         return copy
     }
 
-    /// May move the block. Keeps the first `count` bytes, as far as they fit; `false`, and nothing has changed, if
-    /// there is no memory.
-    func resize(_ wanted: Int, keeping count: Int) -> Bool {
-        let next = Home(wanted)
-        let size = next.capacity(for: wanted)
-        if next == home, size == capacity { return true }
-        var moved: UnsafeMutableRawPointer?
-        switch (home, next) {
-        case (.heap, .heap): moved = realloc(start, size)
-        case (.mapping, .mapping): moved = dipper_remap(start, capacity, size)
-        case (.pages, .pages) where size < capacity:
-            PageChunks.shared.give(start + size, capacity - size)
-            moved = start
-        default:
-            guard let other = next.take(size) else { return false }
-            other.copyMemory(from: start, byteCount: min(count, wanted))
-            home.give(start, capacity)
-            moved = other
+    /// May move the block. `false`, and nothing has changed, if that takes a copy, or there is no memory.
+    func resize(_ wanted: Int) -> Bool {
+        guard Home(wanted) == home else { return false }
+        let size = home.capacity(for: wanted)
+        switch home {
+        case .mapping:
+            guard let moved = dipper_remap(start, capacity, size) else { return false }
+            start = moved
+        case .pages where size < capacity: PageChunks.shared.give(start + size, capacity - size)
+        default: return size == capacity
         }
-        guard let moved else { return false }
-        (start, capacity, home) = (moved, size, next)
+        capacity = size
         return true
     }
 
@@ -170,19 +162,16 @@ final class PageChunks: Sendable {
             return nil
         }
 
-        func cool(at address: UInt) {
-            isWarm = false
-            var first = 0
-            while first < PageChunks.pages {
-                let end = used[first...].firstIndex(of: true) ?? PageChunks.pages
-                if end > first { Self.cool(address, first, end - first) }
+        /// Gives the memory of unused pages back: all of it, or that of pages that were given last.
+        func cool(_ given: Range<Int>, at address: UInt) {
+            let range = exchange(&isWarm, with: false) ? 0..<PageChunks.pages : given
+            var first = range.lowerBound
+            while first < range.upperBound {
+                let end = used[first..<range.upperBound].firstIndex(of: true) ?? range.upperBound
+                let start = UnsafeMutableRawPointer(bitPattern: address + UInt(first * PageChunks.page))
+                if end > first { madvise(start, (end - first) * PageChunks.page, Int32(MADV_DONTNEED)) }
                 first = end + 1
             }
-        }
-
-        static func cool(_ address: UInt, _ first: Int, _ length: Int) {
-            let start = UnsafeMutableRawPointer(bitPattern: address + UInt(first * PageChunks.page))
-            madvise(start, length * PageChunks.page, Int32(MADV_DONTNEED))
         }
 
         func mark(_ first: Int, _ length: Int, _ isUsed: Bool) {
@@ -196,13 +185,13 @@ final class PageChunks: Sendable {
         var current: UInt?
         /// Chunks that are at least half empty, or were; the last one is filled next.
         var roomy: [UInt] = []
-        var spare = 0
+
+        private var emptyCount: Int { chunks.count(where: { $0.key != current && $0.value.count == 0 }) }
 
         mutating func next() -> UInt? {
             while let address = roomy.popLast() {
                 guard let chunk = chunks[address], chunk.isListed else { continue }
                 chunk.isListed = false
-                if chunk.count == 0 { spare -= 1 }
                 return address
             }
             guard let start = PageChunks.mapChunk() else { return nil }
@@ -216,16 +205,15 @@ final class PageChunks: Sendable {
             guard let chunk = chunks[address] else { return }
             chunk.mark(first, length, false)
             guard address != current, chunk.count * 2 <= PageChunks.pages else { return }
-            if chunk.count == 0, spare == PageChunks.mostSpare {
+            if chunk.count == 0, emptyCount > PageChunks.mostSpare {
                 chunks[address] = nil
                 munmap(UnsafeMutableRawPointer(bitPattern: address), PageChunks.chunk)
                 return
             }
-            if chunk.count == 0 { spare += 1 }
             if !chunk.isListed { roomy.append(address) }
             chunk.isListed = true
             if chunks.count > PageChunks.mostSpare, chunk.count > 0, chunk.count * 8 <= PageChunks.pages {
-                if chunk.isWarm { chunk.cool(at: address) } else { Chunk.cool(address, first, length) }
+                chunk.cool(first..<first + length, at: address)
             }
         }
     }

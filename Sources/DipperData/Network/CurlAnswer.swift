@@ -98,7 +98,7 @@ enum CurlErrors {
         if dipper_curl_long(handle, CURLINFO_HTTP_CONNECTCODE) == 407 {
             return .status(407).with(detail: "the proxy opens no tunnel")
         }
-        if code == CURLE_COULDNT_CONNECT, transfer.isRefused { return .addressRefused }
+        if code == CURLE_COULDNT_CONNECT, transfer.isRefused == true { return .addressRefused }
         if code == CURLE_SSL_CONNECT_ERROR, isBrokenHandshake(transfer.errorText) {
             return .connectionLost.with(detail: "the TLS handshake was broken off")
         }
@@ -160,7 +160,6 @@ enum CurlMetrics {
             + dipper_curl_long(handle, CURLINFO_HEADER_SIZE)
     }
 
-    /// - Parameter earlier: the time that earlier attempts of the transfer have taken.
     static func read(_ handle: UnsafeMutableRawPointer, earlier: Duration) -> TransferMetrics {
         func time(_ info: CURLINFO) -> Duration { .microseconds(dipper_curl_off(handle, info)) }
         func moment(_ info: CURLINFO) -> Duration {

@@ -5,9 +5,12 @@ import ProcessShims
 /// A libcurl multi handle, the connections of one queue, and the transfers that use them.
 // Only the thread of the loop uses it. Others post messages to the loop.
 final class CurlPool: LoopClient, @unchecked Sendable {
+    /// The number for one transfer: libcurl may forget the addresses before it connects.
+    private static let mostLookups = 4
+
     let queue: FetchQueue
     let configuration: CurlConfiguration
-    let proxies: ProxySettings
+    var proxies: ProxySettings
     let sockets = CurlSockets()
     var paths: [String: ReceiveWindow.Path] = [:]
     private let resolver: HostResolver
@@ -20,7 +23,6 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     /// When to look for connections on which nothing can arrive.
     private var nextLook: ContinuousClock.Instant?
     private var nextCheck = ContinuousClock.now
-    private let start = ContinuousClock.now
     private var isClosed = false
 
     init(
@@ -102,18 +104,16 @@ final class CurlPool: LoopClient, @unchecked Sendable {
 
     private var isCurlDue: Bool { curlDue.map { $0 <= .now } ?? false }
 
-    var time: Duration { ContinuousClock.now - start }
-
     private func checkTimes() {
         let now = ContinuousClock.now
         guard now >= nextCheck else { return }
         nextCheck = now + min(.seconds(1), max(.milliseconds(10), configuration.minimumRateWindow / 8))
-        for transfer in Array(transfers.values) {
+        for transfer in transfers.values {
             if let handle = transfer.handle {
-                if let error = transfer.speedError(handle, at: now - start) { stop(transfer, error) }
-            } else if transfer.lookup != nil, !transfer.isThrottled, let deadline = transfer.connectDeadline {
+                if let error = transfer.speedError(handle) { end(transfer, error) }
+            } else if transfer.lookup != nil, !transfer.request.isThrottled, let deadline = transfer.connectDeadline {
                 if now >= deadline {
-                    stop(transfer, .timedOut.with(detail: "looking up the name of the host"))
+                    end(transfer, .timedOut.with(detail: "looking up the name of the host"))
                 } else {
                     nextCheck = min(nextCheck, deadline)
                 }
@@ -121,29 +121,31 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         }
     }
 
-    // MARK: Messages
-
     func begin(_ transfer: CurlTransfer) {
-        if isClosed { return transfer.end(.failure(.shutDown)) }
+        if isClosed { return transfer.end(.shutDown) }
         transfers[ObjectIdentifier(transfer)] = transfer
         // A throttled transfer sends nothing yet.
-        if !transfer.isThrottled { send(transfer) }
+        if !transfer.request.isThrottled { send(transfer) }
     }
 
     func setThrottled(_ transfer: CurlTransfer, _ isThrottled: Bool) {
-        guard !transfer.isOver, transfer.isThrottled != isThrottled else { return }
+        guard !transfer.isOver, transfer.request.isThrottled != isThrottled else { return }
         transfer.throttle(isThrottled)
-        if let handle = transfer.handle {
-            if isThrottled, queue == .fast, transfer.isMultiplexed, transfer.canBeContinued {
-                // Its bytes would keep arriving on the shared connection. A later request asks for the rest.
-                stop(transfer, .connectionLost.with(detail: "gave way to urgent work"))
-            } else {
-                pause(transfer, handle, isThrottled)
-            }
-        } else if !isThrottled {
+        guard let handle = transfer.handle else {
+            if isThrottled { return }
             transfer.connectDeadline = .now + configuration.connectTimeout
             if transfer.lookup == nil { send(transfer) }
+            return
         }
+        if isThrottled, queue == .fast, transfer.isMultiplexed, transfer.canBeContinued {
+            // Its bytes would keep arriving on the shared connection. A later request asks for the rest.
+            return end(transfer, .connectionLost.with(detail: "gave way to urgent work"))
+        }
+        let code = curl_easy_pause(handle, isThrottled ? CURLPAUSE_RECV : CURLPAUSE_CONT)
+        // When a transfer resumes, libcurl delivers the bytes it has kept. Only this code says that the transfer
+        // refused them and is over. Before there is a connection libcurl has nothing to pause
+        // (CURLE_BAD_FUNCTION_ARGUMENT): `CurlOptions` pauses the transfer at its first byte.
+        if code != CURLE_OK, code != CURLE_BAD_FUNCTION_ARGUMENT { ended(transfer, handle, code) }
     }
 
     func dropOrphans() { nextLook = sockets.dropOrphans() }
@@ -151,7 +153,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     func close() {
         guard !isClosed else { return }
         isClosed = true
-        for transfer in Array(transfers.values) { stop(transfer, .cancelled) }
+        for transfer in transfers.values { end(transfer, .cancelled) }
         for handle in idleHandles { curl_easy_cleanup(handle) }
         idleHandles = []
         curl_multi_cleanup(multi)
@@ -165,19 +167,20 @@ extension CurlPool {
         // Such names and values would break out of their line.
         guard request.method.isHeaderName, request.headers.isWellFormed,
             request.proxyAuthorization?.isHeaderValue != false
-        else { return stop(transfer, .invalidHeader) }
+        else { return end(transfer, .invalidHeader) }
         let now = ContinuousClock.now
         let deadline = transfer.connectDeadline ?? now + configuration.connectTimeout
         transfer.connectDeadline = deadline
-        transfer.firstBegun = transfer.firstBegun ?? now
-        transfer.begun = now
+        let firstBegun = transfer.firstBegun ?? now
+        transfer.firstBegun = firstBegun
+        transfer.timeBefore = now - firstBegun
         guard let handle = idleHandles.popLast() ?? makeHandle() else {
-            return stop(transfer, .transport.with(detail: "libcurl lacks memory or an option"))
+            return end(transfer, .transport.with(detail: "libcurl lacks memory or an option"))
         }
         transfer.handle = handle
         guard setUp(handle, for: transfer, connectTimeout: now.duration(to: deadline)),
             curl_multi_add_handle(multi, handle) == CURLM_OK
-        else { return stop(transfer, .transport.with(detail: "libcurl refuses the transfer")) }
+        else { return end(transfer, .transport.with(detail: "libcurl refuses the transfer")) }
     }
 
     private func makeHandle() -> UnsafeMutableRawPointer? {
@@ -199,8 +202,8 @@ extension CurlPool {
                 field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
             })
         let proxyFields = Self.list(request.proxyAuthorization.map { ["Proxy-Authorization: \($0)"] } ?? [])
-        let addresses = Self.list(addresses(for: transfer))
-        transfer.lists = [fields, proxyFields, addresses]
+        let names = Self.list(resolved(transfer))
+        transfer.lists = [fields, proxyFields, names]
         // libcurl waits for the first connection, which transfers over TLS can share if it speaks HTTP/2.
         let shares = queue == .fast && request.url.scheme?.lowercased() == "https"
         var options = CurlOptions(handle)
@@ -210,10 +213,10 @@ extension CurlPool {
         // Zero would select libcurl's default of five minutes.
         options.set(CURLOPT_CONNECTTIMEOUT_MS, max(1, connectTimeout.milliseconds))
         options.set(CURLOPT_PIPEWAIT, shares ? 1 : 0)
-        options.set(CURLOPT_FRESH_CONNECT, transfer.needsNewConnection ? 1 : 0)
+        options.set(CURLOPT_FRESH_CONNECT, request.needsNewConnection ? 1 : 0)
         options.set(CURLOPT_HTTPHEADER, list: fields)
         options.set(CURLOPT_PROXYHEADER, list: proxyFields)
-        options.set(CURLOPT_RESOLVE, list: addresses)
+        options.set(CURLOPT_RESOLVE, list: names)
         options.setMethod(of: request)
         options.setIdentity(configuration, isOffered: configuration.offersIdentity(to: request))
         if let tls = request.tls { options.set(tls, inPlaceOf: configuration) }
@@ -228,48 +231,33 @@ extension CurlPool {
 
     /// The known addresses, in libcurl's form. libcurl forgets the others, which may be those of an earlier network,
     /// and asks for them: see ``CurlTransfer/mayResolve()``.
-    private func addresses(for transfer: CurlTransfer) -> [String] {
+    private func resolved(_ transfer: CurlTransfer) -> [String] {
         transfer.route.names.map { name in
-            guard let addresses = transfer.addresses[name.host] ?? resolver.addresses(of: name.host) else {
-                return "-\(name.host):\(name.port)"
-            }
-            transfer.addresses[name.host] = addresses
-            let list = addresses.map { $0.text.contains(":") ? "[\($0.text)]" : $0.text }.joined(separator: ",")
-            return "+\(name.host):\(name.port):\(list)"
+            guard let addresses = addresses(of: name.host, for: transfer) else { return "-\(name.host):\(name.port)" }
+            return "+\(name.host):\(name.port):\(addresses.map(\.text).joined(separator: ","))"
         }
+    }
+
+    private func addresses(of host: String, for transfer: CurlTransfer) -> [HostAddress]? {
+        let known = transfer.addresses[host] ?? resolver.addresses(of: host)
+        transfer.addresses[host] = known
+        return known
     }
 
     /// Looks up the names of a route one after the other, then begins the transfer again.
     private func lookUp(_ transfer: CurlTransfer) {
-        while let host = transfer.missingNames.first?.host {
-            guard let known = resolver.addresses(of: host) else {
-                transfer.lookup = resolver.lookUp(host, for: transfer) { answer in
-                    transfer.lookup = nil
-                    switch answer {
-                    case .failure(let error): self.stop(transfer, error)
-                    case .success(let addresses):
-                        transfer.addresses[host] = addresses
-                        self.lookUp(transfer)
-                    }
-                }
-                return
+        let hosts = transfer.route.names.map(\.host)
+        guard let host = hosts.first(where: { addresses(of: $0, for: transfer) == nil }) else { return begin(transfer) }
+        transfer.lookup = resolver.lookUp(host, for: transfer) { answer in
+            transfer.lookup = nil
+            switch answer {
+            case .failure(let error): self.end(transfer, error)
+            case .success(let addresses):
+                transfer.addresses[host] = addresses
+                self.lookUp(transfer)
             }
-            transfer.addresses[host] = known
         }
-        begin(transfer)
     }
-
-    // MARK: Pausing
-
-    func pause(_ transfer: CurlTransfer, _ handle: UnsafeMutableRawPointer, _ isThrottled: Bool) {
-        let code = curl_easy_pause(handle, isThrottled ? CURLPAUSE_RECV : CURLPAUSE_CONT)
-        // When a transfer resumes, libcurl delivers the bytes it has kept. Only this code says that the transfer
-        // refused them and is over. Before there is a connection libcurl has nothing to pause
-        // (CURLE_BAD_FUNCTION_ARGUMENT): `CurlOptions` pauses the transfer at its first byte.
-        if code != CURLE_OK, code != CURLE_BAD_FUNCTION_ARGUMENT { ended(transfer, handle, code) }
-    }
-
-    // MARK: Completion
 
     private func takeEnded() -> Bool {
         var any = false
@@ -285,38 +273,30 @@ extension CurlPool {
     }
 
     private func ended(_ transfer: CurlTransfer, _ handle: UnsafeMutableRawPointer, _ code: CURLcode) {
-        if transfer.needsAddresses {
+        if exchange(&transfer.needsAddresses, with: false) {
             release(transfer)
-            guard transfer.beginLookup() else {
-                return stop(transfer, .hostNotFound.with(detail: "libcurl does not take the addresses"))
-            }
-            return lookUp(transfer)
+            transfer.addresses = [:]
+            transfer.lookups += 1
+            if transfer.lookups <= Self.mostLookups { return lookUp(transfer) }
+            return end(transfer, .hostNotFound.with(detail: "libcurl does not take the addresses"))
         }
-        if code == CURLE_ABORTED_BY_CALLBACK, transfer.needsNewConnection {
+        if code == CURLE_ABORTED_BY_CALLBACK, transfer.request.needsNewConnection {
             release(transfer)
             return send(transfer)
         }
         transfer.readStatus()
         let isDone = code == CURLE_OK || transfer.hasSaidEnough
-        end(transfer, isDone ? .success(()) : .failure(CurlErrors.error(code, handle, of: transfer)))
+        end(transfer, isDone ? nil : CurlErrors.error(code, handle, of: transfer))
     }
 
-    func stop(_ transfer: CurlTransfer, _ error: DipperError) { end(transfer, .failure(error)) }
-
-    private func end(_ transfer: CurlTransfer, _ result: Result<Void, DipperError>) {
-        let metrics = metrics(of: transfer)
+    /// - Parameter error: `nil` after a complete answer.
+    func end(_ transfer: CurlTransfer, _ error: DipperError?) {
+        let metrics = transfer.handle.map { CurlMetrics.read($0, earlier: transfer.timeBefore) }
         transfer.lookup?.forget(transfer)
         transfer.lookup = nil
         release(transfer)
         transfers[ObjectIdentifier(transfer)] = nil
-        transfer.end(result, metrics: metrics)
-    }
-
-    private func metrics(of transfer: CurlTransfer) -> TransferMetrics {
-        guard let handle = transfer.handle, let first = transfer.firstBegun, let last = transfer.begun else {
-            return TransferMetrics()
-        }
-        return CurlMetrics.read(handle, earlier: last - first)
+        transfer.end(error, metrics ?? TransferMetrics())
     }
 
     private func release(_ transfer: CurlTransfer) {

@@ -7,7 +7,6 @@ final class CurlSockets: @unchecked Sendable {
     private final class Socket {
         var wanted: UInt32 = 0
         var watched: UInt32 = 0
-        var ports: Ports?
         var speaksHTTP1 = false
         var isLimited = false
         /// When its link was first found down; `nil` while the link is up.
@@ -26,11 +25,8 @@ final class CurlSockets: @unchecked Sendable {
     }
 
     func remove(_ socket: Int32) {
-        guard let old = open.removeValue(forKey: socket) else { return }
-        if let ports = old.ports, byPorts[ports] == socket { byPorts[ports] = nil }
+        if open.removeValue(forKey: socket) != nil { byPorts = byPorts.filter { $0.value != socket } }
     }
-
-    // MARK: Waiting
 
     /// An idle connection stays watched, which saves two system calls for each transfer.
     /// - Returns: the events that the loop has waited for; `nil` for no change.
@@ -51,8 +47,6 @@ final class CurlSockets: @unchecked Sendable {
         return exchange(&state.watched, with: 0)
     }
 
-    // MARK: Connections
-
     struct Ports: Hashable {
         let local: Int32
         let peer: Int32
@@ -62,15 +56,13 @@ final class CurlSockets: @unchecked Sendable {
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
-        let found = open.first { socket, state in
-            guard state.ports == nil, let peer = Self.endpoint(of: socket, getpeername) else { return false }
+        let found = open.keys.first { socket in
+            guard let peer = Self.endpoint(of: socket, getpeername) else { return false }
             return peer.port == ports.peer && peer.address == address
                 && Self.endpoint(of: socket, getsockname)?.port == ports.local
         }
-        guard let (socket, state) = found else { return nil }
-        byPorts[ports] = socket
-        state.ports = ports
-        return socket
+        byPorts[ports] = found
+        return found
     }
 
     /// Whether bytes have arrived without a request: over HTTP/1 a server sends nothing before the next request.
@@ -79,8 +71,6 @@ final class CurlSockets: @unchecked Sendable {
     }
 
     func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
-
-    // MARK: Receive windows
 
     /// The kernel no longer enlarges a fixed buffer.
     func limit(_ socket: Int32, to size: Int) {
@@ -104,7 +94,6 @@ final class CurlSockets: @unchecked Sendable {
         return setsockopt(socket, level, option, &number, socklen_t(MemoryLayout<Int32>.size)) == 0
     }
 
-    /// In seconds; `nil` before the first measurement.
     static func roundTrip(_ socket: Int32) -> Double? {
         info(socket).flatMap { $0.tcpi_rtt > 0 ? Double($0.tcpi_rtt) * 1e-6 : nil }
     }
@@ -161,16 +150,13 @@ final class CurlSockets: @unchecked Sendable {
 
     private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
         var first: UnsafeMutablePointer<ifaddrs>?
-        guard getifaddrs(&first) == 0 else { return nil }
-        defer { freeifaddrs(first) }
+        guard getifaddrs(&first) == 0, let list = first else { return nil }
+        defer { freeifaddrs(list) }
         var (all, working) = (Set<IPAddress>(), Set<IPAddress>())
-        var next = first
-        while let entry = next {
-            if let address = entry.pointee.ifa_addr.flatMap({ IPAddress($0) }) {
-                all.insert(address)
-                if entry.pointee.ifa_flags & Self.running == Self.running { working.insert(address) }
-            }
-            next = entry.pointee.ifa_next
+        for entry in sequence(first: list, next: { $0.pointee.ifa_next }) {
+            guard let address = entry.pointee.ifa_addr.flatMap({ IPAddress($0) }) else { continue }
+            all.insert(address)
+            if entry.pointee.ifa_flags & Self.running == Self.running { working.insert(address) }
         }
         return (all, working)
     }
@@ -193,10 +179,9 @@ struct ReceiveWindow {
     private static let mostPaths = 1_000
     /// The used share of the window from which the window counts as the limit.
     private static let full = 0.9
-    /// The factor in speed from which a larger window is kept.
     private static let worthwhile = 1.25
-    /// The seconds without a try after a growth that did not help.
-    private static let rest = 5.0
+    /// The time without a try after a growth that did not help.
+    private static let rest = Duration.seconds(5)
 
     private let socket: Int32
     private let host: String
@@ -206,8 +191,8 @@ struct ReceiveWindow {
     private var size: Int
     private var isProbing = false
     private var rateBefore = 0.0
-    private var mark: (time: Double, bytes: Int)?
-    private var restsUntil = 0.0
+    private var mark: (time: ContinuousClock.Instant, bytes: Int)?
+    private var restsUntil = ContinuousClock.now
 
     init(_ socket: Int32, to host: String, pool: CurlPool) {
         self.socket = socket
@@ -225,13 +210,13 @@ struct ReceiveWindow {
 
     mutating func measure(_ handle: UnsafeMutableRawPointer) {
         guard let roundTrip else { return }
-        let time = pool.time.timeInterval
+        let time = ContinuousClock.now
         let bytes = Int(dipper_curl_off(handle, CURLINFO_SIZE_DOWNLOAD_T))
         guard let start = mark else {
             mark = (time, bytes)
             return
         }
-        let span = time - start.time
+        let span = (time - start.time).timeInterval
         // A growth takes effect after the sender has filled the larger window.
         guard span >= max(roundTrip * (isProbing ? 4 : 2), 0.002) else { return }
         let rate = Double(bytes - start.bytes) / span

@@ -4,35 +4,34 @@ import Foundation
 /// One transfer by libcurl. The methods of ``Transfer`` post messages; all else belongs to the loop's thread.
 // A loop that has ended takes no messages: a new transfer then ends on the thread that starts it.
 final class CurlTransfer: Transfer, @unchecked Sendable {
-    let request: TransferRequest
+    /// With the present queue and throttling.
+    private(set) var request: TransferRequest
     let pool: CurlPool
     private let receive: @Sendable (TransferEvent) -> Void
 
     var handle: UnsafeMutableRawPointer?
     var lists: [UnsafeMutablePointer<curl_slist>?] = []
     let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
-    let route: NetworkRoute
+    private(set) lazy var route = pool.proxies.route(to: request.url)
     var addresses: [String: [HostAddress]] = [:]
-    private(set) var needsAddresses = false
+    var needsAddresses = false
     /// The number of look-ups that libcurl has asked for.
-    private var lookups = 0
+    var lookups = 0
     var lookup: HostResolver.Lookup?
     var connectDeadline: ContinuousClock.Instant?
     var firstBegun: ContinuousClock.Instant?
-    var begun: ContinuousClock.Instant?
+    /// The duration of earlier tries, with the look-ups between them.
+    var timeBefore = Duration.zero
     /// `nil` until there is a connection.
     private var speed: SpeedLimit?
-    var isThrottled: Bool
-    private(set) var queue: FetchQueue
     private(set) var isOver = false
     private var answer = CurlAnswer()
     private var body = ByteBuffer()
     private var errorBytes = 0
     private(set) var isTooLarge = false
-    private var isAddressRefused = false
-    private var mayConnectSomewhere = false
+    /// Whether the address policy has refused every address so far; `nil` before the first.
+    private(set) var isRefused: Bool?
     private var socket: Int32?
-    private(set) var needsNewConnection: Bool
     /// `nil` unless the transfer is in `slowQueue` and shares its connection with none.
     private var window: ReceiveWindow?
 
@@ -42,11 +41,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         self.request = request
         self.pool = pool
         self.receive = receive
-        route = pool.proxies.route(to: request.url)
-        queue = request.queue
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-        needsNewConnection = request.needsNewConnection
-        isThrottled = request.isThrottled
     }
 
     deinit { errorBuffer.deallocate() }
@@ -54,9 +49,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     // MARK: Commands
 
     func start() {
-        if !pool.post({ $0.begin(self) }) { end(.failure(.shutDown)) }
+        if !pool.post({ $0.begin(self) }) { end(.shutDown) }
     }
-    func cancel() { pool.post { $0.stop(self, .cancelled) } }
+    func cancel() { pool.post { $0.end(self, .cancelled) } }
     func setThrottled(_ isThrottled: Bool) { pool.post { $0.setThrottled(self, isThrottled) } }
     func setQueue(_ queue: FetchQueue) { pool.post { _ in self.move(to: queue) } }
     func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
@@ -68,8 +63,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: Connection
 
-    var missingNames: [NetworkRoute.Name] { route.names.filter { addresses[$0.host] == nil } }
-
     /// Whether libcurl may resolve a host by itself: only without a look-up. Otherwise notes that it needs addresses.
     func mayResolve() -> Bool {
         if route.names.isEmpty { return true }
@@ -77,29 +70,19 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return false
     }
 
-    /// Returns `false` after too many look-ups.
-    func beginLookup() -> Bool {
-        needsAddresses = false
-        addresses = [:]
-        lookups += 1
-        return lookups <= Self.mostLookups
-    }
-
-    private static let mostLookups = 4
-
     var errorText: String { String(cString: errorBuffer) }
 
     func openSocket(to address: UnsafeMutablePointer<curl_sockaddr>) -> Int32 {
         let policy = pool.configuration.addressPolicy
         let ip = IPAddress(dipper_curl_address(address))
         guard policy.isAny || ip.map(policy.allows) ?? false else {
-            isAddressRefused = true
+            isRefused = isRefused ?? true
             return CURL_SOCKET_BAD
         }
-        mayConnectSomewhere = true
+        isRefused = false
         // libcurl's list of addresses cannot hold the scope of a link-local address.
         if let ip, ip.isLinkLocal,
-            let known = addresses.values.joined().first(where: { $0.scope != 0 && IPAddress($0.text) == ip })
+            let known = addresses.values.joined().first(where: { $0.scope != 0 && $0.address == ip })
         {
             dipper_curl_set_scope(address, known.scope)
         }
@@ -108,33 +91,24 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return socket
     }
 
-    /// Whether the address policy has refused every address that libcurl tried.
-    var isRefused: Bool { isAddressRefused && !mayConnectSomewhere }
-
     /// Notes the connection, new or reused. Returns `false` if the request must not be sent on it.
     func connected(from ports: CurlSockets.Ports) -> Bool {
         // For a reused connection libcurl reports no socket.
         socket = pool.sockets.socket(with: ports)
-        defer { startClock() }
+        speed = speed ?? SpeedLimit(isHeld: request.isThrottled)
         guard let socket else { return true }
         let isReused = dipper_curl_long(handle, CURLINFO_NUM_CONNECTS) == 0
         // Early bytes must not be taken for the answer.
         if isReused, pool.sockets.hasStrayInput(socket) {
-            needsNewConnection = true
+            request.needsNewConnection = true
             return false
         }
         followQueue()
         return true
     }
 
-    private func startClock() {
-        guard speed == nil else { return }
-        speed = SpeedLimit(pool.configuration)
-        if !isThrottled { speed?.run(at: pool.time) }
-    }
-
-    func speedError(_ handle: UnsafeMutableRawPointer, at now: Duration) -> DipperError? {
-        speed?.check(at: now, bytes: CurlMetrics.moved(handle))
+    func speedError(_ handle: UnsafeMutableRawPointer) -> DipperError? {
+        speed?.check(pool.configuration, bytes: CurlMetrics.moved(handle))
     }
 
     func disconnect() {
@@ -147,7 +121,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private func followQueue() {
         guard let socket else { return }
-        if queue == .fast || CurlSockets.isLoopback(socket) {
+        if request.queue == .fast || CurlSockets.isLoopback(socket) {
             pool.sockets.unlimit(socket)
         } else if ownsConnection {
             window = ReceiveWindow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
@@ -155,8 +129,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 
     private func move(to queue: FetchQueue) {
-        guard queue != self.queue else { return }
-        self.queue = queue
+        guard queue != request.queue else { return }
+        request.queue = queue
         guard !isOver else { return }
         window = nil
         followQueue()
@@ -167,7 +141,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var isMultiplexed: Bool { httpVersion.map { $0 >= CURL_HTTP_VERSION_2_0 } ?? false }
 
-    /// In libcurl's numbers; `nil` before the answer begins.
     private var httpVersion: Int? {
         let version = handle.map { dipper_curl_long($0, CURLINFO_HTTP_VERSION) } ?? 0
         return version > 0 ? version : nil
@@ -179,8 +152,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 
     func throttle(_ isThrottled: Bool) {
-        self.isThrottled = isThrottled
-        if isThrottled { speed?.hold(at: pool.time) } else { speed?.run(at: pool.time) }
+        request.isThrottled = isThrottled
+        if isThrottled { speed?.hold() } else { speed?.run() }
         window?.interrupt()
     }
 
@@ -235,22 +208,19 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
     }
 
-    // MARK: Completion
-
-    func end(_ result: Result<Void, DipperError>, metrics: TransferMetrics = .init()) {
+    func end(_ error: DipperError?, _ metrics: TransferMetrics = .init()) {
         guard !isOver else { return }
         isOver = true
-        var result = result
+        var error = error
         // libcurl reports success if the connection closes within the header section.
-        if case .success = result, !answer.isComplete {
-            result = .failure(.connectionLost.with(detail: "the header section is incomplete"))
+        if !answer.isComplete {
+            error = error ?? DipperError.connectionLost.with(detail: "the header section is incomplete")
         }
-        switch result {
-        case .failure(let error):
+        if let error {
             if body.count > 0, !isTooLarge, let part = response(metrics) { receive(.interrupted(part)) }
             body = ByteBuffer()
             receive(.finished(.failure(error)))
-        case .success:
+        } else {
             let response = response(metrics)
             receive(.finished(response.map { .success($0) } ?? .failure(.tooLarge.with(detail: "there is no memory"))))
         }
@@ -271,45 +241,42 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 private struct SpeedLimit {
     private static let marksPerWindow = 16
 
-    /// In bytes a second; zero for no limit.
-    private let rate: Int
-    private let window: Duration
-    private let longest: Duration?
     private var counted = Duration.zero
     /// `nil` while the transfer is held back.
-    private var runningSince: Duration?
+    private var runningSince: ContinuousClock.Instant?
     /// Bytes moved at times of ``counted``, oldest first. All but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
-    init(_ configuration: CurlConfiguration) {
-        rate = configuration.minimumRate
-        window = configuration.minimumRateWindow
-        longest = configuration.transferTimeLimit
+    init(isHeld: Bool) {
+        runningSince = isHeld ? nil : .now
     }
 
-    mutating func run(at now: Duration) {
-        if runningSince == nil { runningSince = now }
+    mutating func run() {
+        if runningSince == nil { runningSince = .now }
     }
 
-    mutating func hold(at now: Duration) {
-        if let runningSince { counted += now - runningSince }
+    mutating func hold() {
+        if let runningSince { counted += ContinuousClock.now - runningSince }
         runningSince = nil
     }
 
-    mutating func check(at now: Duration, bytes: Int) -> DipperError? {
+    mutating func check(_ limits: CurlConfiguration, bytes: Int) -> DipperError? {
         guard let runningSince else { return nil }
-        let time = counted + (now - runningSince)
-        if let longest, time >= longest { return .timedOut.with(detail: "the transfer takes too long") }
+        let time = counted + (ContinuousClock.now - runningSince)
+        if let longest = limits.transferTimeLimit, time >= longest {
+            return .timedOut.with(detail: "the transfer takes too long")
+        }
+        let (rate, window) = (limits.minimumRate, limits.minimumRateWindow)
         guard rate > 0 else { return nil }
         while marks.count > 1, time - marks[1].time >= window { marks.removeFirst() }
         if let mark = marks.first, time - mark.time >= window {
             let least = Double(rate) * (time - mark.time).timeInterval
-            // mutant TimeLimit|Hostile: `< least { retu` => `< least, bytes == 0 { retu`
-            if Double(bytes - mark.bytes) < least { return tooSlow }
+            // mutant TimeLimit|Hostile: `< least {` => `< least, bytes == 0 {`
+            if Double(bytes - mark.bytes) < least {
+                return .timedOut.with(detail: "fewer than \(rate) bytes a second over \(window)")
+            }
         }
         if marks.last.map({ time - $0.time >= window / Self.marksPerWindow }) ?? true { marks.append((time, bytes)) }
         return nil
     }
-
-    private var tooSlow: DipperError { .timedOut.with(detail: "fewer than \(rate) bytes a second over \(window)") }
 }

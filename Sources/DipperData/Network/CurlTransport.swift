@@ -56,23 +56,16 @@ public final class CurlTransport: Transport {
     }
 
     public func firstHop(to url: URL) -> String {
-        proxies.host(for: url) ?? url.host(percentEncoded: false) ?? ""
+        proxies.proxyURL(for: url)?.host(percentEncoded: false) ?? url.host(percentEncoded: false) ?? ""
     }
 
     public func proxy(for url: URL) -> URL? { proxies.httpProxy(for: url) }
 
     public func shutdown() async {
-        if ownsLoop {
-            end()
-            return await loop.join()
-        }
-        await withCheckedContinuation { continuation in
-            fast.post { $0.close() }
-            let isPosted = slow.post { pool in
-                pool.close()
-                continuation.resume()
-            }
-            if !isPosted { continuation.resume() }
+        end()
+        if ownsLoop { return await loop.join() }
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            if !loop.post({ continuation.resume() }) { continuation.resume() }
         }
     }
 
@@ -291,7 +284,7 @@ struct CurlOptions {
     private static let takeBody: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
         guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
-        if transfer.isThrottled { return Int(CURL_WRITEFUNC_PAUSE) }
+        if transfer.request.isThrottled { return Int(CURL_WRITEFUNC_PAUSE) }
         return transfer.take(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
     }
 

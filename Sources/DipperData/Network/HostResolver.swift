@@ -12,7 +12,6 @@ final class HostResolver: @unchecked Sendable {
 
     final class Lookup: @unchecked Sendable {
         fileprivate let host: String
-        fileprivate var isRunning = false
         fileprivate var replies: [ObjectIdentifier: (Answer) -> Void] = [:]
 
         fileprivate init(_ host: String) { self.host = host }
@@ -52,29 +51,26 @@ final class HostResolver: @unchecked Sendable {
         return lookup
     }
 
-    /// New transfers do not join running look-ups.
+    /// New transfers do not join earlier look-ups.
     func networkChanged() {
         known = [:]
-        current = current.filter { !$0.value.isRunning }
+        current = [:]
     }
 
     private func startNext() {
         while threads < Self.mostThreads, let lookup = queue.popFirst() {
             guard !lookup.replies.isEmpty else {
-                current[lookup.host] = nil
+                if current[lookup.host] === lookup { current[lookup.host] = nil }
                 continue
             }
             threads += 1
-            lookup.isRunning = true
             let finish: @Sendable (Answer) -> Void = { [loop] answer in
                 loop.post { self.finished(lookup, answer) }
             }
-            let isStarted = JoinableThread.startDetached(name: "dipper-dns") { finish(Self.ask(lookup.host)) }
-            guard !isStarted else { continue }
+            guard JoinableThread(name: "dipper-dns", { finish(Self.ask(lookup.host)) }) == nil else { continue }
             // The end of another look-up starts this one.
             if threads > 1 {
                 threads -= 1
-                lookup.isRunning = false
                 return queue.prepend(lookup)
             }
             finish(.failure(.hostNotFound.with(detail: "the system gives no thread")))
@@ -104,34 +100,35 @@ final class HostResolver: @unchecked Sendable {
         hints.ai_socktype = dipper_sock_stream
         var first: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(host, nil, &hints, &first)
-        guard code == 0 else {
+        guard code == 0, let list = first else {
             return .failure(.hostNotFound.with(detail: String(cString: gai_strerror(code))))
         }
-        defer { freeaddrinfo(first) }
+        defer { freeaddrinfo(list) }
         var addresses: [HostAddress] = []
-        var next = first
-        while let entry = next {
+        for entry in sequence(first: list, next: { $0.pointee.ai_next }) {
             if let address = entry.pointee.ai_addr.flatMap({ HostAddress($0) }), !addresses.contains(address) {
                 addresses.append(address)
             }
-            next = entry.pointee.ai_next
         }
         return addresses.isEmpty ? .failure(.hostNotFound) : .success(addresses)
     }
 }
 
 struct HostAddress: Sendable, Hashable {
-    let text: String
+    let address: IPAddress
     /// The index of the link of a link-local address; otherwise zero.
     var scope: UInt32 = 0
 
-    fileprivate init?(_ address: UnsafeMutablePointer<sockaddr>) {
-        guard let plain = IPAddress(address) else { return nil }
-        text = plain.description
-        if plain.isLinkLocal, Int32(address.pointee.sa_family) == AF_INET6 {
-            scope = address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_scope_id }
+    fileprivate init?(_ name: UnsafeMutablePointer<sockaddr>) {
+        guard let address = IPAddress(name) else { return nil }
+        self.address = address
+        if address.isLinkLocal, address.family == .v6 {
+            scope = name.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_scope_id }
         }
     }
+
+    /// In libcurl's form.
+    var text: String { address.family == .v6 ? "[\(address)]" : "\(address)" }
 }
 
 /// The hosts whose addresses are known without a name server, such as those of `/etc/hosts`; see `hosts(5)`.
@@ -143,16 +140,18 @@ struct KnownHosts {
     private var names: [String: [IPAddress]] = [:]
     private var stamp: [Int] = []
 
-    mutating func update() {
+    /// Reads the file again if it has changed; returns whether it has. A file that cannot be read now is tried again.
+    mutating func update() -> Bool {
         var status = stat()
         let isThere = stat(Self.path, &status) == 0
         let time = status.st_mtim
         let stamp =
             isThere ? [time.tv_sec, time.tv_nsec, Int(status.st_size), Int(truncatingIfNeeded: status.st_ino)] : []
-        guard stamp != self.stamp else { return }
+        guard stamp != self.stamp,
+            let bytes = isThere ? (try? Data(contentsOf: URL(fileURLWithPath: Self.path))) : Data()
+        else { return false }
         self.stamp = stamp
         names = [:]
-        let bytes = (try? Data(contentsOf: URL(fileURLWithPath: Self.path))) ?? Data()
         for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline) {
             let words = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
             guard let first = words.first, let address = IPAddress(String(first)) else { continue }
@@ -160,12 +159,13 @@ struct KnownHosts {
                 names[Self.canonical(String(name)), default: []].append(address.unmapped)
             }
         }
+        return true
     }
 
     /// - Parameter host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).
     /// - Returns: the addresses, and the zone if it has one; `nil` for a name that must be looked up.
     func addresses(of host: String) -> (addresses: [IPAddress], zone: String?)? {
-        let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+        let bare = host.withoutBrackets
         let parts = bare.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
             return ([address.unmapped], parts.count > 1 ? Self.zone(parts[1]) : nil)
@@ -177,7 +177,7 @@ struct KnownHosts {
         return (addresses, nil)
     }
 
-    private static func canonical(_ name: String) -> String {
+    static func canonical(_ name: String) -> String {
         (name.hasSuffix(".") ? String(name.dropLast()) : name).lowercased()
     }
 

@@ -38,11 +38,13 @@ public struct IPAddress: Hashable, Sendable {
     /// `nil` for a name. An IPv4 address may have any form that `inet_aton` reads, as in libcurl.
     init?(host: String) {
         var v4 = in_addr()
-        guard
-            let address = IPAddress(host)
-                ?? (inet_aton(host, &v4) == 0 ? nil : IPAddress(withUnsafeBytes(of: &v4) { Array($0) }))
-        else { return nil }
-        self = address
+        if let address = IPAddress(host) {
+            self = address
+        } else if inet_aton(host, &v4) != 0 {
+            self.init(.v4, UInt128(UInt32(bigEndian: v4.s_addr)))
+        } else {
+            return nil
+        }
     }
 
     /// The IPv4 address of `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2); any other address unchanged.
@@ -63,10 +65,14 @@ public struct IPAddress: Hashable, Sendable {
     /// 169.254.0.0/16 (RFC 3927) or fe80::/10 (RFC 4291, 2.5.6).
     var isLinkLocal: Bool { family == .v4 ? number >> 16 == 0xA9FE : number >> 118 == 0xFE80 >> 6 }
 
-    /// Whether the first `length` bits are the same.
     func hasPrefix(of other: IPAddress, length: Int) -> Bool {
         family == other.family && (number ^ other.number) >> (family.width - length) == 0
     }
+}
+
+extension StringProtocol {
+    /// The text without the brackets that an IPv6 address has in a URL.
+    var withoutBrackets: String { hasPrefix("[") && hasSuffix("]") ? String(dropFirst().dropLast()) : String(self) }
 }
 
 extension IPAddress: CustomStringConvertible {

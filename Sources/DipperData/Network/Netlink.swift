@@ -50,11 +50,9 @@ final class Netlink {
 
     var descriptor: Int32 { mnl_socket_get_fd(handle) }
 
-    /// Throws if no more messages will come.
-    /// - Parameter take: called with each message's type and payload; with type 0 if messages were lost.
-    func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) throws(NetlinkError) {
+    /// - Returns: whether messages were lost after those taken.
+    func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) -> Bool {
         var isLossy = false
-        func loss() { take(0, UnsafeRawBufferPointer(start: nil, count: 0)) }
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
             if count > 0 {
@@ -62,14 +60,11 @@ final class Netlink {
                 continue
             }
             switch errno {
-            case EAGAIN:
-                // Messages were lost after those taken.
-                if isLossy { loss() }
-                return
+            case EAGAIN: return isLossy
             case EINTR: continue
-            // The socket continues to work.
+            // The socket continues to work, and may have messages from before.
             case ENOBUFS: isLossy = true
-            default: throw NetlinkError("receive")
+            default: return true
             }
         }
     }
@@ -158,7 +153,7 @@ extension UnsafeRawBufferPointer {
 }
 
 extension Netlink {
-    private enum Way {
+    private enum RouteState {
         case open
         /// No route, or none over a link that is up.
         case none
@@ -178,10 +173,10 @@ extension Netlink {
         if address.isLoopback || address.isUnspecified { return true }
         let link = zone.map { UInt32($0) ?? if_nametoindex($0) }
         if link == 0 { return false }
-        return try way(to: address, over: link) == .open
+        return try route(to: address, over: link) == .open
     }
 
-    private func way(to address: IPAddress, over wanted: UInt32? = nil) throws(NetlinkError) -> Way {
+    private func route(to address: IPAddress, over wanted: UInt32? = nil) throws(NetlinkError) -> RouteState {
         var header = rtmsg()
         header.rtm_family = UInt8(address.family == .v4 ? AF_INET : AF_INET6)
         header.rtm_dst_len = UInt8(address.family.width)
@@ -234,8 +229,6 @@ extension Netlink {
         return flags & needed == needed && flags & UInt32(IFF_DORMANT.rawValue) == 0
     }
 
-    // MARK: Names
-
     /// Addresses of public name servers: one in each half of IPv4, because some VPNs cover the default route with two
     /// halves, and one of IPv6. Nothing is sent to them.
     private static let internet = ["9.9.9.9", "198.41.0.4", "2001:503:ba3e::2:30"].compactMap { IPAddress($0) }
@@ -243,7 +236,7 @@ extension Netlink {
     private func canReachNames() throws(NetlinkError) -> Bool {
         var refused: Set<IPAddress.Family> = []
         for address in Self.internet {
-            switch try way(to: address) {
+            switch try route(to: address) {
             case .open: return true
             case .refused: refused.insert(address.family)
             case .none: break

@@ -69,15 +69,15 @@ public final class NetlinkMonitor: NetworkMonitor {
     private struct State {
         var observers = Observers()
         /// The number of observations that hear of no change.
-        var deafObservations = 0
+        var unwatchedObservations = 0
         var conditions = NetworkConditions()
         var hasWarned = false
+        var answers = ReachabilityAnswers()
+        var hosts = KnownHosts()
     }
 
     private let logger: Logger
     private let state = Mutex(State())
-    private let answers = Mutex(NetlinkAnswers())
-    private let questions = Mutex(NetlinkQuestions())
 
     /// Creates a monitor.
     /// - Parameter logger: receives one warning if the kernel reports nothing.
@@ -86,9 +86,34 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     public func canReach(_ host: String) -> Bool {
-        if state.withLock({ $0.deafObservations > 0 }) { return true }
-        if let known = answers.withLock({ $0.known(host) }) { return known }
-        let (canReach, failure) = questions.withLock { $0.answer(about: host, answers) }
+        let (known, hosts) = state.withLock { state -> (Bool?, KnownHosts) in
+            (state.unwatchedObservations > 0 ? true : state.answers.known(host), state.hosts)
+        }
+        return known ?? ask(about: host, hosts)
+    }
+
+    /// Asks the kernel, outside the lock: in some sandboxes it takes a second to fail.
+    private func ask(about host: String, _ known: KnownHosts) -> Bool {
+        var hosts = known
+        let isNew = hosts.update()
+        let target = hosts.addresses(of: host)
+        let (shared, changes) = state.withLock { [hosts] state -> (Bool?, Int) in
+            if isNew { state.hosts = hosts }
+            // Names that must be looked up share one answer, under the empty name.
+            return (target == nil ? state.answers.known("") : nil, state.answers.changes)
+        }
+        if let shared { return shared }
+        var (canReach, failure) = (true, NetlinkError?.none)
+        do throws(NetlinkError) {
+            canReach = try Netlink().canReach(target)
+        } catch {
+            failure = error
+        }
+        state.withLock { [canReach, failure] state in
+            for name in target == nil ? [host, ""] : [host] {
+                state.answers.keep(canReach, for: name, isFailure: failure != nil, askedAt: changes)
+            }
+        }
         if let failure { warn(failure) }
         return canReach
     }
@@ -113,8 +138,6 @@ public final class NetlinkMonitor: NetworkMonitor {
         for observer in observers { observer() }
     }
 
-    // MARK: Observation
-
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let queue = DispatchQueue(label: "dipper.observe")
         return observe(on: EventLoop.forObservers, onChange) { queue.async(execute: onChange) }
@@ -122,40 +145,35 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     /// - Parameters:
     ///   - onChange: called after a change of the conditions, on the thread that sets them.
-    ///   - onNews: called after a change in the kernel, on the loop; `nil` for `onChange`.
+    ///   - onKernelChange: called after a change in the kernel, on the loop; `nil` for `onChange`.
     func observe(
-        on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onNews: (@Sendable () -> Void)? = nil
+        on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onKernelChange: (@Sendable () -> Void)? = nil
     ) -> ChangeObservation {
         let number = state.withLock { $0.observers.add(onChange) }
-        let end: @Sendable () -> Void
+        var watch: NetlinkWatch?
         do throws(NetlinkError) {
             guard let loop else { throw NetlinkError("epoll") }
             // Here, so that no change is missed.
-            let watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onNews ?? onChange)
-            loop.post { watch.begin() }
-            end = { if !loop.post({ watch.end() }) { watch.end() } }
+            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onKernelChange ?? onChange)
         } catch {
-            cannotWatch(error)
-            end = { self.endDeafObservation() }
+            state.withLock { $0.unwatchedObservations += 1 }
+            warn(error)
         }
-        return ChangeObservation {
-            let observer = self.state.withLock { $0.observers.remove(number) }
+        watch?.begin()
+        return ChangeObservation { [watch] in
+            let observer = self.state.withLock { state in
+                if watch == nil { state.unwatchedObservations -= 1 }
+                return state.observers.remove(number)
+            }
             _ = consume observer
-            end()
+            watch?.end()
         }
     }
 
-    fileprivate func forgetAnswers() { answers.withLock { $0.forget() } }
-
-    fileprivate func cannotWatch(_ error: NetlinkError) {
-        state.withLock { $0.deafObservations += 1 }
-        warn(error)
-    }
-
-    fileprivate func endDeafObservation() { state.withLock { $0.deafObservations -= 1 } }
+    fileprivate func forgetAnswers() { state.withLock { $0.answers.forget() } }
 }
 
-private struct NetlinkAnswers {
+private struct ReachabilityAnswers {
     /// How long an answer holds. A change may not have been heard yet.
     private static let life = Duration.milliseconds(10)
     /// For a question that the kernel does not answer, which takes long.
@@ -170,10 +188,10 @@ private struct NetlinkAnswers {
         answers[host].flatMap { .now < $0.until ? $0.canReach : nil }
     }
 
-    mutating func keep(_ canReach: Bool, for hosts: [String], isFailure: Bool, askedAt changes: Int) {
+    mutating func keep(_ canReach: Bool, for host: String, isFailure: Bool, askedAt changes: Int) {
         guard changes == self.changes else { return }
         if answers.count >= Self.mostAnswers { answers = [:] }
-        for host in hosts { answers[host] = (canReach, .now + (isFailure ? Self.rest : Self.life)) }
+        answers[host] = (canReach, .now + (isFailure ? Self.rest : Self.life))
     }
 
     mutating func forget() {
@@ -182,37 +200,7 @@ private struct NetlinkAnswers {
     }
 }
 
-private struct NetlinkQuestions {
-    private var socket: Netlink?
-    private var hosts = KnownHosts()
-
-    mutating func answer(
-        about host: String, _ answers: borrowing Mutex<NetlinkAnswers>
-    ) -> (canReach: Bool, failure: NetlinkError?) {
-        hosts.update()
-        let target = hosts.addresses(of: host)
-        // Others may have asked meanwhile. Names that must be looked up share one answer, under the empty name.
-        let (known, changes) = answers.withLock {
-            ($0.known(host) ?? (target == nil ? $0.known("") : nil), $0.changes)
-        }
-        if let known { return (known, nil) }
-        var (canReach, failure) = (true, NetlinkError?.none)
-        do throws(NetlinkError) {
-            let socket: Netlink
-            if let open = self.socket { socket = open } else { socket = try Netlink() }
-            self.socket = socket
-            canReach = try socket.canReach(target)
-        } catch {
-            socket = nil
-            failure = error
-        }
-        let keepers = target == nil ? [host, ""] : [host]
-        answers.withLock { $0.keep(canReach, for: keepers, isFailure: failure != nil, askedAt: changes) }
-        return (canReach, failure)
-    }
-}
-
-// Used on the thread of the loop only, and after the loop has ended by its last owner.
+// Used on the thread of the loop only, but for `begin` and `end`.
 private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     /// From the first change to the call: plugging in a cable causes a dozen changes.
     private static let settling = Duration.milliseconds(20)
@@ -220,96 +208,106 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
 
     private let monitor: NetlinkMonitor
     private let loop: EventLoop
-    private let onNews: @Sendable () -> Void
-    private var socket: Netlink?
-    private var news = NetlinkNews()
-    private var isBroken = false
+    private let socket: Netlink
+    private let onKernelChange: @Sendable () -> Void
+    private var filter = NetlinkChangeFilter()
     private var client: UInt32 = 0
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
 
-    init(_ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink, _ onNews: @escaping @Sendable () -> Void) {
-        (self.monitor, self.loop, self.socket, self.onNews) = (monitor, loop, socket, onNews)
+    init(
+        _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink,
+        _ onKernelChange: @escaping @Sendable () -> Void
+    ) {
+        (self.monitor, self.loop, self.socket, self.onKernelChange) = (monitor, loop, socket, onKernelChange)
     }
 
     func begin() {
-        guard let socket else { return }
-        client = loop.add(self)
-        loop.watch(socket.descriptor, for: EPOLLIN.rawValue, insteadOf: 0, client: client)
+        loop.post { [self] in
+            client = loop.add(self)
+            poll(true)
+        }
     }
 
+    /// A loop that has ended has let go of its clients.
     func end() {
-        if isBroken { monitor.endDeafObservation() } else { loop.remove(client: client) }
-        socket = nil
+        loop.post { [self] in
+            poll(false)
+            loop.remove(client: client)
+        }
+    }
+
+    private func poll(_ isPolled: Bool) {
+        let (on, off) = (EPOLLIN.rawValue, UInt32(0))
+        loop.watch(
+            socket.descriptor, for: isPolled ? on : off, insteadOf: isPolled ? off : on, client: client)
     }
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
-        guard due == nil, let socket else { return }
+        guard due == nil else { return }
         // Not polled until the call, so that a burst wakes the thread once.
-        loop.watch(socket.descriptor, for: 0, insteadOf: EPOLLIN.rawValue, client: client)
+        poll(false)
         due = max(.now + Self.settling, lastCall + Self.spacing)
     }
 
     func turn() -> ContinuousClock.Instant? {
-        guard let due, due <= .now, let socket else { return due }
+        guard let due, due <= .now else { return due }
         self.due = nil
         lastCall = .now
-        var isNews = false
-        do throws(NetlinkError) {
-            // A later change is heard in the next round.
-            try socket.drain { type, payload in
-                if news.take(type, payload) { isNews = true }
-            }
-            loop.watch(socket.descriptor, for: EPOLLIN.rawValue, insteadOf: 0, client: client)
-        } catch {
-            isNews = true
-            isBroken = true
-            loop.remove(client: client)
-            self.socket = nil
-            monitor.cannotWatch(error)
+        var isChanged = false
+        // A later change is heard in the next round.
+        let isLossy = socket.drain { type, payload in
+            if filter.isChange(type, payload) { isChanged = true }
         }
+        if isLossy { filter = NetlinkChangeFilter() }
+        poll(true)
         monitor.forgetAnswers()
-        if isNews { onNews() }
+        if isChanged || isLossy { onKernelChange() }
         return nil
     }
 }
 
-/// Recognises news: the kernel repeats itself, for example after each advertisement of a router.
-private struct NetlinkNews {
-    private var said: [Int: Int] = [:]
+/// Tells changes from repetitions, which the kernel sends for example after each advertisement of a router.
+private struct NetlinkChangeFilter {
+    /// Hashes of the last messages, by that of what each is about.
+    private var contents: [Int: Int] = [:]
 
-    mutating func take(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
+    mutating func isChange(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
         guard let (about, content) = Self.read(type, payload) else {
             // Something is gone, or the type is unknown.
-            said = [:]
+            contents = [:]
             return true
         }
-        if said.count > 4_096 { said = [:] }
-        let isNews = said.updateValue(content, forKey: about) != content
+        if contents.count > 4_096 { contents = [:] }
+        let isChange = contents.updateValue(content, forKey: about) != content
         // With a link the kernel drops routes without a word.
-        if isNews, type == RTM_NEWLINK { said = [about: content] }
-        return isNews
+        if isChange, type == RTM_NEWLINK { contents = [about: content] }
+        return isChange
     }
 
     private static func read(_ type: Int, _ payload: UnsafeRawBufferPointer) -> (about: Int, content: Int)? {
         var (about, content) = (Hasher(), Hasher())
         about.combine(type)
+        func add<Header>(_ header: Header.Type, naming names: [Int], where isContent: (Int) -> Bool) {
+            for (type, value) in NetlinkAttributes(payload, after: header) where isContent(type) {
+                content.combine(type)
+                content.combine(bytes: value)
+                guard names.contains(type) else { continue }
+                about.combine(type)
+                about.combine(bytes: value)
+            }
+        }
         switch type {
         case RTM_NEWLINK:
             guard let header = payload.structure(ifinfomsg.self) else { return nil }
             about.combine(header.ifi_index)
             content.combine(header.ifi_flags)
-            for (type, value) in NetlinkAttributes(payload, after: ifinfomsg.self) where type == Int(IFLA_MASTER) {
-                content.combine(value.structure(UInt32.self))
-            }
+            add(ifinfomsg.self, naming: []) { $0 == Int(IFLA_MASTER) }
         case RTM_NEWADDR:
             guard let header = payload.structure(ifaddrmsg.self) else { return nil }
             about.combine(header.ifa_index)
             content.combine(header.ifa_flags)
-            for (type, value) in NetlinkAttributes(payload, after: ifaddrmsg.self) where type != Int(IFA_CACHEINFO) {
-                add(type, value, to: &content)
-                if [Int(IFA_LOCAL), Int(IFA_ADDRESS)].contains(type) { add(type, value, to: &about) }
-            }
+            add(ifaddrmsg.self, naming: [Int(IFA_LOCAL), Int(IFA_ADDRESS)]) { $0 != Int(IFA_CACHEINFO) }
         case RTM_NEWROUTE:
             // Only routes of IPv6 are repeated. The kernel does not report the end of a replaced route.
             guard let header = payload.structure(rtmsg.self), Int32(header.rtm_family) == AF_INET6 else { return nil }
@@ -318,17 +316,9 @@ private struct NetlinkNews {
             content.combine(header.rtm_flags)
             let names = [RTA_DST, RTA_SRC, RTA_TABLE, RTA_PRIORITY].map { Int($0.rawValue) }
             let volatile = [RTA_CACHEINFO, RTA_EXPIRES].map { Int($0.rawValue) }
-            for (type, value) in NetlinkAttributes(payload, after: rtmsg.self) where !volatile.contains(type) {
-                add(type, value, to: &content)
-                if names.contains(type) { add(type, value, to: &about) }
-            }
+            add(rtmsg.self, naming: names) { !volatile.contains($0) }
         default: return nil
         }
         return (about.finalize(), content.finalize())
-    }
-
-    private static func add(_ type: Int, _ value: UnsafeRawBufferPointer, to hasher: inout Hasher) {
-        hasher.combine(type)
-        hasher.combine(bytes: value)
     }
 }

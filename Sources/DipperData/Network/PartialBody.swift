@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// The beginning of a body whose rest can be requested (RFC 9110, section 14).
 struct PartialBody: Sendable {
@@ -43,22 +42,15 @@ struct PartialBody: Sendable {
         let replaced = Set(news.map(\.name.asciiLowercased))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
-        // mutant Resume: `bytes: joined(with: response.body),` => `bytes: response.body,`
-        return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
+        let joined = JoinedBody(bytes).joined(response.body) ?? bytes + response.body
+        // mutant Resume: `bytes: joined,` => `bytes: response.body,`
+        return PartialBody(bytes: joined, headers: headers, url: url, validator: validator)
     }
 
     /// A copy out of a chunk of pages, which a body that stays long would keep from the system.
     var unpooled: PartialBody {
         guard bytes.count <= PageChunks.largest else { return self }
         return PartialBody(bytes: bytes.withUnsafeBytes { Data($0) }, headers: headers, url: url, validator: validator)
-    }
-
-    private func joined(with rest: Data) -> Data {
-        var whole = ByteBuffer()
-        let isWhole =
-            whole.reserve(bytes.count + rest.count) && bytes.withUnsafeBytes { whole.append($0) }
-            && rest.withUnsafeBytes { whole.append($0) }
-        return (isWhole ? whole.takeData() : nil) ?? bytes + rest
     }
 
     /// Whether a partial answer updates a field of the whole (RFC 9110, section 15.3.7).
@@ -85,24 +77,22 @@ extension PartialBody: RedactedStringConvertible {
 }
 
 /// The partial body of an earlier attempt with the bytes of the current transfer. Each call copies only new bytes.
-final class JoinedBody: Sendable {
+// Used by one thread at a time: by the queue on which the engine shows bytes.
+final class JoinedBody: @unchecked Sendable {
     private let beginning: Data
-    private let bytes = Mutex(ByteBuffer())
+    private var bytes = ByteBuffer()
 
     init(_ beginning: Data) {
         self.beginning = beginning
     }
 
-    /// - Parameter rest: all bytes of the transfer so far.
     /// - Returns: bytes that must not be changed in place; `nil` if there is no memory.
     func joined(_ rest: Data) -> Data? {
-        bytes.withLock { bytes in
-            if bytes.count == 0, !Self.append(beginning, to: &bytes) { return nil }
-            return Self.append(rest.dropFirst(bytes.count - beginning.count), to: &bytes) ? bytes.snapshot() : nil
+        if bytes.count == 0 {
+            guard bytes.reserve(beginning.count + rest.count), append(beginning) else { return nil }
         }
+        return append(rest.dropFirst(bytes.count - beginning.count)) ? bytes.snapshot() : nil
     }
 
-    private static func append(_ data: Data, to bytes: inout ByteBuffer) -> Bool {
-        data.withUnsafeBytes { bytes.append($0) }
-    }
+    private func append(_ data: Data) -> Bool { data.withUnsafeBytes { bytes.append($0) } }
 }

@@ -1,13 +1,12 @@
 import CCurl
 import Foundation
-import Synchronization
 
 /// The proxy of each request, by libcurl's rules for its options and the environment.
-final class ProxySettings: Sendable {
+struct ProxySettings: Sendable {
     private let fixed: String?
     private let environment: [String: String]
     /// The last route, and the beginning of its URLs: up to the path.
-    private let last = Mutex<(beginning: Substring, route: NetworkRoute)?>(nil)
+    private var last: (beginning: Substring, route: NetworkRoute)?
 
     /// - Parameter fixed: the proxy; `nil` for those of the environment, empty for none.
     init(fixed: String?, environment: [String: String] = ProcessInfo.processInfo.environment) {
@@ -15,13 +14,10 @@ final class ProxySettings: Sendable {
         self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
     }
 
-    /// As the caller or the environment spells it.
     func proxy(for url: URL) -> String? {
         guard let text = fixed ?? variable(for: url), !text.isEmpty, !isExempt(url) else { return nil }
         return text
     }
-
-    func host(for url: URL) -> String? { proxyURL(for: url)?.host(percentEncoded: false) }
 
     /// The HTTP proxy without user and password; `nil` if there is none, or one of another kind.
     func httpProxy(for url: URL) -> URL? {
@@ -31,17 +27,15 @@ final class ProxySettings: Sendable {
         return proxy.ofOrigin
     }
 
-    private func proxyURL(for url: URL) -> URL? {
+    func proxyURL(for url: URL) -> URL? {
         proxy(for: url).flatMap { URL(string: NetworkRoute.withScheme($0)) }
     }
 
-    func route(to url: URL) -> NetworkRoute {
-        let text = url.absoluteString
-        let beginning = text.beforePath
-        if let known = last.withLock({ $0?.beginning == beginning ? $0?.route : nil }) { return known }
+    mutating func route(to url: URL) -> NetworkRoute {
+        let beginning = url.absoluteString.beforePath
+        if let last, last.beginning == beginning { return last.route }
         let route = NetworkRoute(to: url, by: proxy(for: url))
-        let old = last.withLock { exchange(&$0, with: (beginning, route)) }
-        _ = consume old
+        last = (beginning, route)
         return route
     }
 
@@ -55,10 +49,9 @@ final class ProxySettings: Sendable {
 
     private func isExempt(_ url: URL) -> Bool {
         guard let list = environment["no_proxy"] ?? environment["NO_PROXY"],
-            let name = url.host(percentEncoded: false)?.lowercased()
+            let host = url.host(percentEncoded: false).map(KnownHosts.canonical)
         else { return false }
-        let host = name.hasSuffix(".") ? String(name.dropLast()) : name
-        let address = IPAddress(host: host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host)
+        let address = IPAddress(host: host.withoutBrackets)
         return list.lowercased().split(whereSeparator: { $0 == "," || $0 == " " }).contains { entry in
             if entry == "*" { return true }
             if let address { return Self.covers(entry, address) }
@@ -70,8 +63,7 @@ final class ProxySettings: Sendable {
 
     private static func covers(_ entry: Substring, _ address: IPAddress) -> Bool {
         let parts = entry.split(separator: "/", maxSplits: 1)
-        let text = parts.first.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : String($0) }
-        guard let base = text.flatMap({ IPAddress($0) }) else { return false }
+        guard let base = parts.first.flatMap({ IPAddress($0.withoutBrackets) }) else { return false }
         guard parts.count > 1 else { return base == address }
         guard let length = Int(parts[1]) else { return false }
         return address.hasPrefix(of: base, length: min(max(length, 0), base.family.width))
@@ -94,7 +86,7 @@ extension String {
 }
 
 struct NetworkRoute: Sendable {
-    struct Name: Sendable, Hashable {
+    struct Name: Sendable {
         let host: String
         let port: Int
     }
@@ -106,28 +98,22 @@ struct NetworkRoute: Sendable {
 
     init(to url: URL, by proxy: String?) {
         self.proxy = proxy ?? ""
-        let target = Self.name(in: url.absoluteString)
-        guard let proxy else {
-            names = Self.toLookUp([target])
-            return
+        var names = [Self.name(in: url.absoluteString)]
+        if let proxy {
+            let text = Self.withScheme(proxy)
+            let scheme = text.prefix { $0 != ":" }.lowercased()
+            let relay = Self.name(in: text, defaultPort: scheme == "https" ? "443" : "1080")
+            // SOCKS4 and SOCKS5 proxies take addresses only.
+            names = scheme == "socks4" || scheme == "socks5" ? [relay] + names : [relay]
         }
-        let text = Self.withScheme(proxy)
-        let scheme = text.prefix { $0 != ":" }.lowercased()
-        let relay = Self.name(in: text, defaultPort: scheme == "https" ? "443" : "1080")
-        // SOCKS4 and SOCKS5 proxies take addresses only.
-        let resolvesHere = scheme == "socks4" || scheme == "socks5"
-        names = Self.toLookUp(resolvesHere ? [relay, target] : [relay])
-    }
-
-    /// A proxy without a scheme is an HTTP proxy.
-    static func withScheme(_ proxy: String) -> String { proxy.contains("://") ? proxy : "http://" + proxy }
-
-    private static func toLookUp(_ names: [Name?]) -> [Name] {
-        names.compactMap { $0 }.filter { name in
+        self.names = names.compactMap { $0 }.filter { name in
             let isLocal = name.host == "localhost" || name.host.hasSuffix(".localhost")
             return !isLocal && IPAddress(name.host) == nil
         }
     }
+
+    /// A proxy without a scheme is an HTTP proxy.
+    static func withScheme(_ proxy: String) -> String { proxy.contains("://") ? proxy : "http://" + proxy }
 
     /// The host, in lower case, and the port, as libcurl reads them.
     private static func name(in url: String, defaultPort: String? = nil) -> Name? {

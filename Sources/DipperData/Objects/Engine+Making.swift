@@ -20,7 +20,7 @@ extension Engine {
         return (make, true)
     }
 
-    private func joinable(
+    func joinable(
         _ origin: Origin, _ step: any ObjectStep, in cache: ObjectCache, keepsBytes: Bool
     ) -> ObjectWork? {
         cache.state.works[origin.key]?.makes.first {
@@ -28,7 +28,7 @@ extension Engine {
         }
     }
 
-    private func enter(_ make: ObjectWork, _ stage: ObjectWork.Stage) {
+    func enter(_ make: ObjectWork, _ stage: ObjectWork.Stage) {
         (make.stage, make.lookUp) = (stage, nil)
         make.round += 1
     }
@@ -53,18 +53,6 @@ extension Engine {
         endIdle(key, in: cache)
     }
 
-    private func leaveSupply(_ make: ObjectWork) {
-        guard let supply = make.supply, supply.makes.contains(where: { $0 === make }) else { return }
-        supply.makes.removeAll { $0 === make }
-        settle(supply, in: make.cache)
-    }
-
-    func endIdle(_ key: CacheKey, in cache: ObjectCache) {
-        cache.state.change(key) { works in
-            for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
-        }
-    }
-
     private func leaveRun(_ make: ObjectWork) {
         guard let run = make.dependency as? StepWork else { return }
         run.makes.removeAll { $0 === make }
@@ -87,7 +75,7 @@ extension Engine {
         if exchange(&make.isReserved, with: false) { release(make.origin.source) }
     }
 
-    private func fail(_ make: ObjectWork, _ error: DipperError) {
+    func fail(_ make: ObjectWork, _ error: DipperError) {
         endCalls(of: make, .failure(error))
         for child in make.children { fail(child, error) }
         settle(make)
@@ -171,9 +159,9 @@ extension Engine {
         }
     }
 
-    // MARK: The parent and the bytes
+    // MARK: The parent
 
-    private func descend(_ make: ObjectWork) {
+    func descend(_ make: ObjectWork) {
         guard make.earlier == nil, let before = make.step.before else { return fetch(make) }
         let (origin, cache) = (make.origin, make.cache)
         // What is in memory may be older than bytes that have been fetched.
@@ -197,7 +185,7 @@ extension Engine {
         descend(parent)
     }
 
-    private func grow(_ make: ObjectWork, from parent: ObjectWork) {
+    func grow(_ make: ObjectWork, from parent: ObjectWork) {
         enter(make, .waiting)
         make.parent = parent
         parent.children.append(make)
@@ -206,168 +194,9 @@ extension Engine {
         if parent.isMade, let object = parent.object { perform(make, .object(object)) } else { attend(make) }
     }
 
-    private func attend(_ make: ObjectWork) {
-        guard let supply = make.fetch else { return }
-        for call in make.allCalls { attend(call, at: supply) }
-    }
-
-    private func fetch(_ make: ObjectWork) {
-        enter(make, .waiting)
-        if let supply = make.supply { return arrived(supply, for: make) }
-        let works = works(of: make.origin.key, in: make.cache.state)
-        let origin = make.broken.map { isRefetched(make, $0.digest) ? make.origin : make.origin.renewed } ?? make.origin
-        let present = works.supplies.first {
-            $0.isCurrent && (!make.keepsBytes || $0.keepsBytes) && $0.origin.isLike(origin)
-        }
-        let supply = present ?? supply(origin, for: make)
-        make.supply = supply
-        supply.makes.append(make)
-        make.wait(for: supply)
-        if let present {
-            present.refresh(in: self)
-            if present.basis != nil { arrived(present, for: make) }
-        } else {
-            works.supplies.append(supply)
-            start(supply, in: make.cache)
-        }
-        attend(make)
-    }
-
-    /// Whether the stored bytes, of which no object can be made, were fetched again: the tiers may have newer ones.
-    private func isRefetched(_ make: ObjectWork, _ digest: UInt64) -> Bool {
-        make.cache.state.refetched[make.origin.key] == digest
-    }
-
-    private func supply(_ origin: Origin, for make: ObjectWork) -> BytesWork {
-        // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = origin.claim ?? origin.source.claim(origin.dataKey)
-        let want = make.wants.highest
-        let task =
-            origin.following?()
-            ?? origin.source.task(
-                for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
-                make.step, keepsOnDisk: make.keepsBytes)
-        return BytesWork(origin, claim, task, keepsBytes: make.keepsBytes)
-    }
-
-    private func start(_ supply: BytesWork, in cache: ObjectCache) {
-        let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
-        task.observe { news in
-            let bytes = if case .ended(.success(let response), _) = news { response.data.count } else { 0 }
-            self.post(counting: bytes, listener) { $0.heard(news, of: supply, in: cache) }
-        }
-        if supply.origin.following == nil { source.engine.begin(task) }
-    }
-
-    private func settle(_ supply: BytesWork, in cache: ObjectCache) {
-        guard supply.makes.isEmpty else { return supply.refresh(in: self) }
-        let works = cache.state.works[supply.origin.key]
-        // A look at the tiers that is under way may still need the bytes.
-        if supply.basis == nil, supply.isCurrent, works?.isLooking == true { return }
-        end(supply, in: cache)
-        if supply.origin.following == nil, supply.basis == nil { supply.task.cancel() }
-    }
-
-    private func end(_ supply: BytesWork, in cache: ObjectCache) {
-        cache.state.change(supply.origin.key) { works in works.supplies.removeAll { $0 === supply } }
-        supply.isClosed = true
-        supply.data = nil
-        supply.endPreviews()
-        stopWaiting(&supply.waiting, in: cache)
-        tellEndIfOver(supply, in: cache)
-    }
-
-    /// Tells the end of a call for bytes of which nothing is made any more.
-    private func tellEndIfOver(_ supply: BytesWork, in cache: ObjectCache) {
-        guard supply.data == nil, let basis = supply.basis else { return }
-        if cache.state.works[supply.origin.key]?.makes.contains(where: { $0.root === supply }) == true { return }
-        tellEnd(supply, .success(basis.source))
-    }
-
-    /// Counts bytes at once, so that what brings further bytes hears of them, and posts their arrival.
-    private nonisolated func post(
-        counting bytes: Int, _ listener: ObjectCache.Listener, _ body: @escaping @Sendable (isolated Engine) -> Void
-    ) {
-        listener.waiting(bytes)
-        if !post(body) { listener.waiting(-bytes) }
-    }
-
-    private func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) {
-        let bytes = exchange(&bytes, with: 0)
-        if bytes > 0 { cache.listener.waiting(-bytes) }
-    }
-
-    private func tellEnd(_ make: ObjectWork, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
-        if let supply = make.root { return tellEnd(supply, result) }
-        if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
-        for call in calls { make.origin.source.events.call(make.origin.dataKey, call.want.queue, result) }
-    }
-
-    private func tellEnd(_ supply: BytesWork, _ result: Result<ResponseSource, DipperError>) {
-        guard supply.origin.following == nil, !exchange(&supply.hasTold, with: true) else { return }
-        supply.origin.source.events.ended(supply.task, result)
-    }
-
-    private func heard(_ news: DataTask.News, of supply: BytesWork, in cache: ObjectCache) {
-        let calls = supply.makes.flatMap(\.allCalls)
-        switch news {
-        case .failure(let error):
-            supply.failure = error
-            for call in calls { call.tell(.failure(error)) }
-        case .retry:
-            supply.failure = nil
-            for call in calls { call.tell(.retry) }
-        case .progress(let progress):
-            for call in calls { call.tell(.progress(progress)) }
-        case .ended(let result, let attempts):
-            supply.endPreviews()
-            for call in calls { call.note(attempts: attempts) }
-            switch result {
-            case .success(let response): arrived(response, of: supply, in: cache)
-            case .failure(let error):
-                tellEnd(supply, .failure(error))
-                let isOver = error == .cancelled || error == .shutDown
-                for make in supply.makes { fail(make, isOver ? error : make.broken?.error ?? error) }
-                end(supply, in: cache)
-            }
-        }
-    }
-
-    private func arrived(_ response: DataResponse, of supply: BytesWork, in cache: ObjectCache) {
-        supply.waiting = response.data.count
-        supply.data = response.data
-        let (task, source) = (supply.task, supply.origin.source)
-        supply.basis = Provenance(
-            info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
-            revalidation: response.revalidation, claim: supply.claim,
-            call: source.events.wants(.objects) ? task.eventID : nil)
-        if response.source != .network || response.info.isStandIn { supply.isNewest = false }
-        if supply.origin.isAnew { supply.isClosed = true }
-        // A look at the tiers that is under way finds the bytes in the data cache.
-        if supply.makes.isEmpty { return end(supply, in: cache) }
-        for make in supply.makes {
-            if let broken = make.broken {
-                if cache.state.refetched.count >= 1_000 { cache.state.refetched = [:] }
-                cache.state.refetched[make.origin.key] = broken.digest
-            }
-            if supply.isClosed { for member in make.family { member.isClosed = true } }
-            arrived(supply, for: make)
-        }
-    }
-
-    private func arrived(_ supply: BytesWork, for make: ObjectWork) {
-        guard let data = supply.data, let basis = supply.basis, make.stage == .waiting else { return }
-        if make.earlier == nil, let before = make.step.before,
-            let parent = joinable(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
-        {
-            return grow(make, from: parent)
-        }
-        perform(make, .bytes(data, basis, orForm: make.earlier))
-    }
-
     // MARK: Steps
 
-    private func perform(_ make: ObjectWork, _ source: StepWork.Source, waiting: Int = 0) {
+    func perform(_ make: ObjectWork, _ source: StepWork.Source, waiting: Int = 0) {
         enter(make, .making)
         let (cache, key) = (make.cache, make.origin.key)
         let works = works(of: key, in: cache.state)
@@ -453,9 +282,11 @@ extension Engine {
             make.isClosed = true
             if make.broken == nil, basis.source != .network, make.origin.policy != .cacheOnly {
                 make.broken = (error, digest)
-                make.supply?.isClosed = true
+                let first = make.supply
+                first?.isClosed = true
                 leaveSupply(make)
                 make.supply = nil
+                if let first { tellEndIfOver(first, in: make.cache) }
                 return fetch(make)
             }
         case .object: break

@@ -3,7 +3,8 @@ import Synchronization
 
 /// The handle of a call for an object. Its methods return at once and run no code of the program's own.
 package protocol ObjectTask: AnyObject, Sendable {
-    func end(_ result: Result<MadeObject, DipperError>)
+    /// - Parameter renewal: the making of a newer object, if this one is out of date. The task begins it.
+    func end(_ result: Result<MadeObject, DipperError>, _ renewal: ObjectCall.Renewal?)
     func hear(_ news: FetchNews)
     func show(_ preview: Product)
     /// Takes the request for the smaller source, which replaces the larger one.
@@ -21,6 +22,17 @@ package final class ObjectCall: @unchecked Sendable {
         package var showsPreviews = false
 
         package init() {}
+    }
+
+    /// The making of an object of newer bytes that are being fetched.
+    package struct Renewal: Sendable {
+        package let cache: ObjectCache
+        package let origin: Origin
+        package let step: any ObjectStep
+
+        package init(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep) {
+            (self.cache, self.origin, self.step) = (cache, origin, step)
+        }
     }
 
     private struct Link {
@@ -51,7 +63,7 @@ package final class ObjectCall: @unchecked Sendable {
     ) {
         (self.task, self.cache, self.origin, self.step, self.options) = (task, cache, origin, step, options)
         let priority = origin.request.priority
-        want = Urgency(queue: queue, level: UInt8(priority.level))
+        want = Urgency(queue, priority)
         link = Mutex(Link(engine: cache.engine, priority: priority, queue: queue, wantsProgress: wantsProgress))
     }
 
@@ -131,15 +143,21 @@ package final class ObjectCall: @unchecked Sendable {
             guard error.url == nil, let source = make?.root?.basis?.info.source else { return error }
             return error.at(source)
         }
-        let kept = (exchange(&task, with: nil), exchange(&cache, with: nil), exchange(&origin, with: nil))
+        let (task, cache, origin) = (
+            exchange(&task, with: nil), exchange(&cache, with: nil), exchange(&origin, with: nil)
+        )
         make = nil
         let engine = link.withLock { link in
             link.queue = want.queue
             if let attempts = (try? result.get())?.basis.attempts { link.attempts = attempts }
             return exchange(&link.engine, with: nil)
         }
-        kept.0?.end(result)
-        withExtendedLifetime((kept, engine)) {}
+        var renewal: Renewal?
+        if case .success(let object) = result, let bytes = object.basis.revalidation, let cache, let origin {
+            renewal = Renewal(cache, origin.following(object.basis.claim) { bytes }, step)
+        }
+        task?.end(result, renewal)
+        withExtendedLifetime((cache, origin, engine)) {}
     }
 }
 
@@ -249,7 +267,7 @@ extension Engine {
     }
 
     func setPriority(_ priority: Priority, of call: ObjectCall) {
-        change(call, to: Urgency(queue: call.want.queue, level: UInt8(priority.level)))
+        change(call, to: Urgency(call.want.queue, priority))
     }
 
     private func change(_ call: ObjectCall, to want: Urgency) {
@@ -363,7 +381,7 @@ extension Engine {
         if let place = first.step.place {
             Afterwards.run { place.perform(work) }
         } else {
-            let want = Urgency(queue: supply.wants.highest.queue, level: UInt8(Priority.low.level))
+            let want = Urgency(supply.wants.highest.queue, .low)
             cache.workers.add(place(want), cost: { first.step.cost(of: .bytes(bytes)) }, work)
         }
     }

@@ -224,8 +224,6 @@ package final class Origin: Sendable {
         Origin(request, policy, source, prefix: prefix, askedKey: alias, following: fetch, claim: claim)
     }
 
-    package func with(_ request: DataRequest) -> Origin { Origin(request, policy, source, prefix: prefix) }
-
     /// The origin that asks the network once, whatever the tiers have.
     var renewed: Origin {
         var request = request.with(\.retryPolicy, RetryPolicy.never)

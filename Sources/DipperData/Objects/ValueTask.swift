@@ -35,7 +35,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public let key: CacheKey
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
-    fileprivate let callbackQueue: CallbackQueue
+    private let callbackQueue: CallbackQueue
     private let feed = TaskFeed<Event>()
     private let call = AtomicLazyReference<ObjectCall>()
 
@@ -125,53 +125,34 @@ public final class ValueTask<Value: Sendable>: FetchTask {
 
     // MARK: Cache interface
 
-    func start(_ cache: ObjectCache, _ origin: Origin, _ step: ValueStep) {
-        let maker = ValueWaiter(task: self, cache, origin, step)
-        let made = ObjectCall(maker, cache, origin, step, .init(), requestedQueue, wantsProgress: true)
+    func start(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep) {
+        let made = ObjectCall(self, cache, origin, step, .init(), requestedQueue, wantsProgress: true)
         call.storeIfNil(made).start()
-    }
-
-    /// - Parameter newer: returns the task that ends with the value of newer bytes.
-    func end(_ result: Result<MadeObject, DipperError>, newer: (MadeObject) -> ValueTask? = { _ in nil }) {
-        finish(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer($0)) })
     }
 
     private func finish(_ outcome: Result<ValueResponse<Value>, DipperError>) {
         feed.end(outcome, on: callbackQueue) { self.flush() }
     }
 
-    fileprivate func hear(_ news: FetchNews) {
-        feed.hear(news, on: callbackQueue) { self.flush() }
-    }
-
     private func flush() { feed.flush(on: callbackQueue) }
 }
 
-/// The part of a call that its task no longer needs once it has ended.
-private final class ValueWaiter<Value: Sendable>: ObjectTask {
-    private let task: ValueTask<Value>
-    private let cache: ObjectCache
-    private let origin: Origin
-    private let step: ValueStep
-
-    init(task: ValueTask<Value>, _ cache: ObjectCache, _ origin: Origin, _ step: ValueStep) {
-        (self.task, self.cache, self.origin, self.step) = (task, cache, origin, step)
-    }
-
-    func end(_ result: Result<MadeObject, DipperError>) {
-        task.end(result) { object in
-            object.basis.revalidation.map { bytes in
-                let newer = ValueTask<Value>(
-                    task.request, key: task.key, queue: .slow, callbackQueue: task.callbackQueue)
-                newer.start(cache, origin.following(object.basis.claim) { bytes }, step)
-                return newer
-            }
+extension ValueTask: ObjectTask {
+    package func end(_ result: Result<MadeObject, DipperError>, _ renewal: ObjectCall.Renewal?) {
+        let newer = renewal.map { renewal in
+            let newer = ValueTask(request, key: key, queue: .slow, callbackQueue: callbackQueue)
+            newer.start(renewal.cache, renewal.origin, renewal.step)
+            return newer
         }
+        finish(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer) })
     }
 
-    func hear(_ news: FetchNews) { task.hear(news) }
-    func show(_ preview: Product) {}
-    func choose(_ request: DataRequest) {}
+    package func hear(_ news: FetchNews) {
+        feed.hear(news, on: callbackQueue) { self.flush() }
+    }
+
+    package func show(_ preview: Product) {}
+    package func choose(_ request: DataRequest) {}
 }
 
 extension ValueTask.Event: TaskEvent {

@@ -1,35 +1,6 @@
 import Foundation
 import Synchronization
 
-struct Urgency: Hashable {
-    var queue: FetchQueue
-    var level: UInt8
-
-    var priority: Priority { Priority(Double(level) / 100) }
-}
-
-/// The urgency of all that wait for one piece of work.
-struct Urgencies {
-    private var count: Int32 = 0
-    private var urgent: Int32 = 0
-    private var levels = LevelCounts()
-
-    var isEmpty: Bool { count == 0 }
-    var highest: Urgency { Urgency(queue: urgent > 0 ? .fast : .slow, level: levels.highest) }
-
-    mutating func add(_ want: Urgency) {
-        count += 1
-        if want.queue == .fast { urgent += 1 }
-        levels.add(want.level)
-    }
-
-    mutating func remove(_ want: Urgency) {
-        count -= 1
-        if want.queue == .fast { urgent -= 1 }
-        levels.remove(want.level)
-    }
-}
-
 /// Work that several may wait for and that is done once: bringing bytes, or making an object. It is as urgent as the
 /// most urgent that waits, and hands its urgency on to the work that it waits for itself. Only the engine uses it.
 class SharedWork: @unchecked Sendable {
@@ -62,13 +33,6 @@ class SharedWork: @unchecked Sendable {
 }
 
 extension Engine {
-    /// - Parameter isNext: whether the work comes before all other work of its queue.
-    func place(_ want: Urgency, isNext: Bool = false) -> Workers.Place {
-        isNext
-            ? .init(want.queue, Priority(1), isLIFO: true)
-            : .init(want.queue, want.priority, isLIFO: queues.configuration(of: want.queue).order == .lifo)
-    }
-
     /// Keeps prefetches of a data cache from starting, because an urgent fetch may follow.
     func reserve(_ source: ObjectSource) {
         if source.engine === self { reserve() } else { source.engine.post { $0.reserve() } }

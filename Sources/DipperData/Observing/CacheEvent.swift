@@ -2,7 +2,7 @@ import Synchronization
 
 /// An event in the work of a cache.
 ///
-/// Calls, look-ups, attempts, decodes, processing steps and writes begin and end. All events of one piece of work have
+/// Calls, fetches, look-ups, attempts, decodes, processing steps and writes begin and end. All events of one piece of work have
 /// the same identifier, and ``parent`` is the piece of work that it belongs to: a look-up, an attempt and a
 /// write belong to a fetch, a decode and a step to the call that brought the bytes. Many calls may wait for one fetch:
 /// ``Kind/callJoined(fetch:)`` links each of them to the fetch.
@@ -81,6 +81,8 @@ extension CacheEvent {
 
         // MARK: Fetches
 
+        /// A fetch began in this queue, before the first call joins it.
+        case fetchBegan(FetchQueue)
         /// A fetch waits in this queue.
         case queued(FetchQueue)
         /// A running fetch is held back for urgent work.
@@ -216,7 +218,7 @@ extension CacheEvent {
 
         /// The begin and end of calls, and the fetches that calls join.
         public static let calls = Topics(rawValue: 1 << 0)
-        /// The moves of fetches: queued, paused, promoted, demoted, parked, ended.
+        /// The begin and end of fetches, and their moves: queued, paused, promoted, demoted, parked.
         public static let fetches = Topics(rawValue: 1 << 1)
         /// The begin and end of look-ups on disk and in the tiers below.
         public static let lookUps = Topics(rawValue: 1 << 2)
@@ -244,7 +246,7 @@ extension CacheEvent.Kind {
     public var topics: CacheEvent.Topics {
         switch self {
         case .callBegan, .callJoined, .callAnswered, .callFailed: .calls
-        case .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded: .fetches
+        case .fetchBegan, .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded: .fetches
         case .lookUpBegan, .lookUpEnded: .lookUps
         case .attemptEnded(.failed): [.attempts, .failures]
         case .attemptBegan, .attemptEnded: .attempts

@@ -26,81 +26,79 @@ public struct CacheStatistics: Sendable, Hashable {
     public init() {}
 }
 
-final class StatisticsCounters: Sendable {
-    let memoryHits = Atomic<Int>(0)
-    let diskHits = Atomic<Int>(0)
-    let sharedHits = Atomic<Int>(0)
-    let networkAnswers = Atomic<Int>(0)
-    let revalidatedAnswers = Atomic<Int>(0)
-    let staleAnswers = Atomic<Int>(0)
-    let failures = Atomic<Int>(0)
-    let networkRequests = Atomic<Int>(0)
-    let networkBytes = Atomic<Int>(0)
+/// The counts of ``CacheStatistics`` and of swift-metrics. Labels of metrics have few distinct values.
+final class CacheCounts: Sendable {
+    private final class Count: Sendable {
+        private let total = Atomic<Int>(0)
+        private let metric: Counter
 
-    @inline(__always)
-    func answered(_ source: ResponseSource) {
-        switch source {
-        case .memory: memoryHits.add(1, ordering: .relaxed)
-        case .disk: diskHits.add(1, ordering: .relaxed)
-        case .shared: sharedHits.add(1, ordering: .relaxed)
-        case .network: networkAnswers.add(1, ordering: .relaxed)
-        case .revalidated: revalidatedAnswers.add(1, ordering: .relaxed)
-        case .stale: staleAnswers.add(1, ordering: .relaxed)
+        init(_ metric: Counter) { self.metric = metric }
+
+        var value: Int { total.load(ordering: .relaxed) }
+
+        func increment() {
+            total.add(1, ordering: .relaxed)
+            metric.increment()
         }
     }
 
-    var snapshot: CacheStatistics {
-        var statistics = CacheStatistics()
-        statistics.memoryHits = memoryHits.load(ordering: .relaxed)
-        statistics.diskHits = diskHits.load(ordering: .relaxed)
-        statistics.sharedHits = sharedHits.load(ordering: .relaxed)
-        statistics.networkAnswers = networkAnswers.load(ordering: .relaxed)
-        statistics.revalidatedAnswers = revalidatedAnswers.load(ordering: .relaxed)
-        statistics.staleAnswers = staleAnswers.load(ordering: .relaxed)
-        statistics.failures = failures.load(ordering: .relaxed)
-        statistics.networkRequests = networkRequests.load(ordering: .relaxed)
-        statistics.networkBytes = networkBytes.load(ordering: .relaxed)
-        return statistics
-    }
-}
-
-/// The cache's metrics, reported by swift-metrics. Labels have few distinct values.
-struct CacheMetrics: Sendable {
-    private let label: String
-    private let answers: [ResponseSource: Counter]
-    private let requests: Counter
-    private let bytes: Counter
+    private let cache: String
+    private let answers: [ResponseSource: Count]
+    private let requests: Count
+    private let failures = Atomic<Int>(0)
+    private let bodyBytes = Atomic<Int>(0)
+    private let receivedBytes: Counter
     private let duration: Metrics.Timer
     private let firstByte: Metrics.Timer
 
     init(cache: String) {
-        label = cache
+        self.cache = cache
         answers = Dictionary(
-            uniqueKeysWithValues: ResponseSource.allCases.map {
-                ($0, Counter(label: "dipper_answers", dimensions: [("cache", cache), ("source", $0.rawValue)]))
+            uniqueKeysWithValues: ResponseSource.allCases.map { source in
+                let dimensions = [("cache", cache), ("source", source.rawValue)]
+                return (source, Count(Counter(label: "dipper_answers", dimensions: dimensions)))
             })
-        requests = Counter(label: "dipper_network_requests", dimensions: [("cache", cache)])
-        bytes = Counter(label: "dipper_network_bytes", dimensions: [("cache", cache)])
+        requests = Count(Counter(label: "dipper_network_requests", dimensions: [("cache", cache)]))
+        receivedBytes = Counter(label: "dipper_network_bytes", dimensions: [("cache", cache)])
         duration = Metrics.Timer(label: "dipper_transfer_duration", dimensions: [("cache", cache)])
         firstByte = Metrics.Timer(label: "dipper_transfer_first_byte", dimensions: [("cache", cache)])
     }
 
+    @inline(__always)
     func answered(_ source: ResponseSource) { answers[source]?.increment() }
 
     func failed(_ error: DipperError) {
-        Counter(label: "dipper_failures", dimensions: [("cache", label), ("reason", error.shortDescription)])
+        failures.add(1, ordering: .relaxed)
+        Counter(label: "dipper_failures", dimensions: [("cache", cache), ("reason", error.shortDescription)])
             .increment()
     }
 
     func pressed(_ level: MemoryPressure) {
-        Counter(label: "dipper_memory_pressure", dimensions: [("cache", label), ("level", level.rawValue)]).increment()
+        Counter(label: "dipper_memory_pressure", dimensions: [("cache", cache), ("level", level.rawValue)]).increment()
     }
 
     func requested() { requests.increment() }
 
-    func transferred(_ metrics: TransferMetrics) {
-        bytes.increment(by: metrics.bytesReceived)
-        duration.recordNanoseconds(metrics.total.nanoseconds)
-        firstByte.recordNanoseconds(metrics.firstByte.nanoseconds)
+    func received(_ response: TransferResponse) {
+        bodyBytes.add(response.body.count, ordering: .relaxed)
+        receivedBytes.increment(by: response.metrics.bytesReceived)
+        duration.recordNanoseconds(response.metrics.total.nanoseconds)
+        firstByte.recordNanoseconds(response.metrics.firstByte.nanoseconds)
     }
+
+    var statistics: CacheStatistics {
+        var statistics = CacheStatistics()
+        statistics.memoryHits = count(.memory)
+        statistics.diskHits = count(.disk)
+        statistics.sharedHits = count(.shared)
+        statistics.networkAnswers = count(.network)
+        statistics.revalidatedAnswers = count(.revalidated)
+        statistics.staleAnswers = count(.stale)
+        statistics.failures = failures.load(ordering: .relaxed)
+        statistics.networkRequests = requests.value
+        statistics.networkBytes = bodyBytes.load(ordering: .relaxed)
+        return statistics
+    }
+
+    private func count(_ source: ResponseSource) -> Int { answers[source]?.value ?? 0 }
 }

@@ -15,15 +15,14 @@ package final class EventHub: Sendable {
         var isOver = false
     }
 
-    let statistics = StatisticsCounters()
-    let metrics: CacheMetrics
+    let counts: CacheCounts
     private let time: TimeSource
     private let start: Duration
     private let wanted = Atomic<UInt16>(0)
     private let listeners = Mutex(Listeners())
 
     init(name: String, time: TimeSource, sinks: [any EventSink] = []) {
-        metrics = CacheMetrics(cache: name)
+        counts = CacheCounts(cache: name)
         self.time = time
         start = time.now()
         for sink in sinks { add(sink) }
@@ -100,15 +99,13 @@ extension EventHub {
     package func decode<Object>(
         _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
     ) throws(DipperError) -> Object {
-        guard wants([.objects, .failures]) else { return try body() }
-        let id = CacheEvent.ID.next()
-        tell(.objects, key, id, of: call, .decodeBegan)
+        let end = begin(key, of: call, .decodeBegan) { .decodeEnded($0) }
         do throws(DipperError) {
             let product = try body()
-            tell(.objects, key, id, of: call, .decodeEnded(nil))
+            end?(nil)
             return product
         } catch {
-            tell([.objects, .failures], key, id, of: call, .decodeEnded(error))
+            end?(error)
             throw error
         }
     }
@@ -120,11 +117,18 @@ extension EventHub {
     package func beginStep(
         _ key: CacheKey, _ name: @autoclosure () -> String, of call: CacheEvent.ID?
     ) -> (@Sendable (DipperError?) -> Void)? {
+        begin(key, of: call, .stepBegan(Redaction.standard.text(name()))) { .stepEnded($0) }
+    }
+
+    private func begin(
+        _ key: CacheKey, of call: CacheEvent.ID?, _ begin: @autoclosure () -> CacheEvent.Kind,
+        end: @escaping @Sendable (DipperError?) -> CacheEvent.Kind
+    ) -> (@Sendable (DipperError?) -> Void)? {
         guard wants([.objects, .failures]) else { return nil }
         let id = CacheEvent.ID.next()
-        tell(.objects, key, id, of: call, .stepBegan(Redaction.standard.text(name())))
+        tell(.objects, key, id, of: call, begin())
         return { [self] error in
-            tell(error == nil ? .objects : [.objects, .failures], key, id, of: call, .stepEnded(error))
+            tell(error == nil ? .objects : [.objects, .failures], key, id, of: call, end(error))
         }
     }
 
@@ -148,7 +152,7 @@ extension EventHub {
     }
 
     func pressed(_ level: MemoryPressure) {
-        metrics.pressed(level)
+        counts.pressed(level)
         tell(.conditions, CacheKey(""), nil, .memoryPressure(level))
     }
 
@@ -170,12 +174,10 @@ extension EventHub {
     ) {
         switch result {
         case .success(let source):
-            statistics.answered(source)
-            metrics.answered(source)
+            counts.answered(source)
             tell(.calls, key(), id(), .callAnswered(source))
         case .failure(let error):
-            statistics.failures.add(1, ordering: .relaxed)
-            metrics.failed(error)
+            counts.failed(error)
             tell(.calls, key(), id(), .callFailed(error))
         }
     }

@@ -45,7 +45,7 @@ struct EventLog: EventSink {
             memory.info("memory pressure", metadata: ["level": "\(level.rawValue)"])
         case .cleaned(let cleaning) where cleaning.reason == .memoryPressure:
             memory.info("let go of memory", metadata: ["entries": "\(cleaning.entries)", "bytes": "\(cleaning.bytes)"])
-        case .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded, .lookUpBegan, .attemptBegan:
+        case .fetchBegan, .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded, .lookUpBegan, .attemptBegan:
             queues.trace("\(event.kind)", metadata: ["key": key()])
         case .callBegan, .callJoined, .callAnswered, .callFailed, .lookUpEnded, .attemptEnded, .decodeBegan,
             .decodeEnded, .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .missed:

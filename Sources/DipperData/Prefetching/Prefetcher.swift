@@ -22,33 +22,17 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         let run: @Sendable (@escaping @Sendable () -> Void) -> Void
         /// Returns whether the cache can answer a request as it is wanted without the network.
         let isCached: @Sendable (Request) -> Bool
-        /// Makes a call and tells its events to a closure.
-        let call: @Sendable (Request, @escaping @Sendable (News) -> Void) -> any FetchTask
+        /// Makes a call in `slowQueue` whose closures are called in place.
+        let call: @Sendable (Request) -> any FetchTask
         let callbackQueue: CallbackQueue
 
-        /// - Parameter call: makes a call in `slowQueue` whose closures are called in place.
-        package init<Task: FetchTask>(
+        package init(
             run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
             isCached: @escaping @Sendable (Request) -> Bool, callbackQueue: CallbackQueue,
-            call: @escaping @Sendable (Request) -> Task
+            call: @escaping @Sendable (Request) -> any FetchTask
         ) {
-            (self.run, self.isCached, self.callbackQueue) = (run, isCached, callbackQueue)
-            self.call = { request, tell in
-                let task = call(request)
-                task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
-                task.onRetry { tell(.resumed) }
-                task.onEnd { tell(.ended($0.error)) }
-                return task
-            }
+            (self.run, self.isCached, self.callbackQueue, self.call) = (run, isCached, callbackQueue, call)
         }
-    }
-
-    /// An event in the life of a call.
-    enum News: Sendable {
-        /// The call waits for the network or for its next attempt.
-        case parked
-        case resumed
-        case ended(DipperError?)
     }
 
     private struct Call {
@@ -74,14 +58,13 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         var progressHooks: [@Sendable (PrefetchProgress) -> Void] = []
         var endHooks: [@Sendable (PrefetchResult<Request>) -> Void] = []
         var waiters: [Waiter] = []
-        /// The progress that the hooks have heard of.
         var told = PrefetchProgress()
         var isTelling = false
         var hasToldEnd = false
 
         /// Nothing is added after the end.
         var hasEnded: Bool { hasStarted && waiting.isEmpty && calls.isEmpty }
-        var hasNews: Bool { !hasToldEnd && (progress != told || hasEnded) }
+        var hasNews: Bool { progress != told || hasEnded && !hasToldEnd }
 
         var progress: PrefetchProgress {
             var progress = PrefetchProgress()
@@ -92,23 +75,29 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             return progress
         }
 
-        /// Takes out a call, unless it has been taken out before.
         mutating func leave(_ number: Int) -> Call? {
             parked.remove(number)
             return calls.removeValue(forKey: number)
         }
 
-        /// - Returns: the call if it has ended. The caller releases it.
-        mutating func hear(_ news: News, from number: Int) -> Call? {
-            guard let call = calls[number] else { return nil }
-            switch news {
-            case .parked: parked.insert(number)
-            case .resumed: parked.remove(number)
-            case .ended(let error?): result.failed.append(.init(request: call.request, error: error))
-            case .ended(nil): result.completed.append(call.request)
+        /// Calls the hooks with the latest news; `nil` if they have heard of everything.
+        mutating func nextHooks() -> (@Sendable () -> Void)? {
+            guard hasNews else {
+                isTelling = false
+                return nil
             }
-            if case .ended = news { return leave(number) }
-            return nil
+            let progress = progress
+            if progress != told {
+                told = progress
+                return { [progressHooks] in for hook in progressHooks { hook(progress) } }
+            }
+            hasToldEnd = true
+            // All hooks are released with the closure, outside of the lock.
+            let (hooks, heard) = (exchange(&endHooks, with: []), exchange(&progressHooks, with: []))
+            return { [result] in
+                for hook in hooks { hook(result) }
+                _ = heard
+            }
         }
     }
 
@@ -241,7 +230,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             return await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
                     let result = state.withLock { state -> PrefetchResult<Request>? in
-                        if mayReturn(state) { return state.result }
+                        if state.hasEnded { return state.result }
                         state.waiters.append(continuation)
                         return nil
                     }
@@ -301,27 +290,41 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     }
 
     private func call(_ number: Int, _ request: Request) {
-        // The call is released where no lock is held.
-        let given = priority
-        let task = cache.call(request) { [self] news in _ = change { $0.hear(news, from: number) } }
-        if let given { task.priority = given }
+        let task = cache.call(request)
+        listen(to: task, number)
         // The call may have ended or been taken out already.
         let (isWanted, priority) = state.withLock { state in
             state.calls[number]?.task = task
             return (state.calls[number] != nil, state.priority)
         }
         if !isWanted { task.cancel() }
-        if let priority, priority != given { task.priority = priority }
+        if let priority { task.priority = priority }
+    }
+
+    private func listen(to task: some FetchTask, _ number: Int) {
+        task.onFail { [self] _, isFatal in
+            guard !isFatal else { return }
+            change { state in
+                if state.calls[number] != nil { state.parked.insert(number) }
+            }
+        }
+        task.onRetry { [self] in change { state in _ = state.parked.remove(number) } }
+        task.onEnd { [self] result in
+            let error = result.error
+            // The call is released where no lock is held.
+            _ = change { state -> Call? in
+                guard let call = state.leave(number) else { return nil }
+                if let error {
+                    state.result.failed.append(.init(request: call.request, error: error))
+                } else {
+                    state.result.completed.append(call.request)
+                }
+                return call
+            }
+        }
     }
 
     // MARK: Hooks and waiters
-
-    /// Whether hooks run on a queue. Such a queue may be held up, so code that awaits the end does not wait for it.
-    private var isQueued: Bool { !cache.callbackQueue.isInPlace }
-
-    private func mayReturn(_ state: borrowing State) -> Bool {
-        isQueued ? state.hasEnded : state.hasToldEnd && !state.isTelling
-    }
 
     /// If the hooks are being called already, they hear of this news as well.
     private func tell() {
@@ -332,7 +335,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         }
         if isFirst { tellNews() }
         let (waiters, result) = state.withLock { state -> ([Waiter], PrefetchResult<Request>) in
-            guard mayReturn(state) else { return ([], PrefetchResult()) }
+            guard state.hasEnded else { return ([], PrefetchResult()) }
             return (exchange(&state.waiters, with: []), state.result)
         }
         for waiter in waiters { waiter.resume(returning: result) }
@@ -341,34 +344,10 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// One piece of news in each turn of the queue, so that other work has its turn.
     private func tellNews() {
         cache.callbackQueue.perform { [self] in
-            while tellNext() {
-                if isQueued { return tellNews() }
+            while let hooks = state.withLock({ $0.nextHooks() }) {
+                hooks()
+                if !cache.callbackQueue.isInPlace { return tellNews() }
             }
-        }
-    }
-
-    /// - Returns: whether there is more to tell.
-    private func tellNext() -> Bool {
-        let call = state.withLock { state -> () -> Void in
-            let progress = state.progress
-            if progress != state.told {
-                state.told = progress
-                let hooks = state.progressHooks
-                return { for hook in hooks { hook(progress) } }
-            }
-            guard state.hasEnded, !state.hasToldEnd else { return {} }
-            state.hasToldEnd = true
-            let (result, hooks) = (state.result, exchange(&state.endHooks, with: []))
-            let heard = exchange(&state.progressHooks, with: [])
-            return {
-                for hook in hooks { hook(result) }
-                _ = heard
-            }
-        }
-        call()
-        return state.withLock { state in
-            state.isTelling = state.hasNews
-            return state.isTelling
         }
     }
 }

@@ -12,7 +12,7 @@ struct SecretNames: Sendable, Hashable {
         reach = max(2, names.map(\.count).max() ?? 0)
     }
 
-    /// Whether a name contains a secret name. One with too many levels of encoding counts as secret.
+    /// A name with too many levels of encoding counts as secret.
     func contains(_ name: some Collection<UInt8>) -> Bool {
         guard let decoded = PercentCoding.fullyDecoded(Array(name)) else { return true }
         let words = Self.words(of: decoded)
@@ -60,10 +60,10 @@ struct SecretNames: Sendable, Hashable {
     }
 }
 
-/// A lenient decoder of percent-encoded bytes (RFC 3986, section 2.1): bytes that are no escape stay as they are.
+/// Percent-encoded bytes (RFC 3986, section 2.1).
 enum PercentCoding {
-    static func decoded(_ bytes: [UInt8]) -> [UInt8]? {
-        guard bytes.contains(UInt8(ascii: "%")) else { return nil }
+    /// Bytes that are no escape stay as they are; with `isStrict` a percent sign without two digits gives `nil`.
+    static func decoded(_ bytes: [UInt8], isStrict: Bool) -> [UInt8]? {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count)
         var index = 0
@@ -73,11 +73,19 @@ enum PercentCoding {
             {
                 result.append(high << 4 | low)
                 index += 3
+            } else if isStrict, bytes[index] == UInt8(ascii: "%") {
+                return nil
             } else {
                 result.append(bytes[index])
                 index += 1
             }
         }
+        return result
+    }
+
+    /// `nil` without any escape.
+    static func decoded(_ bytes: [UInt8]) -> [UInt8]? {
+        guard bytes.contains(UInt8(ascii: "%")), let result = decoded(bytes, isStrict: false) else { return nil }
         return result.count == bytes.count ? nil : result
     }
 

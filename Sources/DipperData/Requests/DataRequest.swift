@@ -32,37 +32,32 @@ public struct DataRequest: Sendable {
 
     /// The options that few requests set.
     private struct Rare: Sendable {
-        var unparsed: String?
-        var key: CacheKey?
-        var timeout: Duration?
-        var freshness: FreshnessPolicy?
-        var memoryExpiration: Expiration?
-        var diskExpiration: Expiration?
-        var memoryAccessExtension: AccessExtension?
-        var diskAccessExtension: AccessExtension?
-        var retryPolicy: RetryPolicy?
-        var waitsForDiskWrite = false
-        var durability = Durability.relaxed
-        var callbackQueue: CallbackQueue?
-        var progressInterval: Duration?
-
-        /// Whether two sets of options are the same but for the queues of closures.
-        static func isServed(_ a: Boxed<Rare>?, like b: Boxed<Rare>?) -> Bool {
-            let (a, b) = (a?.value ?? Rare(), b?.value ?? Rare())
-            return a.retryPolicy == nil && b.retryPolicy == nil && a.unparsed == b.unparsed && a.key == b.key
-                && a.timeout == b.timeout && a.freshness == b.freshness && a.memoryExpiration == b.memoryExpiration
-                && a.diskExpiration == b.diskExpiration && a.memoryAccessExtension == b.memoryAccessExtension
-                && a.diskAccessExtension == b.diskAccessExtension && a.waitsForDiskWrite == b.waitsForDiskWrite
-                && a.durability == b.durability && a.progressInterval == b.progressInterval
+        /// The options that can be compared, except for the queue of closures.
+        struct Values: Sendable, Equatable {
+            var unparsed: String?
+            var key: CacheKey?
+            var timeout: Duration?
+            var freshness: FreshnessPolicy?
+            var memoryExpiration: Expiration?
+            var diskExpiration: Expiration?
+            var memoryAccessExtension: AccessExtension?
+            var diskAccessExtension: AccessExtension?
+            var waitsForDiskWrite = false
+            var durability = Durability.relaxed
+            var progressInterval: Duration?
         }
+
+        var values = Values()
+        var retryPolicy: RetryPolicy?
+        var callbackQueue: CallbackQueue?
     }
 
-    private var boxed: Boxed<Rare>?
+    private var rare: Boxed<Rare>?
 
     private mutating func change(_ body: (inout Rare) -> Void) {
-        var changed = exchange(&boxed, with: nil) ?? Boxed(Rare())
+        var changed = exchange(&rare, with: nil) ?? Boxed(Rare())
         body(&changed.value)
-        boxed = changed
+        rare = changed
     }
 
     private var box: RequestHooks.Box?
@@ -74,10 +69,10 @@ public struct DataRequest: Sendable {
         set { box = RequestHooks.Box(newValue) }
     }
 
-    /// The text or the provider's key that the request was made from; `nil` if it was made from a URL.
+    /// `nil` if the request was made from a URL.
     private var unparsed: String? {
-        get { boxed?.value.unparsed }
-        set { change { $0.unparsed = newValue } }
+        get { rare?.value.values.unparsed }
+        set { change { $0.values.unparsed = newValue } }
     }
     /// The URL to fetch; `nil` if a provider supplies the bytes, or if the text given was not a URL.
     public private(set) var url: URL? {
@@ -88,23 +83,23 @@ public struct DataRequest: Sendable {
     public var headers: HTTPHeaders = [:]
     /// The entry's key; `nil` for the default key, which is made from URL and headers. See also ``cacheKey``.
     public var key: CacheKey? {
-        get { boxed?.value.key }
-        set { change { $0.key = newValue } }
+        get { rare?.value.values.key }
+        set { change { $0.values.key = newValue } }
     }
     /// The order of the fetch inside its queue.
     public var priority = Priority.normal
     /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
     /// between them. Time in the queue, paused, or without a network does not count. `nil` uses the cache's default.
     public var timeout: Duration? {
-        get { boxed?.value.timeout }
-        set { change { $0.timeout = newValue } }
+        get { rare?.value.values.timeout }
+        set { change { $0.values.timeout = newValue } }
     }
     /// The policy that says which tiers may answer; `nil` uses the cache's default.
     public var cachePolicy: CachePolicy?
     /// The policy by which a stored answer may be used without asking the server; `nil` uses the cache's default.
     public var freshness: FreshnessPolicy? {
-        get { boxed?.value.freshness }
-        set { change { $0.freshness = newValue } }
+        get { rare?.value.values.freshness }
+        set { change { $0.values.freshness = newValue } }
     }
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
     /// memory. It may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
@@ -113,28 +108,28 @@ public struct DataRequest: Sendable {
     /// The expiration also replaces that of an entry in memory. An entry that has expired by it answers this call, and
     /// then leaves memory.
     public var memoryExpiration: Expiration? {
-        get { boxed?.value.memoryExpiration }
-        set { change { $0.memoryExpiration = newValue } }
+        get { rare?.value.values.memoryExpiration }
+        set { change { $0.values.memoryExpiration = newValue } }
     }
     /// The time for which the entry counts as present on disk; `nil` uses the cache's default.
     public var diskExpiration: Expiration? {
-        get { boxed?.value.diskExpiration }
-        set { change { $0.diskExpiration = newValue } }
+        get { rare?.value.values.diskExpiration }
+        set { change { $0.values.diskExpiration = newValue } }
     }
     /// The effect of this and later hits in memory on the expiration there; `nil` keeps the entry's own.
     public var memoryAccessExtension: AccessExtension? {
-        get { boxed?.value.memoryAccessExtension }
-        set { change { $0.memoryAccessExtension = newValue } }
+        get { rare?.value.values.memoryAccessExtension }
+        set { change { $0.values.memoryAccessExtension = newValue } }
     }
     /// The effect of a hit on disk on the expiration there, for the entry that the call stores and for each hit of the
     /// call itself. `nil` uses the cache's default for an entry that is stored, and the entry's own for a hit.
     public var diskAccessExtension: AccessExtension? {
-        get { boxed?.value.diskAccessExtension }
-        set { change { $0.diskAccessExtension = newValue } }
+        get { rare?.value.values.diskAccessExtension }
+        set { change { $0.values.diskAccessExtension = newValue } }
     }
     /// The rule for retries of this call, also in a shared fetch; `nil` uses the cache's default.
     public var retryPolicy: RetryPolicy? {
-        get { boxed?.value.retryPolicy }
+        get { rare?.value.retryPolicy }
         set { change { $0.retryPolicy = newValue } }
     }
     /// Whether the task ends only when the entry is on disk, also if the answer comes from the cache.
@@ -147,27 +142,27 @@ public struct DataRequest: Sendable {
     /// let data = try await cache.getData(request).value       // on the device by now
     /// ```
     public var waitsForDiskWrite: Bool {
-        get { boxed?.value.waitsForDiskWrite ?? false }
-        set { change { $0.waitsForDiskWrite = newValue } }
+        get { rare?.value.values.waitsForDiskWrite ?? false }
+        set { change { $0.values.waitsForDiskWrite = newValue } }
     }
     /// The point at which the entry counts as written, for ``waitsForDiskWrite`` and
     /// ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. If several calls share a fetch, the entry is durable if
     /// one of them wants it durable.
     public var durability: Durability {
-        get { boxed?.value.durability ?? .relaxed }
-        set { change { $0.durability = newValue } }
+        get { rare?.value.values.durability ?? .relaxed }
+        set { change { $0.values.durability = newValue } }
     }
     /// The queue on which this call's closures run; `nil` uses the cache's queue.
     public var callbackQueue: CallbackQueue? {
-        get { boxed?.value.callbackQueue }
+        get { rare?.value.callbackQueue }
         set { change { $0.callbackQueue = newValue } }
     }
 
     /// The shortest time between two reports of progress, or of bytes; `nil` uses the cache's default. If several calls
     /// share a fetch, the shortest interval of these calls holds.
     public var progressInterval: Duration? {
-        get { boxed?.value.progressInterval }
-        set { change { $0.progressInterval = newValue } }
+        get { rare?.value.values.progressInterval }
+        set { change { $0.values.progressInterval = newValue } }
     }
 
     /// Creates a request for a URL, with the cache's defaults.
@@ -264,14 +259,15 @@ public struct DataRequest: Sendable {
     }
 
     package var decidesMemoryLifetime: Bool {
-        boxed.map { $0.value.memoryExpiration != nil || $0.value.memoryAccessExtension != nil } ?? false
+        rare.map { $0.value.values.memoryExpiration != nil || $0.value.values.memoryAccessExtension != nil } ?? false
     }
 
     /// Returns whether one call of the cache can serve callers with either request. They have the same key. Two retry
     /// policies cannot be compared, and hooks only if one request is a copy of the other.
     func isServed(like other: DataRequest) -> Bool {
-        box === other.box && url == other.url && headers == other.headers && cachePolicy == other.cachePolicy
-            && Rare.isServed(boxed, like: other.boxed)
+        let (own, others) = (rare?.value ?? Rare(), other.rare?.value ?? Rare())
+        return box === other.box && url == other.url && headers == other.headers && cachePolicy == other.cachePolicy
+            && own.retryPolicy == nil && others.retryPolicy == nil && own.values == others.values
     }
 
     /// The URL's text without user and fragment, as it is kept with an entry.
@@ -320,7 +316,7 @@ extension DataRequest: Hashable {
     /// cannot be compared: requests that have any are equal only if one is a copy of the other in that respect.
     public static func == (a: Self, b: Self) -> Bool {
         guard a.priority == b.priority else { return false }
-        if let own = a.boxed, let other = b.boxed, own === other {
+        if let own = a.rare, let other = b.rare, own === other {
             return a.box === b.box && a.url == b.url && a.headers == b.headers && a.cachePolicy == b.cachePolicy
         }
         return a.callbackQueue == nil && b.callbackQueue == nil && a.isServed(like: b)

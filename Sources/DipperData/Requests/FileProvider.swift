@@ -28,50 +28,52 @@ public struct FileProvider: DataProvider {
     /// - Throws: ``DipperError/unreadable`` if the file is not a regular file or cannot be read,
     ///   ``DipperError/tooLarge`` if it is larger than ``maximumSize``.
     public func data() async throws -> Data {
-        try await Self.onReader { [file, maximumSize] in Self.read(file, upTo: maximumSize) }
+        try await Self.onReader { [file, maximumSize] () throws(DipperError) in
+            try Self.read(file, upTo: maximumSize)
+        }
     }
 
     /// Returns the bytes of the first file that can be read, or `nil`. Throws ``DipperError/tooLarge`` above the limit.
     package static func data(ofFirst files: [URL], upTo limit: Int) async throws(DipperError) -> Data? {
-        try await onReader { read(firstOf: files, upTo: limit) }
+        try await onReader { () throws(DipperError) in try read(firstOf: files, upTo: limit) }
     }
 
     private static func onReader<Value: Sendable>(
-        _ read: @escaping @Sendable () -> Result<Value, DipperError>
+        _ read: @escaping @Sendable () throws(DipperError) -> Value
     ) async throws(DipperError) -> Value {
         let result: Result<Value, DipperError> = await withCheckedContinuation { continuation in
-            readers.run { continuation.resume(returning: read()) }
+            readers.run { continuation.resume(returning: Result(catching: read)) }
         }
         return try result.get()
     }
 
-    /// Reads the first of the files that can be read, on the caller's thread; `nil` if none can.
-    package static func read(firstOf files: [URL], upTo limit: Int) -> Result<Data?, DipperError> {
+    /// Does the same on the caller's thread.
+    package static func read(firstOf files: [URL], upTo limit: Int) throws(DipperError) -> Data? {
         for file in files {
-            switch read(file, upTo: limit) {
-            case .success(let bytes): return .success(bytes)
-            case .failure(let error) where error == .tooLarge: return .failure(error)
-            case .failure: continue
+            do throws(DipperError) {
+                return try read(file, upTo: limit)
+            } catch {
+                if error == .tooLarge { throw error }
             }
         }
-        return .success(nil)
+        return nil
     }
 
     /// Reading blocks, and Swift's cooperative threads must not.
     private static let readers = Workers(name: "dipper-file", threads: 2)
 
-    private static func read(_ file: URL, upTo limit: Int) -> Result<Data, DipperError> {
-        guard file.isFileURL else { return .failure(.unreadable.with(detail: "'\(file)' is no file")) }
+    private static func read(_ file: URL, upTo limit: Int) throws(DipperError) -> Data {
+        guard file.isFileURL else { throw .unreadable.with(detail: "'\(file)' is no file") }
         // A pipe without a writer must not block the thread.
         let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else { return .failure(failure(file)) }
+        guard descriptor >= 0 else { throw failure(file) }
         defer { close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else { return .failure(failure(file)) }
+        guard fstat(descriptor, &status) == 0 else { throw failure(file) }
         guard status.st_mode & S_IFMT == S_IFREG else {
-            return .failure(.unreadable.with(detail: "'\(file.path)' is no regular file"))
+            throw .unreadable.with(detail: "'\(file.path)' is no regular file")
         }
-        guard status.st_size <= limit else { return .failure(.tooLarge.with(detail: "\(status.st_size) bytes")) }
+        guard status.st_size <= limit else { throw .tooLarge.with(detail: "\(status.st_size) bytes") }
         var data = Data(count: Int(status.st_size))
         var count = 0
         while count < data.count {
@@ -79,12 +81,12 @@ public struct FileProvider: DataProvider {
                 pread(descriptor, bytes.baseAddress.map { $0 + count }, bytes.count - count, off_t(count))
             }
             if read < 0, errno == EINTR { continue }
-            guard read >= 0 else { return .failure(failure(file)) }
+            guard read >= 0 else { throw failure(file) }
             // The file has become shorter meanwhile.
             if read == 0 { break }
             count += read
         }
-        return .success(data.prefix(count))
+        return data.prefix(count)
     }
 
     private static func failure(_ file: URL) -> DipperError {

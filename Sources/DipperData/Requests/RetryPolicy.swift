@@ -86,8 +86,7 @@ public struct RetryPolicy: Sendable {
         RetryPolicy(maxRetries: nil, { _, _ in nil }, rule: delay)
     }
 
-    /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call. The `answer` is
-    /// that of the caller's own rule; the `unit`, a random number in 0..<1, is for the jitter.
+    /// `nil` ends the call. The `answer` is that of the caller's own rule; the `unit` is a random number in 0..<1.
     func delay(after context: Context, answer: Duration?, unit: Double) -> Duration? {
         // mutant Retry: `etries { retur` => `etries + 1 { retur`
         if let maxRetries, context.failures > maxRetries { return nil }

@@ -47,29 +47,10 @@ public struct DataURLProvider: DataProvider {
         }
         let parameters = text[..<comma].lowercased()
         let content = text[text.index(after: comma)...]
-        guard let bytes = Self.removingPercentEncoding(content) else {
+        guard let bytes = PercentCoding.decoded(Array(content.utf8), isStrict: true) else {
             throw DipperError.invalidData.with(detail: "a percent sign without two digits")
         }
         guard parameters.hasSuffix(";base64") else { return Data(bytes) }
         return try Base64Provider.decode(String(decoding: bytes, as: UTF8.self))
     }
-
-    /// Returns the bytes, which need not be UTF-8; `nil` for a percent sign without two digits.
-    private static func removingPercentEncoding(_ text: Substring) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
-                return nil
-            }
-            bytes.append(UInt8(high << 4 | low))
-        }
-        return bytes
-    }
-
-    private static func digit(_ byte: UInt8) -> Int? { Character(UnicodeScalar(byte)).hexDigitValue }
 }

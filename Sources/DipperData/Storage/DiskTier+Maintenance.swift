@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 
 /// The result of ``DataCache/verify()``.
@@ -77,7 +78,7 @@ extension DiskTier {
         await synchronize()
         return await withCheckedContinuation { continuation in
             // SQLite checks the whole index in one call; the writer thread goes on meanwhile.
-            SeparateThread().run {
+            DispatchQueue(label: "dipper.verify").async {
                 let (problems, isCounted) = self.checkIndex()
                 self.start(Verification(problems, isCounted: isCounted) { continuation.resume(returning: $0) })
             }

@@ -14,7 +14,7 @@ public final class ChangeObservation: Sendable {
 }
 
 /// The closures to call at a change. Its owner locks it, and calls and frees the closures outside the lock.
-package struct Observers {
+package struct Observers: Sendable {
     package typealias Callback = @Sendable () -> Void
 
     private var callbacks: [Int: Callback] = [:]

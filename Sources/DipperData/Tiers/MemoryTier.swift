@@ -6,12 +6,11 @@ import Synchronization
 /// Entries are spread over shards, each with a lock, so that threads do not wait for one another. Every access
 /// stamps its entry with its number, and an eviction takes or spares the entry with the lowest stamp of all shards.
 final class MemoryTier<Value: Sendable>: Sendable {
-    struct Limits: Sendable, Hashable {
+    struct Limits: Sendable {
         var cost: Int
         var count: Int?
         /// The largest share of `cost` that a single entry may have, as a divisor.
         var largestShare = 10
-
     }
 
     private struct Bounds {
@@ -28,16 +27,22 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
+    private struct State {
+        var bounds: Bounds
+        /// The keys of derived entries, by the key of the first origin. A key is counted before its entry comes and
+        /// until after it has gone, so for a moment twice.
+        var derived: [Substring: [CacheKey: Int]] = [:]
+    }
+
     private static var shardCount: Int { 16 }
 
     private let shards: [MemoryShard<Value>]
     private let order: EvictionOrder
-    private let bounds: Mutex<Bounds>
+    private let state: Mutex<State>
     private let accesses = Atomic<UInt64>(0)
     private let cost = Atomic<Int>(0)
     private let count = Atomic<Int>(0)
     private let history: RemovalHistory
-    private let derived = DerivedKeys()
     private let now: @Sendable () -> Date
     private let expiries: ExpiryWatch
     private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
@@ -49,7 +54,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     ) {
         self.history = history
         self.onCleaned = onCleaned
-        bounds = Mutex(Bounds(given: limits))
+        state = Mutex(State(bounds: Bounds(given: limits)))
         self.now = now
         self.order = order
         shards = (0..<Self.shardCount).map { _ in MemoryShard(order) }
@@ -60,7 +65,6 @@ final class MemoryTier<Value: Sendable>: Sendable {
     var totalCost: Int { cost.load(ordering: .relaxed) }
     var entryCount: Int { count.load(ordering: .relaxed) }
 
-    /// Counts as a use; `nil` if there is no value or it has expired.
     @inline(__always)
     func value(for key: CacheKey) -> Value? {
         part(of: key) { copy $0 }
@@ -80,7 +84,8 @@ final class MemoryTier<Value: Sendable>: Sendable {
             expiries.note(expires)
             return value(for: key)
         }
-        return remove(expired: expired).value
+        remove(expired: expired)
+        return expired.value
     }
 
     /// Copies only a part of a value; counts as a use.
@@ -92,11 +97,9 @@ final class MemoryTier<Value: Sendable>: Sendable {
         return found.part
     }
 
-    @discardableResult
-    private func remove(expired entry: MemoryEntry<Value>) -> MemoryEntry<Value> {
+    private func remove(expired entry: MemoryEntry<Value>) {
         account(removed: entry)
         tell([entry], .expired)
-        return entry
     }
 
     func peek<Part: Sendable>(_ key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
@@ -115,7 +118,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, permit: Permit? = nil,
         unlessChangedSince changes: UInt64? = nil, if isWanted: () -> Bool = { true }
     ) {
-        let bounds = bounds.withLock { $0 }
+        let bounds = state.withLock { $0.bounds }
         let now = now().timeIntervalSince1970
         let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
         // The configured limit, because pressure does not change the size of a value worth keeping.
@@ -129,10 +132,10 @@ final class MemoryTier<Value: Sendable>: Sendable {
         let entry = MemoryEntry(
             key: key, value: value, cost: entryCost, lifetime: lifetime, stored: permit?.info.stored ?? now)
         // First, so that a removal of derived entries misses none.
-        derived.add(key)
+        countDerived(key, 1)
         let (replaced, isInserted) = shard(of: key).insert(
             entry, stamp: stamp(), now: now, unlessChangedSince: changes, ifAllowed: isAllowed)
-        guard isInserted else { return derived.remove(key) }
+        guard isInserted else { return countDerived(key, -1) }
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)
         if let replaced { account(removed: replaced) }
@@ -153,10 +156,22 @@ final class MemoryTier<Value: Sendable>: Sendable {
     /// Takes time by the number of derived entries, not of all.
     func removeDerived(of key: CacheKey) {
         for shard in shards { shard.noteChange() }
-        for key in derived.keys(of: key) { remove(key) }
+        for key in derivedKeys(of: key) { remove(key) }
     }
 
-    func derivedKeys(of key: CacheKey) -> [CacheKey] { derived.keys(of: key) }
+    func derivedKeys(of key: CacheKey) -> [CacheKey] {
+        let group = state.withLock { $0.derived[key.firstOrigin ?? key.string[...]] }
+        return group?.keys.filter { $0.isDerived(of: key) } ?? []
+    }
+
+    private func countDerived(_ key: CacheKey, _ change: Int) {
+        guard let origin = key.firstOrigin else { return }
+        state.withLock { state in
+            let count = (state.derived[origin]?[key] ?? 0) + change
+            state.derived[origin, default: [:]][key] = count > 0 ? count : nil
+            if state.derived[origin]?.isEmpty == true { state.derived[origin] = nil }
+        }
+    }
 
     /// - Parameter limit: in seconds since 1970.
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
@@ -181,21 +196,20 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    /// The limits without pressure.
-    var limits: Limits { bounds.withLock { $0.given } }
+    var limits: Limits { state.withLock { $0.bounds.given } }
 
     func changeLimits(_ change: (inout Limits) -> Void) {
-        bounds.withLock { change(&$0.given) }
+        state.withLock { change(&$0.bounds.given) }
         enforceLimits(.overLimit)
     }
 
     func setPressure(_ pressure: MemoryPressure) {
-        bounds.withLock { $0.pressure = pressure }
+        state.withLock { $0.bounds.pressure = pressure }
         enforceLimits(.memoryPressure)
     }
 
     private func enforceLimits(_ reason: CacheEvent.Cleaning.Reason) {
-        let limits = bounds.withLock { $0.present }
+        let limits = state.withLock { $0.bounds.present }
         trim(toCost: limits.cost, count: limits.count, reason)
     }
 
@@ -234,7 +248,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private func account(removed entry: MemoryEntry<Value>) {
         cost.subtract(entry.cost, ordering: .relaxed)
         count.subtract(1, ordering: .relaxed)
-        derived.remove(entry.key)
+        countDerived(entry.key, -1)
     }
 
     @inline(__always)
@@ -255,31 +269,6 @@ struct MemoryEntry<Value: Sendable>: Sendable {
     var lifetime: Lifetime
     /// In seconds since 1970.
     let stored: TimeInterval
-}
-
-/// The keys of derived entries in a memory tier, by the key of the first origin. A key is added before its entry and
-/// removed after it; between the two, it may be counted more than once.
-final class DerivedKeys: Sendable {
-    private let groups = Mutex<[Substring: [CacheKey: Int]]>([:])
-
-    func add(_ key: CacheKey) {
-        guard let origin = key.firstOrigin else { return }
-        groups.withLock { $0[origin, default: [:]][key, default: 0] += 1 }
-    }
-
-    func remove(_ key: CacheKey) {
-        guard let origin = key.firstOrigin else { return }
-        groups.withLock { groups in
-            guard let index = groups.index(forKey: origin), let count = groups.values[index][key] else { return }
-            groups.values[index][key] = count > 1 ? count - 1 : nil
-            if groups.values[index].isEmpty { groups.remove(at: index) }
-        }
-    }
-
-    func keys(of origin: CacheKey) -> [CacheKey] {
-        let group = groups.withLock { $0[origin.firstOrigin ?? origin.string[...]] }
-        return group?.keys.filter { $0.isDerived(of: origin) } ?? []
-    }
 }
 
 extension CacheKey {

@@ -1,153 +1,61 @@
 import DequeModule
 import Foundation
-import Logging
-import Synchronization
 
-/// One of the program's tiers, and the changes that it has yet to carry out, each in a task. The tier is not
-/// called under the lock.
-final class TierQueue: Sendable {
-    private struct State {
-        var health = TierHealth()
-        var changes = TierChanges()
-        /// In seconds since 1970: earlier records count as absent.
-        var hiddenBefore = -TimeInterval.infinity
-        var rest: Task<Void, any Error>?
-        var isClosed = false
-        var waiting: [CheckedContinuation<Void, Never>] = []
-
-        var isSettled: Bool { changes.isEmpty || (!changes.isRunning && health.restsUntil != nil) }
-    }
-
-    private static let changeTimeLimit = Duration.seconds(5)
+/// The changes that a tier has yet to carry out, and whether it works.
+struct TierQueue {
     private static let removalLimit = 65_536
 
-    private let tier: any Tier
-    private let timeLimit: Duration
-    private let history: RemovalHistory
-    private let time: TimeSource
-    private let logger: Logger
-    private let state = Mutex(State())
-
-    init(_ tier: any Tier, timeLimit: Duration, history: RemovalHistory, time: TimeSource, logger: Logger) {
-        self.tier = tier
-        self.timeLimit = timeLimit
-        self.history = history
-        self.time = time
-        self.logger = logger
-    }
-
-    // MARK: Looking up
-
-    /// Finds a record that waits to be stored, and none that waits to be removed.
-    func data(named name: String) async -> Data? {
-        let moment = time.now()
-        let (change, isAsked) = state.withLock { state -> (TierChanges.Change?, Bool) in
-            if let change = state.changes[name] { return (change, false) }
-            return (nil, state.health.admits(at: moment))
-        }
-        if case .store(let record, _) = change { return record }
-        guard isAsked else { return nil }
-        let result = await time.limit(timeLimit) { [tier] in try await tier.record(named: name) }
-        ended(result)
-        return try? result.get()
-    }
+    private(set) var changes = TierChanges()
+    var health = TierHealth()
+    /// In seconds since 1970: earlier records count as absent.
+    private var clearedBefore = -TimeInterval.infinity
+    /// Waits for the end of the rest, if there are changes.
+    var rest: Task<Void, any Error>?
+    var settling: [CheckedContinuation<Void, Never>] = []
 
     func hiddenBefore(_ name: String) -> TimeInterval {
-        state.withLock { state -> TimeInterval in
-            if case .remove = state.changes[name] { return .infinity }
-            return state.hiddenBefore
-        }
+        if case .remove = changes[name] { .infinity } else { clearedBefore }
     }
-
-    // MARK: Changing
 
     /// - Parameter end: a moment after all stored records, in seconds since 1970.
-    func add(_ change: TierChanges.Change, to name: String, before end: TimeInterval, _ permit: Permit?) {
-        state.withLock { state in
-            guard !state.isClosed, permit?.isGranted(in: .shared, by: history) != false else { return }
-            // A tier that rests takes no records.
-            if case .store = change, state.health.restsUntil != nil { return }
-            state.changes.add(change, to: name)
-            guard state.changes.count > Self.removalLimit else { return }
-            state.hiddenBefore = end
-            state.changes.dropAll()
-        }
-        carryOut()
+    mutating func add(_ change: TierChanges.Change, to name: String, before end: TimeInterval) {
+        // A tier that rests takes no records.
+        if case .store = change, health.restsUntil != nil { return }
+        changes.add(change, to: name)
+        guard changes.count > Self.removalLimit else { return }
+        clearedBefore = end
+        changes.drop(withRemovals: true)
     }
 
-    func hideAll(before end: TimeInterval) {
-        state.withLock { state in
-            state.hiddenBefore = max(state.hiddenBefore, end)
-            state.changes.dropRecords()
-        }
+    mutating func hideAll(before end: TimeInterval) {
+        clearedBefore = max(clearedBefore, end)
+        changes.drop()
     }
 
-    private func carryOut() {
-        let moment = time.now()
-        while let (name, change) = state.withLock({ state -> (String, TierChanges.Change)? in
-            guard state.changes.mayBegin, state.health.admits(at: moment) else { return nil }
-            return state.changes.next()
-        }) {
-            Task {
-                let result = await time.limit(Self.changeTimeLimit) { [tier] in
-                    switch change {
-                    case .store(let record, let expiration):
-                        try await tier.store(record, named: name, until: expiration)
-                    case .remove: try await tier.removeRecord(named: name)
-                    }
-                }
-                let isLost = if case .failure = result { true } else { false }
-                state.withLock { $0.changes.ended(name, isLost: isLost) }
-                ended(result)
-            }
-        }
+    mutating func next(at now: Duration) -> (name: String, change: TierChanges.Change)? {
+        guard changes.mayBegin, health.admits(at: now) else { return nil }
+        return changes.next()
     }
 
-    private func ended<Value>(_ result: Result<Value, any Error>) {
-        let moment = time.now()
-        let failure: (any Error)? = if case .failure(let error) = result { error } else { nil }
-        let isFailure = failure != nil
-        let (begins, wakes, settled) = state.withLock { state in
-            var begins = false
-            if isFailure {
-                begins = state.health.failed(at: moment)
-                if begins { state.changes.dropRecords() }
-            } else {
-                state.health.succeeded()
-            }
-            let settled = state.isSettled ? exchange(&state.waiting, with: []) : []
-            return (begins, state.changes.isEmpty ? nil : state.health.restsUntil, settled)
+    /// - Returns: whether a rest begins.
+    mutating func ended(_ name: String?, isFailure: Bool, at now: Duration) -> Bool {
+        if let name { changes.ended(name, isLost: isFailure) }
+        guard isFailure else {
+            health.succeeded()
+            return false
         }
-        if begins, let failure {
-            // Another library's error may contain secrets, such as the password in a server's address.
-            let text = (failure as? DipperError).map { "\($0)" } ?? "\(type(of: failure))"
-            logger.warning("a tier fails and rests", metadata: ["tier": "\(tier.name)", "error": "\(text)"])
-        }
-        for continuation in settled { continuation.resume() }
-        guard let wakes else { return carryOut() }
-        let rest = Task { [weak self, time] in
-            try await time.sleep(wakes)
-            self?.carryOut()
-        }
-        let (old, isClosed) = state.withLock { (exchange(&$0.rest, with: rest), $0.isClosed) }
-        old?.cancel()
-        if isClosed { rest.cancel() }
+        let begins = health.failed(at: now)
+        if begins { changes.drop() }
+        return begins
     }
 
-    func settle() async {
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            let isSettled = state.withLock { state in
-                if state.isSettled { return true }
-                state.waiting.append(continuation)
-                return false
-            }
-            if isSettled { continuation.resume() }
-        }
+    /// When to carry out the changes that wait while the tier rests.
+    var wakes: Duration? { changes.isEmpty ? nil : health.restsUntil }
+
+    mutating func takeSettled() -> [CheckedContinuation<Void, Never>] {
+        let isSettled = changes.isEmpty || (!changes.isRunning && health.restsUntil != nil)
+        return isSettled ? exchange(&settling, with: []) : []
     }
-
-    func close() { state.withLock { $0.isClosed = true } }
-
-    func endRest() { state.withLock { $0.rest }?.cancel() }
 }
 
 /// The changes that a tier has yet to carry out, the latest of each name: in order, a few at a time, one of each name.
@@ -172,7 +80,9 @@ struct TierChanges: Sendable {
 
     var isEmpty: Bool { waiting.isEmpty && running.isEmpty }
     var isRunning: Bool { !running.isEmpty }
-    var mayBegin: Bool { running.count < Self.mostRunning && !waiting.isEmpty }
+    var mayBegin: Bool {
+        running.count < Self.mostRunning && waiting.contains(where: { running[$0.key] == nil })
+    }
     var count: Int { waiting.count }
 
     subscript(name: String) -> Change? { waiting[name] ?? running[name] }
@@ -207,29 +117,19 @@ struct TierChanges: Sendable {
         }
     }
 
-    mutating func dropRecords() {
-        for (name, change) in waiting where change.size > 0 {
-            size -= change.size
-            waiting[name] = nil
-        }
+    /// Forgets the records that wait.
+    mutating func drop(withRemovals: Bool = false) {
+        waiting = withRemovals ? [:] : waiting.filter { $0.value.size == 0 }
         order.removeAll { waiting[$0] == nil }
-    }
-
-    mutating func dropAll() {
         size = running.values.reduce(0) { $0 + $1.size }
-        waiting = [:]
-        order = []
     }
 }
 
 /// The rule that lets a failing tier rest. Times are those of the cache's clock.
 struct TierHealth: Sendable {
     private static let tolerance = 3
-    private static let shortestRest = Duration.seconds(1)
-    private static let longestRest = Duration.seconds(60)
 
     private var failures = 0
-    private var rest = Duration.zero
     private(set) var restsUntil: Duration?
     private var isTrying = false
 
@@ -244,48 +144,14 @@ struct TierHealth: Sendable {
     mutating func succeeded() { self = TierHealth() }
 
     mutating func failed(at now: Duration) -> Bool {
-        if restsUntil != nil {
-            // Operations that began before the rest say nothing new.
-            guard isTrying else { return false }
-            isTrying = false
-            rest = min(rest * 2, Self.longestRest)
-            restsUntil = now + rest
-            return false
-        }
+        // Operations that began before the rest say nothing new.
+        if restsUntil != nil, !isTrying { return false }
+        isTrying = false
         failures += 1
         // mutant Tier: `res >= Self.tolerance else {` => `res >= 1_000 else {`
         guard failures >= Self.tolerance else { return false }
-        rest = Self.shortestRest
-        restsUntil = now + rest
-        return true
-    }
-}
-
-extension TimeSource {
-    /// Runs an operation; after `duration` cancels it and returns ``DipperError/timedOut``. Unlike a task group, does
-    /// not wait for an operation that ignores its cancellation.
-    fileprivate func limit<Value: Sendable>(
-        _ duration: Duration, _ operation: @escaping @Sendable () async throws -> Value
-    ) async -> Result<Value, any Error> {
-        // Clocks trap if a sum does not fit.
-        let due = now() + min(duration, .seconds(1_000_000_000))
-        let (results, continuation) = AsyncStream.makeStream(of: Result<Value, any Error>.self)
-        let task = Task<Void, Never> {
-            do {
-                continuation.yield(.success(try await operation()))
-            } catch {
-                continuation.yield(.failure(error))
-            }
-        }
-        let timer = Task {
-            try await sleep(due)
-            continuation.yield(.failure(DipperError.timedOut))
-        }
-        defer {
-            timer.cancel()
-            task.cancel()
-        }
-        var iterator = results.makeAsyncIterator()
-        return await iterator.next() ?? .failure(CancellationError())
+        // Of one second, two, four and so on, up to a minute.
+        restsUntil = now + .seconds(min(60, 1 << min(failures - Self.tolerance, 6)))
+        return failures == Self.tolerance
     }
 }

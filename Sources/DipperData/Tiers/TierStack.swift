@@ -3,44 +3,56 @@ import Foundation
 import Logging
 import Synchronization
 
+/// The program's own tiers. A look-up asks one after the other; each change goes to all, in the background. No tier is
+/// called under the lock.
 final class TierStack: Sendable {
     private typealias LookUp = @Sendable () async -> Void
 
-    private struct LookUps {
-        var running = 0
-        var urgent = Deque<LookUp>()
-        var others = Deque<LookUp>()
+    private struct State {
+        var queues: [TierQueue]
+        var isClosed = false
+        var runningLookUps = 0
+        var urgentLookUps = Deque<LookUp>()
+        var otherLookUps = Deque<LookUp>()
     }
 
     /// The size of the largest record to store or use, in bytes.
     private static let recordLimit = 8 << 20
     private static let mostLookUps = 32
+    private static let changeTimeLimit = Duration.seconds(5)
 
-    private let tiers: [TierQueue]
+    private let tiers: [any Tier]
+    private let timeLimit: Duration
     private let format: RecordFormat
+    private let history: RemovalHistory
+    private let time: TimeSource
     private let now: @Sendable () -> Date
-    private let lookUps = Mutex(LookUps())
+    private let logger: Logger
+    private let state: Mutex<State>
 
     init(
         _ tiers: [any Tier], timeLimit: Duration, format: RecordFormat, history: RemovalHistory, time: TimeSource,
         now: @escaping @Sendable () -> Date, logger: Logger
     ) {
-        self.tiers = tiers.map {
-            TierQueue($0, timeLimit: timeLimit, history: history, time: time, logger: logger)
-        }
+        self.tiers = tiers
+        self.timeLimit = timeLimit
         self.format = format
+        self.history = history
+        self.time = time
         self.now = now
+        self.logger = logger
+        state = Mutex(State(queues: Array(repeating: TierQueue(), count: tiers.count)))
     }
 
     // MARK: Looking up
 
     func run(isUrgent: Bool, _ lookUp: @escaping @Sendable () async -> Void) {
-        let begins = lookUps.withLock { lookUps in
-            if lookUps.running < Self.mostLookUps {
-                lookUps.running += 1
+        let begins = state.withLock { state in
+            if state.runningLookUps < Self.mostLookUps {
+                state.runningLookUps += 1
                 return true
             }
-            if isUrgent { lookUps.urgent.append(lookUp) } else { lookUps.others.append(lookUp) }
+            if isUrgent { state.urgentLookUps.append(lookUp) } else { state.otherLookUps.append(lookUp) }
             return false
         }
         guard begins else { return }
@@ -48,9 +60,9 @@ final class TierStack: Sendable {
             var next: LookUp? = lookUp
             while let lookUp = next {
                 await lookUp()
-                next = lookUps.withLock { lookUps in
-                    let next = lookUps.urgent.popFirst() ?? lookUps.others.popFirst()
-                    if next == nil { lookUps.running -= 1 }
+                next = state.withLock { state in
+                    let next = state.urgentLookUps.popFirst() ?? state.otherLookUps.popFirst()
+                    if next == nil { state.runningLookUps -= 1 }
                     return next
                 }
             }
@@ -60,11 +72,11 @@ final class TierStack: Sendable {
     func record(of key: CacheKey) async -> EntryRecord? {
         let name = key.digest
         let begun = RemovalHistory.now
-        for tier in tiers {
-            guard let data = await tier.data(named: name), data.count <= Self.recordLimit else { continue }
+        for index in tiers.indices {
+            guard let data = await data(named: name, in: index), data.count <= Self.recordLimit else { continue }
             let record = format.decode(data, begun: begun, limit: Self.recordLimit).record
             // The tier may have been cleared, or the record removed.
-            let hiddenBefore = tier.hiddenBefore(name)
+            let hiddenBefore = state.withLock { $0.queues[index].hiddenBefore(name) }
             // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`
             guard let record, record.key == key, record.value.info.stored >= hiddenBefore else { continue }
             return record
@@ -72,9 +84,22 @@ final class TierStack: Sendable {
         return nil
     }
 
+    /// Finds also a record that waits to be stored, and none that waits to be removed.
+    private func data(named name: String, in index: Int) async -> Data? {
+        let (tier, moment) = (tiers[index], time.now())
+        let (change, isAsked) = state.withLock { state -> (TierChanges.Change?, Bool) in
+            if let change = state.queues[index].changes[name] { return (change, false) }
+            return (nil, state.queues[index].health.admits(at: moment))
+        }
+        if case .store(let record, _) = change { return record }
+        guard isAsked else { return nil }
+        let result = await time.limit(timeLimit) { try await tier.record(named: name) }
+        ended(result, in: index)
+        return try? result.get()
+    }
+
     // MARK: Changing
 
-    /// In every tier, in the background.
     func store(_ record: EntryRecord, claim: Claim?) {
         guard record.value.data.count <= Self.recordLimit, let (body, trailer) = try? format.encode(record),
             body.count + trailer.count <= Self.recordLimit
@@ -85,32 +110,116 @@ final class TierStack: Sendable {
             .store(body + trailer, until: expiration), of: record.key, permit: Permit(record.value.info, claim))
     }
 
-    /// In every tier, in the background; this process finds the record no longer.
+    /// This process finds the record no longer.
     func remove(_ key: CacheKey) { change(.remove, of: key) }
 
     private func change(_ change: TierChanges.Change, of key: CacheKey, permit: Permit? = nil) {
         let name = key.digest
         let end = afterNow
-        for tier in tiers { tier.add(change, to: name, before: end, permit) }
+        state.withLock { state in
+            guard !state.isClosed, permit?.isGranted(in: .shared, by: history) != false else { return }
+            for index in tiers.indices { state.queues[index].add(change, to: name, before: end) }
+        }
+        for index in tiers.indices { carryOut(in: index) }
     }
 
     /// Makes this process ignore the records stored so far; others use them.
     func hideAll() {
         let end = afterNow
-        for tier in tiers { tier.hideAll(before: end) }
+        state.withLock { state in
+            for index in tiers.indices { state.queues[index].hideAll(before: end) }
+        }
     }
 
     /// In seconds since 1970: later records are not before that time.
     private var afterNow: TimeInterval { now().timeIntervalSince1970.nextUp }
 
+    private func carryOut(in index: Int) {
+        let (tier, moment) = (tiers[index], time.now())
+        while let (name, change) = state.withLock({ $0.queues[index].next(at: moment) }) {
+            Task {
+                let result = await time.limit(Self.changeTimeLimit) {
+                    switch change {
+                    case .store(let record, let expiration):
+                        try await tier.store(record, named: name, until: expiration)
+                    case .remove: try await tier.removeRecord(named: name)
+                    }
+                }
+                ended(result, of: name, in: index)
+            }
+        }
+    }
+
+    /// - Parameter name: of a record that was changed; `nil` after a look-up.
+    private func ended<Value>(_ result: Result<Value, any Error>, of name: String? = nil, in index: Int) {
+        let moment = time.now()
+        let failure: (any Error)? = if case .failure(let error) = result { error } else { nil }
+        let isFailure = failure != nil
+        let (begins, wakes, settled) = state.withLock { state in
+            let begins = state.queues[index].ended(name, isFailure: isFailure, at: moment)
+            return (begins, state.queues[index].wakes, state.queues[index].takeSettled())
+        }
+        if begins, let failure {
+            // Another library's error may contain secrets, such as the password in a server's address.
+            let text = (failure as? DipperError).map { "\($0)" } ?? "\(type(of: failure))"
+            logger.warning("a tier fails and rests", metadata: ["tier": "\(tiers[index].name)", "error": "\(text)"])
+        }
+        for continuation in settled { continuation.resume() }
+        guard let wakes else { return carryOut(in: index) }
+        let rest = Task { [weak self, time] in
+            try await time.sleep(wakes)
+            self?.carryOut(in: index)
+        }
+        let (old, isClosed) = state.withLock { (exchange(&$0.queues[index].rest, with: rest), $0.isClosed) }
+        old?.cancel()
+        if isClosed { rest.cancel() }
+    }
+
     /// Returns when the changes have been carried out, or wait while a tier rests.
     func settle() async {
-        for tier in tiers { await tier.settle() }
+        for index in tiers.indices {
+            await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+                let settled = state.withLock { state in
+                    state.queues[index].settling.append(continuation)
+                    return state.queues[index].takeSettled()
+                }
+                for continuation in settled { continuation.resume() }
+            }
+        }
     }
 
     func shutdown() async {
-        for tier in tiers { tier.close() }
+        state.withLock { $0.isClosed = true }
         await settle()
-        for tier in tiers { tier.endRest() }
+        for rest in state.withLock({ $0.queues.compactMap(\.rest) }) { rest.cancel() }
+    }
+}
+
+extension TimeSource {
+    /// Runs an operation; after `duration` cancels it and returns ``DipperError/timedOut``. Unlike a task group, does
+    /// not wait for an operation that ignores its cancellation.
+    fileprivate func limit<Value: Sendable>(
+        _ duration: Duration, _ operation: @escaping @Sendable () async throws -> Value
+    ) async -> Result<Value, any Error> {
+        // Clocks trap if a sum does not fit.
+        let due = now() + min(duration, .seconds(1_000_000_000))
+        let (results, continuation) = AsyncStream.makeStream(of: Result<Value, any Error>.self)
+        let task = Task<Void, Never> {
+            do {
+                continuation.yield(.success(try await operation()))
+            } catch {
+                continuation.yield(.failure(error))
+            }
+        }
+        let timer = Task {
+            try await sleep(due)
+            continuation.yield(.failure(DipperError.timedOut))
+        }
+        defer {
+            timer.cancel()
+            task.cancel()
+        }
+        var iterator = results.makeAsyncIterator()
+        return await iterator.next() ?? .failure(CancellationError())
     }
 }

@@ -125,8 +125,6 @@ struct AddressPolicyTests {
         #expect(await hostile.outcome("/hello") == .body("hello"))
         #expect(await hostile.outcome() == .error(.addressRefused))
         #expect(forbidden.connections.isEmpty)
-        await hostile.stop()
-        await forbidden.stop()
     }
 
     @Test("the rule is asked for every connection, and one address that is allowed is enough", .inCheck)
@@ -144,7 +142,6 @@ struct AddressPolicyTests {
         }
         #expect(asked.value.count { $0 == IPAddress("127.0.0.1") } == 2)
         #expect(asked.value.allSatisfy { $0.isLoopback })
-        await hostile.stop()
     }
 
     // MARK: Proxies
@@ -190,7 +187,6 @@ struct AddressPolicyTests {
             await hostile.stop()
         }
         #expect(proxy.connections.count == 1)
-        await proxy.stop()
     }
 
     @Test("no_proxy names hosts, domains and ranges of addresses, also beside a proxy that is set", .inCheck)

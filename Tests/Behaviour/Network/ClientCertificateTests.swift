@@ -22,19 +22,12 @@ struct ClientCertificateTests {
             ([other], asking, false), ([], asking, false),
             (nil, redirected, false), ([asking], redirected, true),
         ] as [([URL]?, URL, Bool)] {
-            let cache = DataCache(
-                HostileServer.configuration {
-                    $0.network.maximumBodySize = 1 << 20
-                    $0.network.caBundle = server.authority
-                    $0.network.clientCertificate = server.path("client.pem")
-                    $0.network.clientKey = server.path("client.key")
-                    $0.network.clientCertificateOrigins = origins
-                })
-            let error = await cache.getData(target).error
-            #expect(
-                isShown ? error == nil : error == .status(400),
-                "\(origins as Any) \(target): \(String(describing: error))")
-            await cache.shutdown()
+            let error = await server.error(target) {
+                $0.network.clientCertificate = server.path("client.pem")
+                $0.network.clientKey = server.path("client.key")
+                $0.network.clientCertificateOrigins = origins
+            }
+            #expect(error == (isShown ? nil : .status(400)), "\(origins as Any) \(target)")
         }
         await redirecting.stop()
     }
@@ -46,17 +39,13 @@ struct ClientCertificateTests {
             (nil, nil, .tlsRejected), ("secret", nil, nil), (nil, "secret", nil), ("secret", "wrong", .tlsRejected),
         ]
         for (password, answer, error) in cases {
-            let cache = DataCache(
-                HostileServer.configuration {
-                    $0.network.maximumBodySize = 1 << 20
-                    $0.network.caBundle = server.authority
-                    $0.network.clientCertificate = server.path("client.pem")
-                    $0.network.clientKey = server.path("locked.key")
-                    $0.network.clientKeyPassword = password
-                    $0.answerTLSChallenge = { _ in TLSAnswer(clientKeyPassword: answer) }
-                })
-            #expect(await cache.getData(server.url(.asksForClient)).error == error)
-            await cache.shutdown()
+            let outcome = await server.error(server.url(.asksForClient)) {
+                $0.network.clientCertificate = server.path("client.pem")
+                $0.network.clientKey = server.path("locked.key")
+                $0.network.clientKeyPassword = password
+                $0.answerTLSChallenge = { _ in TLSAnswer(clientKeyPassword: answer) }
+            }
+            #expect(outcome == error, "\(password ?? "none"), \(answer ?? "none")")
         }
     }
 }

@@ -133,7 +133,6 @@ struct HostileAnswerTests {
         }
         let body = name == "informational" ? "hi" : "hello, world"
         #expect(await hostile.outcome("/\(name)/\(answer.utf8.count)/close") == .body(body))
-        await hostile.stop()
     }
 
     // MARK: Contradictions
@@ -188,7 +187,6 @@ struct HostileAnswerTests {
         let other = DataRequest(string: "http://localhost:\(hostile.server.port)/other")
         #expect(await hostile.outcome(other) == .body("right"))
         for path in ["/second", "/third"] { #expect(await hostile.outcome(path) == .body("right")) }
-        await hostile.stop()
     }
 
     @Test("the body of an answer to HEAD is not taken for the next answer", .inCheck)
@@ -205,6 +203,5 @@ struct HostileAnswerTests {
         }
         #expect(await hostile.outcome(request) == .body(""))
         for path in ["/second", "/third"] { #expect(await hostile.outcome(path) == .body("right")) }
-        await hostile.stop()
     }
 }

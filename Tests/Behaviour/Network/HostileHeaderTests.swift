@@ -46,14 +46,12 @@ struct HostileHeaderTests {
             "(X-Bad): brackets", "\u{FEFF}X-Bad: mark", "X-Bad : space\r\n and more", "(X-Bad): a\r\n\tand more",
         ])
     func lines(line: String) async throws {
-        let hostile = try await HostileServer { _ in
+        let response = try await HostileServer { _ in
             [.send(ok + "X-First: 1\r\nX-Folded: a\r\n b\r\n" + line + "\r\nX-Last: 2\r\n" + hello)]
-        }
-        let response = try await hostile.response()
+        }.response()
         #expect(response.data == Data("hello".utf8))
         #expect(response.headers.fields.map(\.name) == ["X-First", "X-Folded", "X-Last", "Content-Length"])
         #expect(response.headers.fields.map(\.value) == ["1", "a b", "2", "5"])
-        await hostile.stop()
     }
 
     @Test(
@@ -76,7 +74,6 @@ struct HostileHeaderTests {
             #expect(value?.unicodeScalars.contains { ["\0", "\r", "\n"].contains($0) } != true)
         case .failure(let error): #expect(!isTaken && error == .malformedResponse)
         }
-        await hostile.stop()
     }
 
     @Test("a validator cannot smuggle a field into the next request")
@@ -98,16 +95,14 @@ struct HostileHeaderTests {
 
     @Test("a thousand informational answers are passed over, and leave nothing", .inCheck)
     func informational() async throws {
-        let hostile = try await HostileServer { _ in
+        let response = try await HostileServer { _ in
             [
                 .repeat("HTTP/1.1 103 Early Hints\r\nX-Hint: yes\r\n\r\n", count: 1_000),
                 .send(ok + "X-Answer: yes\r\n" + hello),
             ]
-        }
-        let response = try await hostile.response()
+        }.response()
         #expect(response.status == 200 && response.data == Data("hello".utf8))
         #expect(response.headers["X-Hint"] == nil && response.headers["X-Answer"] == "yes")
-        await hostile.stop()
     }
 
     @Test(
@@ -117,13 +112,11 @@ struct HostileHeaderTests {
             "HTTP/1.1: 200\r\nETag: \"forged\"\r\n", " folded\r\n",
         ], ["2\r\nhi\r\n", ""])
     func trailers(trailers: String, chunks: String) async throws {
-        let hostile = try await HostileServer { _ in
+        let response = try await HostileServer { _ in
             [.send(ok + "Transfer-Encoding: chunked\r\nX-Field: yes\r\n\r\n\(chunks)0\r\n\(trailers)\r\n")]
-        }
-        let response = try await hostile.response()
+        }.response()
         #expect(response.status == 200 && response.data.count == (chunks.isEmpty ? 0 : 2))
         #expect(response.headers["ETag"] == nil && response.headers["X-Field"] == "yes")
-        await hostile.stop()
     }
 
     @Test("cookies are not kept", .inCheck)
@@ -135,7 +128,6 @@ struct HostileHeaderTests {
         for path in ["/first", "/second"] { #expect(await hostile.outcome(path) == .body("hello")) }
         #expect(hostile.server.requests.count == 3)
         for request in hostile.server.requests { #expect(request.header("Cookie") == nil) }
-        await hostile.stop()
     }
 
     @Test(
@@ -161,6 +153,5 @@ struct HostileHeaderTests {
         let response = try await hostile.response()
         #expect(response.headers.fields.count == 10_002 && response.headers["ETag"] == "\"a\"")
         #expect(await hostile.outcome() == .body("hello"))
-        await hostile.stop()
     }
 }

@@ -8,10 +8,10 @@ import Testing
 struct MemoryPressureTests {
     private static let entry = 10_000
     private static let limit = 1 << 20
+    private let pressure = ManualMemoryPressure()
 
     private func test(
-        _ pressure: ManualMemoryPressure, _ folder: TemporaryFolder? = nil,
-        _ change: (inout DataCache.Configuration) -> Void = { _ in }
+        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
     ) -> TestCache {
         TestCache(folder: folder) {
             $0.memoryPressure = pressure
@@ -35,8 +35,7 @@ struct MemoryPressureTests {
             [.moderate, .severe, .moderate, .severe, .moderate, .normal],
         ] as [[MemoryPressure]])
     func levels(levels: [MemoryPressure]) async throws {
-        let pressure = ManualMemoryPressure()
-        let test = test(pressure)
+        let test = test()
         try fill(test.cache)
         #expect(test.cache.memoryCount == 90 && test.cache.memoryPressure == .normal)
         #expect(test.cache.data(for: url("3")) != nil)
@@ -57,13 +56,12 @@ struct MemoryPressureTests {
             case .severe: #expect(test.cache.memorySize == 0)
             }
         }
-        await test.cache.shutdown()
     }
 
     @Test("a limit that is set meanwhile holds in half, and afterwards as it was set; a large entry fits into half")
     func limitsChange() async throws {
-        let pressure = ManualMemoryPressure(.moderate)
-        let test = test(pressure)
+        pressure.level = .moderate
+        let test = test()
         try test.cache.addData(Data(count: 100_000), for: url("large"))
         #expect(test.cache.memoryCount == 1)
         test.cache.memoryLimit = 1 << 21
@@ -77,13 +75,12 @@ struct MemoryPressureTests {
         pressure.level = .normal
         try fill(test.cache, 190)
         #expect(test.cache.memoryCount == 190)
-        await test.cache.shutdown()
     }
 
     @Test("while it is severe calls are answered, by the network and the disk, and not kept in memory")
     func answers() async throws {
-        let pressure = ManualMemoryPressure(.severe)
-        let test = test(pressure, TemporaryFolder())
+        pressure.level = .severe
+        let test = test(TemporaryFolder())
         test.transport.script(url("a"), [.body(Data("a".utf8))])
         #expect(try await test.cache.getData(url("a")).value == Data("a".utf8))
         await test.cache.idle()
@@ -93,13 +90,11 @@ struct MemoryPressureTests {
         pressure.level = .normal
         #expect(try await test.cache.getData(url("a")).response.source == .disk)
         #expect(try await test.cache.getData(url("a")).response.source == .memory)
-        await test.cache.shutdown()
     }
 
     @Test("typed values follow too, also those made while memory is short")
     func values() async throws {
-        let pressure = ManualMemoryPressure()
-        let test = test(pressure)
+        let test = test()
         func fill() async throws {
             for number in 0..<10 {
                 let target = url("\(number)")
@@ -117,38 +112,28 @@ struct MemoryPressureTests {
         pressure.level = .normal
         try await fill()
         #expect(test.cache.valueMemorySize == size)
-        await test.cache.shutdown()
     }
 
     @Test(
         "events tell what went and why; a cache that has shut down observes nothing, and without a monitor all is well")
     func told() async throws {
-        let cleanings = Box<[CacheEvent.Cleaning]>([])
-        let pressure = ManualMemoryPressure()
-        let test = test(pressure) {
-            $0.observe { event in
-                if case .cleaned(let cleaning) = event.kind { cleanings.update { $0.append(cleaning) } }
-            }
-        }
+        let record = EventRecord()
+        let test = test { $0.eventSinks.append(record) }
         try fill(test.cache, 3)
         let size = test.cache.memorySize
         pressure.level = .severe
-        #expect(cleanings.value.count == 1)
-        let cleaning = try #require(cleanings.value.first)
-        #expect(cleaning.tier == .memory && cleaning.reason == .memoryPressure)
-        #expect(cleaning.entries == 3 && cleaning.bytes == size)
+        #expect(
+            record.events.cleanings == [.init(tier: .memory, reason: .memoryPressure, entries: 3, bytes: size)])
         #expect(pressure.observerCount > 0)
         await test.cache.shutdown()
         #expect(pressure.observerCount == 0 && test.cache.memoryPressure == .normal)
         let other = TestCache { $0.memoryPressure = nil }
         #expect(other.cache.memoryPressure == .normal)
-        await other.cache.shutdown()
     }
 
     @Test("levels that come from many threads while entries do: what is kept fits the last one")
     func concurrency() async throws {
-        let pressure = ManualMemoryPressure()
-        let test = test(pressure)
+        let test = test()
         for round in 0..<20 {
             let last = MemoryPressure.allCases[round % 3]
             await withTaskGroup(of: Void.self) { group in
@@ -169,7 +154,6 @@ struct MemoryPressureTests {
         pressure.level = .normal
         try fill(test.cache)
         #expect(kept(test.cache).count == 90)
-        await test.cache.shutdown()
     }
 
     // MARK: The kernel

@@ -6,6 +6,10 @@ import Testing
     "Names of hosts, with a name server of the test's own", .serialized,
     .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(2)))
 struct NameLookUpTests {
+    private let net: Namespaces
+
+    init() async throws { net = try await Namespaces.serving() }
+
     private func waitForQuestion(_ name: String, _ names: LineTool) async throws {
         while let line = await names.nextLine() { if line.hasPrefix(name + " ") { return } }
         throw Unavailable(what: "the name server ended")
@@ -13,12 +17,8 @@ struct NameLookUpTests {
 
     @Test("a call that is cancelled while its host is looked up ends at once, and holds up no other")
     func cancelled() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         let names = try await net.nameServer(["other.test=10.70.0.1"])
-        try await net.serve()
-        let folder = TemporaryFolder()
-        let tool = try net.dipper(folder, retries: 0)
+        let tool = try net.dipper()
         tool.write("get http://hanging.test/x\nget http://hanging.test/y\n")
         try await waitForQuestion("hanging.test", names)
         tool.write("cancel http://hanging.test/x\n")
@@ -39,11 +39,8 @@ struct NameLookUpTests {
         "a look-up that hangs ends with the time for connections, and the end of a cache does not wait for it", .inCheck
     )
     func ends() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         let names = try await net.nameServer([])
-        let folder = TemporaryFolder()
-        let tool = try net.dipper(folder, retries: 0)
+        let tool = try net.dipper()
         let probe = try net.probe()
         var start = ContinuousClock.now
         tool.write("get http://hanging.test/x\n")
@@ -62,14 +59,9 @@ struct NameLookUpTests {
 
     @Test("all addresses of a name are tried; a name that does not exist is a failure that may pass", .inCheck)
     func addresses() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         _ = try await net.nameServer(["both.test=::1,10.70.0.1"])
-        try await net.serve()
         let probe = try net.probe()
-        let url = net.url("both.test", "/bytes/1000/a")
-        probe.send("get \(url)")
-        #expect(try await probe.wait("end", url).error == nil)
+        #expect(try await probe.get(net.url("both.test", "/bytes/1000/a")).error == nil)
         probe.send("get http://unknown.test/")
         let failure = try await probe.wait("fail")
         #expect(failure.error == "host not found" && failure.fatal == false)
@@ -77,15 +69,10 @@ struct NameLookUpTests {
 
     @Test("a kept connection and a known address need no look-up", .inCheck)
     func known() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         let names = try await net.nameServer(["kept.test=10.70.0.1", "closed.test=10.70.0.1", "last.test=10.70.0.1"])
-        try await net.serve()
         let probe = try net.probe()
         func get(_ host: String, _ path: String) async throws {
-            let url = net.url(host, path)
-            probe.send("get \(url)")
-            #expect(try await probe.wait("end", url).error == nil)
+            #expect(try await probe.get(net.url(host, path)).error == nil)
         }
         for number in 0..<3 {
             try await get("kept.test", "/bytes/1000/\(number)")
@@ -102,10 +89,7 @@ struct NameLookUpTests {
 
     @Test("a prefetch that is held back during its look-up does not begin before it may", .inCheck)
     func heldBack() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         let names = try await net.nameServer(["hanging.test=10.70.0.1"])
-        try await net.serve()
         let probe = try net.probe()
         let (slow, urgent) = (
             net.url("hanging.test", "/bytes/1000/slow"), net.url("10.70.0.1", "/bytes/1000/urgent?delay=2000")
@@ -114,9 +98,7 @@ struct NameLookUpTests {
         try await waitForQuestion("hanging.test", names)
         probe.send("get \(urgent)")
         // By the end of another call the prefetch is held back.
-        let other = net.url("10.70.0.1", "/bytes/1000/other?delay=100")
-        probe.send("get \(other)")
-        #expect(try await probe.wait("end", other).error == nil)
+        #expect(try await probe.get(net.url("10.70.0.1", "/bytes/1000/other?delay=100")).error == nil)
         names.write("answer\n")
         for url in [urgent, slow] { #expect(try await probe.wait("end", url).error == nil) }
         let served = try net.served().sorted { $0.startMS < $1.startMS }

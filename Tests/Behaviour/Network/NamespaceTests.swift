@@ -7,6 +7,10 @@ import Testing
     "Networks that go and come", .serialized,
     .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(2)))
 struct NamespaceTests {
+    private let net: Namespaces
+
+    init() async throws { net = try await Namespaces.serving() }
+
     private static func checksum(_ path: String, size: Int) -> String {
         FaultServer.checksum(of: FaultServer.body(of: path, size: size))
     }
@@ -38,9 +42,6 @@ struct NamespaceTests {
         "an urgent get waits for the network and goes on as soon as it is back",
         arguments: Outage.all.prefix(Checks.areOn ? Outage.all.count : 2))
     func outage(outage: Outage) async throws {
-        let net = try Namespaces()
-        defer { net.close() }
-        try await net.serve()
         if !outage.before.isEmpty { try net.ip(net.near, outage.before) }
         let side = outage.isFar ? net.far : net.near
         let probe = try net.probe()
@@ -64,9 +65,6 @@ struct NamespaceTests {
 
     @Test("a body that the network interrupts is whole in the end", .inCheck, arguments: [true, false])
     func midBody(isLong: Bool) async throws {
-        let net = try Namespaces()
-        defer { net.close() }
-        try await net.serve()
         let probe = try net.probe(["--low-speed-time", "2"])
         let url = net.url("10.70.0.1", "/bytes/400000/d?drip=4000,10")
         probe.send("get \(url)")
@@ -82,9 +80,7 @@ struct NamespaceTests {
 
     @Test("a default route that moves to another link is followed", .inCheck)
     func movedRoute() async throws {
-        let net = try Namespaces(cables: 2)
-        defer { net.close() }
-        try await net.serve()
+        let net = try await Namespaces.serving(cables: 2)
         try net.ip(net.near, "route add default via 10.70.0.1")
         let probe = try net.probe(["--low-speed-time", "2"])
         let url = net.url("203.0.113.1", "/bytes/400000/e?drip=4000,10")
@@ -95,17 +91,13 @@ struct NamespaceTests {
         try await probe.waitUntil("203.0.113.1", isReachable: true)
         #expect(try await probe.reaches("example.org"))
         let other = net.url("203.0.113.1", "/bytes/1000/other")
-        probe.send("get \(other)")
-        #expect(try await probe.wait("end", other).error == nil, "what is new goes the new way at once")
+        #expect(try await probe.get(other).error == nil, "what is new goes the new way at once")
         let end = try await probe.wait("end", url)
         #expect(end.error == nil && end.checksum == Self.checksum("/bytes/400000/e", size: 400_000))
     }
 
     @Test("literals of both families are reached and told apart; a name needs a way out", .inCheck)
     func families() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
-        try await net.serve()
         // A bridge of containers, which is no way out.
         try net.ip(
             net.near,
@@ -121,9 +113,8 @@ struct NamespaceTests {
         let probe = try net.probe()
         try await probe.waitUntil("172.17.0.5", isReachable: true)
         for host in ["10.70.0.1", "fd70::1"] {
-            let url = net.url(host, "/bytes/1000/f")
-            probe.send("get \(url)")
-            #expect(try await probe.wait("end", url).checksum == Self.checksum("/bytes/1000/f", size: 1_000))
+            let end = try await probe.get(net.url(host, "/bytes/1000/f"))
+            #expect(end.checksum == Self.checksum("/bytes/1000/f", size: 1_000))
         }
         let near = ["10.70.0.1", "[fd70::1]", "10.70.0.2", "fd70::2", "fe80::1%up0", "localhost", "127.0.0.1", "[::1]"]
         for host in near { #expect(try await probe.reaches(host), "\(host)") }
@@ -145,8 +136,6 @@ struct NamespaceTests {
 
     @Test("a table that refuses all packets concerns only those that a rule sends there")
     func rules() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         let probe = try net.probe()
         try net.ip(
             net.near, "route add default via 10.70.0.1\nroute add unreachable default metric 4278198272 table 70")
@@ -159,8 +148,6 @@ struct NamespaceTests {
 
     @Test("a route that takes the place of another is a change, also if it was there before")
     func replacedRoutes() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         let probe = try net.probe()
         for _ in 0..<2 {
             try net.ip(net.near, "route replace default via 10.70.0.1\nroute replace ::/0 via fd70::1")
@@ -172,8 +159,6 @@ struct NamespaceTests {
 
     @Test("what the kernel only repeats is no change")
     func repeated() async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         let probe = try net.probe()
         func set(_ verb: String, _ address: String, lifetime: Int) throws {
             let times = "valid_lft \(lifetime) preferred_lft \(lifetime)"
@@ -202,8 +187,6 @@ struct NamespaceTests {
     /// The larger burst exceeds the kernel's buffer for a listener that reads late: the kernel drops messages.
     @Test("the end of a burst of changes is not missed", .inCheck, arguments: [200, 3_000])
     func burst(size: Int) async throws {
-        let net = try Namespaces()
-        defer { net.close() }
         let probe = try net.probe()
         try await probe.waitUntil("10.70.0.1", isReachable: true)
         func address(_ number: Int) -> String { "10.90.\(number / 250).\(number % 250 + 1)" }
@@ -225,9 +208,6 @@ struct NamespaceTests {
         "a prefetch that is held back frees the link at once; also a fetch that became a prefetch",
         arguments: Checks.areOn ? [false, true] : [false])
     func freeLink(isDemoted: Bool) async throws {
-        let net = try Namespaces()
-        defer { net.close() }
-        try await net.serve()
         let link = try await net.shapedLink()
         let probe = try net.probe()
         let slow = net.url("10.211.0.2", "/bytes/60000000/slow" + (isDemoted ? "?delay=1000" : ""))

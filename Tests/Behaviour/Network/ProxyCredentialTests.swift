@@ -88,6 +88,5 @@ struct ProxyCredentialTests {
         }
         #expect(await hostile.outcome() == .error(.status(407)))
         #expect(hostile.server.requests.map { $0.header("Proxy-Authorization") } == [nil] && asked.value == 0)
-        await hostile.stop()
     }
 }

@@ -45,14 +45,11 @@ struct TLSChallengeTests {
                 return (.asksForClient, identity, password == "secret" ? nil : .tlsRejected)
             }
         for (number, (port, answer, expected)) in cases.enumerated() {
-            let cache = DataCache(
-                HostileServer.configuration {
-                    $0.network.maximumBodySize = 1 << 20
-                    $0.answerTLSChallenge = { _ in answer }
-                })
-            let error = await cache.getData(server.url(port)).error
-            #expect(error == expected, "case \(number), \(port): \(String(describing: error))")
-            await cache.shutdown()
+            let error = await server.error(server.url(port)) {
+                $0.network.caBundle = nil
+                $0.answerTLSChallenge = { _ in answer }
+            }
+            #expect(error == expected, "case \(number), \(port)")
         }
     }
 
@@ -70,14 +67,13 @@ struct TLSChallengeTests {
                 clientKey: try pem(server, "client.key")),
         ]
         let asked = Box<[String]>([])
-        let cache = DataCache(
-            HostileServer.configuration {
-                $0.network.maximumBodySize = 1 << 20
-                $0.answerTLSChallenge = { origin in
-                    asked.update { $0.append(origin.absoluteString) }
-                    return answers[origin.absoluteString]
-                }
-            })
+        let cache = server.cache {
+            $0.network.caBundle = nil
+            $0.answerTLSChallenge = { origin in
+                asked.update { $0.append(origin.absoluteString) }
+                return answers[origin.absoluteString]
+            }
+        }
         let ports = [TLSServer.Port.good, .unknownAuthority, .selfSigned, .asksForClient]
         // The second round finds handles and connections of the first.
         for round in 0..<2 {
@@ -125,7 +121,6 @@ struct TLSQuestionTests {
         #expect(test.transport.transfers.map(\.request.url) == [quick, slowToo])
         #expect(test.transport.transfers.allSatisfy { $0.request.tls?.pinnedPublicKeys == ["pin"] })
         #expect(asked.value == ["https://slow.test", "https://quick.test"])
-        await test.cache.shutdown()
     }
 
     @Test("an error ends the calls to the origin for good, unless it may pass")
@@ -150,6 +145,5 @@ struct TLSQuestionTests {
         }
         #expect(asked.value == ["slow.test", "slow.test", "quick.test"])
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 }

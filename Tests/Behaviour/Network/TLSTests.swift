@@ -8,21 +8,14 @@ import Testing
     "TLS and HTTP/2", .timeLimit(.minutes(2)),
     .enabled(if: TLSServer.isInstalled, "nginx or openssl is not installed (packages nginx-light, openssl)"))
 struct TLSTests {
-    private func cache(_ server: TLSServer, _ change: (inout CurlConfiguration) -> Void = { _ in }) -> DataCache {
-        DataCache(
-            HostileServer.configuration {
-                // A certificate that is rejected must not be tried again.
-                $0.retryPolicy = .fixed(.zero, retries: 3)
-                $0.network.maximumBodySize = 1 << 20
-                $0.network.caBundle = server.authority
-                change(&$0.network)
-            })
-    }
-
     private func error(
         _ server: TLSServer, _ port: TLSServer.Port, _ change: (inout CurlConfiguration) -> Void = { _ in }
     ) async -> DipperError? {
-        let cache = cache(server, change)
+        let cache = server.cache {
+            // A certificate that is rejected must not be tried again.
+            $0.retryPolicy = .fixed(.zero, retries: 3)
+            change(&$0.network)
+        }
         let task = cache.getData(server.url(port))
         let error = await task.error
         #expect(task.attempts == 1)
@@ -33,7 +26,7 @@ struct TLSTests {
     @Test("HTTP/2: many requests share a connection; a server without it is spoken to in HTTP/1.1")
     func http2() async throws {
         let server = try TLSServer()
-        let cache = cache(server)
+        let cache = server.cache()
         for (port, version, mostConnections) in [(TLSServer.Port.good, "HTTP/2", 1), (.http1, "HTTP/1.1", 8)] {
             let tasks = (0..<40).map { cache.getData(server.url(port, "/\($0)")) }
             var connections = 0
@@ -49,7 +42,6 @@ struct TLSTests {
             }
             #expect(connections <= mostConnections, "\(version)")
         }
-        await cache.shutdown()
     }
 
     @Test(
@@ -59,6 +51,7 @@ struct TLSTests {
         for port in TLSServer.Port.allCases where port != .asksForClient {
             #expect(await error(server, port) == (port.isTrusted ? nil : .tlsRejected), "\(port)")
         }
+        #expect(await error(server, .asksForClient) == .status(400), "it is shown no certificate")
         #expect(await error(server, .good) { $0.caBundle = nil } == .tlsRejected, "the system does not vouch for it")
         let (good, other) = (try server.pin(.good), try server.pin(.misnamed))
         for (port, pins, isTaken) in [
@@ -70,17 +63,6 @@ struct TLSTests {
         }
     }
 
-    @Test("a client identity is shown to a server that asks for it")
-    func clientIdentity() async throws {
-        let server = try TLSServer()
-        #expect(await error(server, .asksForClient) == .status(400))
-        let known = await error(server, .asksForClient) {
-            $0.clientCertificate = server.path("client.pem")
-            $0.clientKey = server.path("client.key")
-        }
-        #expect(known == nil)
-    }
-
     @Test("what a proxy says of its tunnel is not taken for the answer", .inCheck)
     func tunnel() async throws {
         let server = try TLSServer()
@@ -89,7 +71,7 @@ struct TLSTests {
             let head = "HTTP/1.1 200 Connection established\r\nCache-Control: max-age=100\r\nX-Proxy: yes\r\n\r\n"
             return [.send(head), .tunnel(port: port)]
         }
-        let cache = cache(server) { $0.proxy = proxy.url("") }
+        let cache = server.cache { $0.network.proxy = proxy.url("") }
         let response = try await cache.getData(server.url()).response
         #expect(response.data == server.body)
         #expect(response.headers["X-Proxy"] == nil && response.headers["Cache-Control"] == nil)
@@ -114,8 +96,8 @@ struct TLSTests {
         let listener = try BoundSocket()
         #expect(listen(listener.descriptor, 1) == 0)
         let folder = TemporaryFolder()
-        let settings = folder.url.appendingPathComponent("openssl.cnf")
-        let text = """
+        let settings = try folder.place(
+            """
             openssl_conf = all
             [all]
             ssl_conf = ssl
@@ -124,8 +106,7 @@ struct TLSTests {
             [lenient]
             MinProtocol = TLSv1
             CipherString = ALL:@SECLEVEL=0
-            """
-        try Data(text.utf8).write(to: settings)
+            """, at: "openssl.cnf")
         let here = "https://127.0.0.1:\(listener.port)/"
         let process = Process()
         process.executableURL = Built.executable("dipper")

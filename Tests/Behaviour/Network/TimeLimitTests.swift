@@ -119,23 +119,18 @@ struct TimeLimitTests {
 
     // MARK: Handshakes
 
-    @Test("a TLS handshake that is not answered is given up", .inCheck)
-    func stalledHandshake() async throws {
-        let hostile = try await HostileServer({ $0.network.connectTimeout = .seconds(1) }) { _ in [] }
-        let request = DataRequest(string: hostile.server.url("/", scheme: "https"))
-        #expect(await hostile.outcome(request) == .error(.timedOut))
-        await hostile.expectLeft()
-        await hostile.stop()
-    }
-
     @Test(
-        "what is not TLS is rejected", .inCheck,
-        arguments: ["HTTP/1.1 400 Bad Request\r\n\r\n", "garbage", "\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}"])
-    func plainText(greeting: String) async throws {
-        let hostile = try await HostileServer(greeting: [.send(greeting)]) { _ in [] }
+        "a TLS handshake that is not answered is given up, and what is not TLS is rejected", .inCheck,
+        arguments: [
+            ("", DipperError.timedOut), ("HTTP/1.1 400 Bad Request\r\n\r\n", .tlsRejected), ("garbage", .tlsRejected),
+            ("\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}", .tlsRejected),
+        ])
+    func handshake(greeting: String, error: DipperError) async throws {
+        let hostile = try await HostileServer(
+            greeting: [.send(greeting)], { if greeting.isEmpty { $0.network.connectTimeout = .seconds(1) } }
+        ) { _ in [] }
         let request = DataRequest(string: hostile.server.url("/", scheme: "https"))
-        #expect(await hostile.outcome(request) == .error(.tlsRejected))
+        #expect(await hostile.outcome(request) == .error(error))
         await hostile.expectLeft()
-        await hostile.stop()
     }
 }

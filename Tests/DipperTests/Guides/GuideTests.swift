@@ -114,9 +114,6 @@ struct GuideTests {
         #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
         let playing = ImageXGuide.options()
         #expect(playing.animation.bufferCount == 20 && playing.downsampling == .fill)
-        let posted = ImageXGuide.allOptions(Data(), "form")
-        #expect(posted.progressInterval == .milliseconds(20) && posted.memoryExpiration == .expired)
-        await test.cache.shutdown()
     }
 
     @Test("queues are changed as it says")
@@ -134,33 +131,29 @@ struct GuideTests {
     @Test("there is each of the calls that are mapped")
     func tables() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
-        let request = KingfisherGuide.allOptions(a, test.cache.data, .inPlace)
-        #expect(request.cachePolicy == .bypass && request.priority == Priority(0.8))
         let bytes = try picture.png
+        let request = GuideTables.options(a, bytes, test.cache.data, .inPlace)
+        #expect(request.cachePolicy == .bypass && request.priority == Priority(0.8))
+        #expect(request.progressInterval == .milliseconds(20) && request.memoryExpiration == .expired)
+        #expect(request.diskExpiration == .expired)
         try test.cache.addImage(picture, bytes: bytes, for: url("kept"))
         await test.cache.idle()
         let tasks = [test.cache.getRemoteImage(a), test.cache.getRemoteImage(url("other"))]
         let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
         #expect(test.cache.memoryCount == 1 && test.cache.data.diskCount == 1)
-        try await KingfisherGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
+        try await GuideTables.calls(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
         for ended in tasks { #expect(await ended.error == .cancelled) }
         for transfer in transfers { try await transfer.wait { $0.isCancelled } }
         await test.cache.idle()
         #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
         #expect(test.cache.data.fastQueue.maxConcurrent == 5 && !test.cache.hasImage(for: url("kept")))
-
-        try SGImageCacheGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture)
-        #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0)
-        await test.cache.shutdown()
+        #expect(!test.cache.hasImage(for: a))
     }
 
     @Test("pictures and files that are at hand, and bytes that are no pictures; what is prefetched is told")
     func local() async throws {
         let folder = TemporaryFolder()
-        let icons = folder.url.appendingPathComponent("icons")
-        try FileManager.default.createDirectory(at: icons, withIntermediateDirectories: true)
-        let file = icons.appendingPathComponent("home.png")
-        try picture.png.write(to: file)
+        let file = try folder.place(picture.png, at: "icons/home.png")
         let test = TestImageCache { $0.resourceFolders = [folder.url] }
         let images = try await GettingStartedGuide.local(test.cache, file, .sample(seed: 9), a)
         #expect(images.map { $0?.pixels } == [picture.pixels, picture.pixels])
@@ -172,7 +165,6 @@ struct GuideTests {
         let prefetcher = KingfisherGuide.prefetch(test.cache, [url("next")], Stage(), banner)
         try await banner.noted.wait { $0 == ["0 failed"] }
         #expect(prefetcher.progress.completed == 1)
-        await test.cache.shutdown()
     }
 
     @Test("the examples of tests of one's own pass")
@@ -250,10 +242,9 @@ struct GuideTests {
             #expect(try processor.process(photo, ProcessingContext()).pixels != photo.pixels)
         }
         #expect(try ProcessorsGuide.custom().process(photo, ProcessingContext()).width == 60)
-        let filtered = try ImageXGuide.processors().map { try $0.process(photo, ProcessingContext()) }
+        let filtered = try GuideTables.processors().map { try $0.process(photo, ProcessingContext()) }
         #expect(filtered.allSatisfy { $0.width > 0 })
         #expect(filtered.last.map { (127...128).contains($0[0, 0].w) } == true)
-        await test.cache.shutdown()
     }
 
     @Test("a request for previews ends with the picture itself")

@@ -24,37 +24,6 @@ enum ImageXGuide {
         return options
     }
 
-    /// The options in the tables, but for those above.
-    static func allOptions(_ bytes: Data, _ key: CacheKey) -> ImageRequest {
-        var request = ImageRequest(MemoryProvider(bytes, key: key))
-        request.progressInterval = .milliseconds(20)
-        request.memoryExpiration = .expired
-        request.cachePolicy = .useCache
-        request.priority = Priority(0.8)
-        request.retryPolicy = .accumulated(.seconds(3), retries: 3)
-        request.modifier = RequestModifier(identity: "form") { request in
-            var request = request
-            request.method = "POST"
-            request.body = bytes
-            return request
-        }
-        return request
-    }
-
-    /// The counterparts of modes and filters in the tables.
-    static func processors() -> [any ImageProcessor] {
-        let sizes: [any ImageProcessor] = [
-            .fitting(width: 30, height: 20, .original), .fitting(width: 30, height: 20, .scaleToFill),
-            .fitting(width: 30, height: 20, .aspectFit), .fitting(width: 30, height: 20, .aspectFill.at(.bottomRight)),
-            .fitting(width: 30, height: 20, .aspectFill.at(.topLeft)), .rotate(degrees: 90),
-        ]
-        let filters: [any ImageProcessor] = [
-            .whiteBalance(temperature: 5_000, tint: 10), .storyboard(columns: 2, rows: 2), .flip(.horizontal),
-            .soulOut(scale: 1.5, opacity: 0.5), .blend(.black.with(alpha: 0.5), .destinationIn),
-        ]
-        return sizes + filters
-    }
-
     static func play(_ data: Data, _ view: Stage) throws -> AnimatedImage {
         let image = try CodecRegistry.standard.decode(data)
         let player = AnimatedImage(image, options: AnimationOptions(loop: .count(5)))

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The code of "Coming from Kingfisher", and its tables.
+/// The code of "Coming from Kingfisher".
 enum KingfisherGuide {
     final class Panel: ImageDisplay {
         var image: Image?
@@ -101,101 +101,6 @@ enum KingfisherGuide {
         configuration.data.diskLimit = 1 << 30  // diskStorage.config.sizeLimit
         configuration.data.diskExpiration = .days(30)  // diskStorage.config.expiration
     }
-
-    /// The options in the tables, but for those above.
-    static func allOptions(_ url: URL, _ data: DataCache, _ queue: CallbackQueue) -> ImageRequest {
-        var request = ImageRequest(url).modified { image in image }
-        request.originals = data
-        request.priority = Priority(0.8)
-        request.cachePolicy = .fromMemoryOrRefresh
-        request.cachePolicy = .memoryOnly
-        request.cachePolicy = .cacheOnly
-        request.cachePolicy = .bypass
-        request.waitsForDiskWrite = true
-        request.callbackQueue = queue
-        request.scale = 2
-        request.preloadsFrames = true
-        request.redirectHandler = RedirectHandler { _, request in request }
-        request.serializer = .png
-        request.firstFrameOnly = true
-        request.keepsOriginal = true
-        request.prefetchesToMemory = true
-        request.durability = .durable
-        request.memoryExpiration = .after(.seconds(300))
-        request.memoryAccessExtension = .cacheTime
-        request.diskExpiration = .never
-        request.diskAccessExtension = .expiration(.days(7))
-        request.processingQueue = queue
-        request.showsPreviews = true
-        request.retryPolicy = .accumulated(.seconds(2), retries: 3)
-        request.validation = .success
-        request.credentials = .basic(user: "name", password: "word")
-        return request
-    }
-
-    /// The codecs, and the processors, that the tables name.
-    static func pixels(_ image: Image, _ bytes: Data) throws -> [any ImageProcessor] {
-        var decoding = DecodeOptions(target: TargetSize(PixelSize(width: 8, height: 8), .fill))
-        decoding.scale = 2
-        decoding.preloadsFrames = true
-        decoding.firstFrameOnly = true
-        _ = try CodecRegistry.standard.decode(bytes, decoding)
-        _ = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.8))
-        let info = try ImageInfo(bytes)
-        _ = (info.isProgressive, info.size, info.orientation, info.frameCount, ImageFormat(sniffing: bytes))
-        _ = (image.byteCount, image.scale, image.animation?.frameCount, ImageSerializer.format(.gif))
-        let sizes: [any ImageProcessor] = [
-            .downsample(width: 8, height: 8), .resize(width: 8, height: 8, .stretch),
-            .crop(width: 4, height: 4, anchor: .topLeft), .blur(2), .monochrome, .tint(.white.with(alpha: 0.5)),
-        ]
-        let colors: [any ImageProcessor] = [
-            .roundedCorners(radius: .fractionOfWidth(0.25), corners: .top),
-            .border(.black, width: .points(1), radius: .fractionOfHeight(0.5)), .overlay(.white, fraction: 0.5),
-            .colorControls(brightness: 0.1, exposure: 0.7), .blend(.black, .multiply, opacity: 0.5, side: .below),
-        ]
-        return sizes + colors
-    }
-
-    /// The members of bindings, players and errors in the tables.
-    static func members(_ binding: ImageBinding, _ player: AnimatedImage, _ error: DipperError) -> [ImageTransition] {
-        binding.cancel()
-        _ = (player.pause(), player.stop(), player.releaseBuffer(), player.state, player.currentFrame)
-        _ = (player.currentIndex == player.frameCount - 1, player.options.bufferCount, binding.animatedImage)
-        _ = (error.isCancelled, error.isReplaced, error.status, error.url, error.detail, error.shortDescription)
-        _ = error.earlier.map(\.url)
-        let second = Duration.seconds(1)
-        return [
-            .none, .fade(second), .flip(from: .left, second), .slide(from: .top, second), .custom("name", second),
-        ]
-    }
-
-    /// The calls in the tables.
-    static func tables(
-        _ cache: ImageCache, _ url: URL, _ request: ImageRequest, _ key: CacheKey, _ image: Image, _ bytes: Data
-    ) async throws {
-        _ = (cache.getImage(request), cache.getRemoteImage(url))
-        _ = (cache.image(for: request), cache.hasImage(for: request), cache.hasProcessedImage(for: request))
-        _ = (cache.cachedTier(for: request), cache.file(for: request), cache.diskSize, cache.memorySize)
-        _ = (try cache.addImage(image, bytes: bytes, for: request), try cache.addImage(bytes: bytes, for: url))
-        _ = (try cache.addImage(bytes: bytes, for: request), request.cacheKey.digest, request.url)
-        try await cache.addImageAndWait(image, for: request)
-        _ = (cache.diskCount, cache.memoryCount, cache.events(about: .removals), cache.events(about: .requests))
-        _ = (try cache.data.addData(bytes, for: key), cache.data.data(for: request.data))
-        _ = (cache.data.hasData(for: key, in: .disk), cache.data.entry(for: key)?.expires, cache.data.file(for: key))
-        try await cache.data.addDataAndWait(bytes, for: key)
-        await cache.synchronize()
-        _ = (cache.removeVariant(for: request, from: .memory), cache.removeVariant(for: request, from: .disk))
-        _ = (cache.removeVariant(for: request), cache.removeImage(for: request), cache.removeExpired())
-        _ = (cache.data.removeData(for: key, from: .memory), cache.data.removeExpired())
-        cache.diskLimit = 1 << 30
-        _ = (cache.trim(toDiskSize: 1 << 20), cache.clearDisk())
-        cache.slowQueue.maxConcurrent = 2
-        cache.memoryLimit = 300 << 20
-        cache.memoryCountLimit = 500
-        cache.data.diskLimit = 1 << 30
-        cache.data.fastQueue.maxConcurrent = 5
-        _ = (cache.cancel(url), cache.cancelAll(), cache.clearMemory(), cache.clear())
-    }
 }
 
 @Suite("Coming from Kingfisher", .timeLimit(.minutes(2)))
@@ -242,7 +147,7 @@ struct KingfisherGuideTests {
         let file = try KingfisherGuide.pictures(picture.png)
         #expect(try ImageInfo(file).format == .png)
         #expect(try CodecRegistry.standard.decode(file)[0, 0].w == 0)
-        for processor in try KingfisherGuide.pixels(picture, picture.png) {
+        for processor in try GuideTables.pixels(picture, picture.png) {
             #expect(try processor.process(picture, ProcessingContext()).pixels != picture.pixels)
         }
     }
@@ -250,7 +155,7 @@ struct KingfisherGuideTests {
     @Test("there is each of the members in the tables")
     func members() {
         let binding = ImageBinding(RecordingDisplay(), cache: test.cache, queue: .inPlace)
-        let transitions = KingfisherGuide.members(binding, AnimatedImage(picture), .status(404))
+        let transitions = GuideTables.members(binding, AnimatedImage(picture), .status(404))
         let second = Duration.seconds(1)
         #expect(transitions.map(\.duration) == [.zero, second, second, second, second])
     }

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The code of "Coming from Nuke", and its tables.
+/// The code of "Coming from Nuke".
 enum NukeGuide {
     static func load(_ cache: ImageCache, _ url: URL, _ view: Stage, _ bar: Stage) async throws {
         let task = cache.getImage(url)  // pipeline.imageTask(with: url)
@@ -53,78 +53,10 @@ enum NukeGuide {
     static func events(_ configuration: inout ImageCache.Configuration) {
         configuration.data.eventSinks = [FailureLog()]
     }
-
-    // MARK: Tables
-
-    /// The options in the tables, but for those above.
-    static func allOptions(_ url: URL, _ bytes: Data, _ data: DataCache) -> ImageRequest {
-        var request = ImageRequest(CustomProvider(key: "name") { bytes })
-        request = ImageRequest(string: url.absoluteString).modified { image in image }
-        request.modifier = RequestModifier(identity: "form") { request in
-            var request = request
-            request.method = "POST"
-            request.body = bytes
-            return request
-        }
-        request.memoryExpiration = .expired
-        request.cachePolicy = .fromMemoryOrRefresh
-        request.cachePolicy = .memoryOnly
-        request.cachePolicy = .cacheOnly
-        request.memoryExpiration = .never
-        request.diskExpiration = .expired
-        request.showsPreviews = true
-        request.keepsOriginal = false
-        request.serializer = .jpeg(quality: 0.8)
-        request.serializer = .format(.webp, EncodeOptions(quality: 0.8))
-        request.originals = data
-        request.validation = .anyStatus
-        return request
-    }
-
-    /// The processors in the table.
-    static func processors() -> [any ImageProcessor] {
-        let sizes: [any ImageProcessor] = [
-            .downsample(width: 400, height: 300, .fill), .resize(width: 400, height: 300, .fill), .resize(width: 400),
-            .resize(height: 300), .crop(width: 40, height: 30), .fitting(width: 400, height: 300, .aspectFill),
-        ]
-        let shapes: [any ImageProcessor] = [
-            .circle, .border(.white, width: .points(1), radius: .fractionOfWidth(0.5)), .monochrome,
-            .roundedCorners(radius: .points(8)), .blur(8), .chain([.circle, .blur(8)]),
-        ]
-        return sizes + shapes + [ImageProcessors.Custom("mine") { image, _ in image }]
-    }
-
-    /// The calls in the tables.
-    static func tables(
-        _ cache: ImageCache, _ url: URL, _ request: ImageRequest, _ key: CacheKey, _ image: Image, _ bytes: Data
-    ) async throws {
-        let data = cache.data
-        _ = (cache.getImage("\(url)"), cache.getImage(request), data.getData(request.data), cache.getRemoteImage(url))
-        _ = (cache.image(for: url), cache.image(for: request), cache.cachedTier(for: request))
-        try cache.addImage(image, for: request)
-        try cache.addImage(bytes: bytes, for: url)
-        try data.addData(bytes, for: key)
-        try await data.addDataAndWait(bytes, for: key)
-        _ = (data.data(for: key), data.hasData(for: key), data.file(for: key), data.diskCount, data.diskSize)
-        _ = (cache.hasImage(for: request), cache.hasProcessedImage(for: request), cache.memorySize, cache.memoryCount)
-        cache.removeVariant(for: request, from: .memory)
-        data.removeData(for: request.data)
-        data.diskLimit = 1 << 30
-        cache.memoryLimit = 300 << 20
-        cache.memoryCountLimit = 500
-        cache.trimMemory(to: 50 << 20)
-        data.trim(toDiskSize: 0)
-        await cache.synchronize()
-        cache.cancel(url)
-        cache.clearMemory()
-        cache.clear()
-        _ = (ImageFormat(sniffing: bytes), CodecRegistry.standard.writable.contains(.webp), CodecRegistry().readable)
-    }
 }
 
 @Suite("Coming from Nuke", .timeLimit(.minutes(2)))
 struct NukeGuideTests {
-    private let test = TestImageCache()
     private let a = url("a.png")
     private let picture = Image.sample()
 
@@ -142,25 +74,11 @@ struct NukeGuideTests {
     }
 
     @Test("requests and settings have what they were given")
-    func options() throws {
+    func options() {
         let request = NukeGuide.request(a, "cover")
         #expect(request.priority == .high && request.cachePolicy == .ignoreCache && request.key == "cover")
         #expect(request.scale == 2 && request.processors?.count == 2)
-        let all = NukeGuide.allOptions(a, Data(), test.cache.data)
-        #expect(all.cachePolicy == .cacheOnly && all.diskExpiration == .expired && all.memoryExpiration == .never)
         let settings = NukeGuide.settings(URL(fileURLWithPath: "/nowhere"))
         #expect(settings.data.freshness == .immutable() && settings.data.fastQueue.maxConcurrent == 6)
-        for processor in NukeGuide.processors() {
-            #expect(try processor.process(Image.sample(800, 600), ProcessingContext()).width > 0)
-        }
-    }
-
-    @Test("there is each of the calls in the tables")
-    func tables() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
-        try await NukeGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture, picture.png)
-        await test.cache.synchronize()
-        #expect(test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)
-        await test.cache.shutdown()
     }
 }

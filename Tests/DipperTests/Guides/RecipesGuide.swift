@@ -180,7 +180,6 @@ enum RecipesGuide {
         let response = try await cache.getImage(url).response
         print(response, cache.data.statistics.networkBytes, "bytes")
         try timeline.svg().write(to: file, atomically: true, encoding: .utf8)
-        await cache.shutdown()
     }
 
     static func testing(_ url: URL) async throws {
@@ -192,7 +191,6 @@ enum RecipesGuide {
         configuration.data.retryPolicy = .fixed(.zero)
         let cache = ImageCache(configuration)
         #expect(try await cache.getImage(url).value.size == PixelSize(width: 160, height: 120))
-        await cache.shutdown()
     }
 }
 
@@ -304,10 +302,7 @@ struct RecipesTests {
     @Test("pictures come from a file, a data URL and the program's own folders")
     func local() async throws {
         let folder = TemporaryFolder()
-        let icons = folder.url.appendingPathComponent("icons")
-        try FileManager.default.createDirectory(at: icons, withIntermediateDirectories: true)
-        let file = icons.appendingPathComponent("home.png")
-        try picture.png.write(to: file)
+        let file = try folder.place(picture.png, at: "icons/home.png")
         let test = TestImageCache { $0.resourceFolders = [folder.url] }
         let inline = try "data:image/png;base64,\(picture.png.base64EncodedString())"
         let images = try await RecipesGuide.local(test.cache, file, inline)
@@ -381,8 +376,7 @@ struct RecipesTests {
     @Test("without a network a bundled picture stands in, and later the real one comes")
     func offline() async throws {
         let (folder, view, banner) = (TemporaryFolder(), Stage(), Stage())
-        let bundled = folder.url.appendingPathComponent("welcome.png")
-        try picture.png.write(to: bundled)
+        let bundled = try folder.place(picture.png, at: "welcome.png")
         test.network.isUp = false
         RecipesGuide.offline(test.cache, a, bundled, view, banner)
         await test.cache.idle()
@@ -411,29 +405,20 @@ struct RecipesTests {
         #expect(await waiting.error == .cancelled)
         #expect(await feed.error == .cancelled)
         #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)
-        await test.cache.shutdown()
     }
 
     // MARK: Run
-
-    private func settings(_ transport: ScriptedTransport? = nil) -> ImageCache.Configuration {
-        var configuration = ImageCache.Configuration()
-        configuration.data.transport = transport
-        configuration.data.networkMonitor = ManualNetwork()
-        configuration.data.memoryPressure = nil
-        return configuration
-    }
 
     @Test("a server makes thumbnails of public pictures, and reads neither its files nor its own network")
     func thumbnail() async throws {
         for (text, error) in [
             ("file:///etc/passwd", DipperError.unsupportedScheme), ("http://127.0.0.1/a.png", .addressRefused),
         ] {
-            await #expect(throws: error) { try await RecipesGuide.thumbnail(settings(), text) }
+            await #expect(throws: error) { try await RecipesGuide.thumbnail(TestingGuide.settings(nil), text) }
         }
         let transport = ScriptedTransport()
         transport.script(a, [try .image(.sample(640, 480))])
-        let file = try await RecipesGuide.thumbnail(settings(transport), a.absoluteString)
+        let file = try await RecipesGuide.thumbnail(TestingGuide.settings(transport), a.absoluteString)
         #expect(try ImageInfo(file).format == .jpeg)
         #expect(try ImageInfo(file).size == PixelSize(width: 320, height: 240))
     }
@@ -443,7 +428,7 @@ struct RecipesTests {
         let (folder, transport) = (TemporaryFolder(), ScriptedTransport())
         transport.script(a, [try .image(picture)])
         let file = folder.url.appendingPathComponent("timeline.svg")
-        try await RecipesGuide.watched(settings(transport), a, file)
+        try await RecipesGuide.watched(TestingGuide.settings(transport), a, file)
         #expect(folder.text("timeline.svg")?.contains("<svg") == true)
         try await RecipesGuide.testing(a)
     }

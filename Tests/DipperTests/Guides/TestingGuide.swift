@@ -14,10 +14,9 @@ enum TestingGuide {
 
         let image = try await cache.getImage(url).value
         #expect(image[0, 0] == Color.black.premultiplied && transport.transfers.count == 1)
-        await cache.shutdown()
     }
 
-    private static func settings(_ transport: ScriptedTransport) -> ImageCache.Configuration {
+    static func settings(_ transport: ScriptedTransport?) -> ImageCache.Configuration {
         var configuration = ImageCache.Configuration()
         configuration.data.transport = transport
         configuration.data.networkMonitor = ManualNetwork()
@@ -68,6 +67,5 @@ enum TestingGuide {
         decoder.releaseAll()
         for task in [first, second] { #expect(try await task.value.size == PixelSize(width: 400, height: 300)) }
         #expect(decoder.decodes == 1)
-        await cache.shutdown()
     }
 }

@@ -95,8 +95,7 @@ struct VideoFrameTests {
     @Test("in a cache it is a picture like others: processed, and kept on disk until the video is another")
     func cached() async throws {
         let video = try await video()
-        let disk = TemporaryFolder()
-        let test = TestImageCache(folder: disk)
+        let test = TestImageCache(folder: TemporaryFolder())
         func frame() async -> VideoFrameProvider {
             VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
         }
@@ -106,9 +105,7 @@ struct VideoFrameTests {
         #expect(try await test.cache.getImage(ImageRequest(await frame())).value.size.width == 160)
         #expect(test.cache.data.statistics.networkRequests == 0)
         await test.cache.idle()
-        await test.cache.shutdown()
-
-        let again = TestImageCache(folder: disk)
+        let again = await test.reopened()
         let same = ImageRequest(await frame().with(\.program, "/nowhere/ffmpeg"))
         let response = try await again.cache.getImage(same).response
         #expect(response.source == .disk && response.image.mainColor == 1)
@@ -117,13 +114,12 @@ struct VideoFrameTests {
             [.modificationDate: Date(timeIntervalSince1970: 1)], ofItemAtPath: video.path)
         let changed = try await again.cache.getImage(ImageRequest(await frame())).value
         #expect(changed.size == PixelSize(width: 90, height: 160))
-        await again.cache.shutdown()
     }
 
     @Test("frames of a video on a server share one fetch; the video and the frames stay on disk")
     func remote() async throws {
-        let (disk, video) = (TemporaryFolder(), url("video.mp4"))
-        let test = TestImageCache(folder: disk)
+        let video = url("video.mp4")
+        let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(video, [.body(await VideoFile.colors)])
         func frame(_ second: Double, _ program: String = "ffmpeg") -> ImageRequest {
             ImageRequest(VideoFrameProvider(video, at: .seconds(second)).with(\.program, program))
@@ -137,9 +133,7 @@ struct VideoFrameTests {
         #expect(test.transport.transfers.count == 1)
         await test.cache.idle()
         #expect(test.cache.data.hasData(for: video, in: .disk) && test.cache.data.diskCount == 5)
-        await test.cache.shutdown()
-
-        let again = TestImageCache(folder: disk)
+        let again = await test.reopened()
         let response = try await again.cache.getImage(frame(1.5, "/nowhere/ffmpeg")).response
         #expect(response.source == .disk && response.image.mainColor == 1)
         #expect(again.cache.image(for: frame(2.5))?.mainColor == 2)
@@ -150,7 +144,6 @@ struct VideoFrameTests {
         again.cache.removeImage(for: video)
         await again.cache.idle()
         #expect(again.cache.data.diskCount == 0)
-        await again.cache.shutdown()
     }
 
     @Test("the code of the guide makes pictures, of a file and of what was fetched")

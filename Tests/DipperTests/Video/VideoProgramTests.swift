@@ -123,7 +123,6 @@ struct VideoProgramTests {
             #expect(response.source == .disk && response.image.pixels == Image.sample().pixels)
         }
         #expect(fake.lines("runs").count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("options copied from a frame to another request, or to a cache, do not make a video of its bytes")
@@ -171,7 +170,6 @@ struct VideoProgramTests {
         #expect(try await slow[first].value.pixels == Image.sample().pixels)
         await test.cache.idle()
         #expect(fake.lines("runs").count == 3)
-        await test.cache.shutdown()
     }
 
     @Test("at most two run at once; a call that is cancelled in the queue ends at once, and one that runs is killed")

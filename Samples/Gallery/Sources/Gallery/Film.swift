@@ -5,7 +5,6 @@ import SampleServer
 /// An animated GIF made of a photograph: each frame is a window that moves over the photograph.
 enum Film {
     static let path = "/film.gif"
-    /// The path of the photograph that the film is made of.
     static let motif = "/photos/mountain-trail.jpg"
     private static let size = PixelSize(width: 288, height: 216)
     private static let frameCount = 24

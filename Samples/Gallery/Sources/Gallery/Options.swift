@@ -1,18 +1,15 @@
 import Foundation
 import SampleServer
 
-/// The sample's command line.
 struct Options {
     struct Mistake: Error {
         let text: String
     }
 
-    /// The folder that the server serves.
     var assets = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .appendingPathComponent("../../../Scrolling/Assets").standardizedFileURL
     /// The cache's folder; `nil` for a temporary one.
     var cache: URL?
-    /// The number of photographs in the list.
     var count = 3_000
     var width = 1_100
     var height = 760

@@ -2,18 +2,12 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// One photograph of the list.
-struct Photograph {
-    let title: String
-    /// The colour that fills the cell until the photograph is loaded.
-    let color: Color
-}
-
 /// A long list made of a few photographs, in which each entry has an address of its own.
 struct Photographs: Sendable {
-    private struct Motif: Sendable {
+    struct Motif: Sendable {
         let path: String
         let title: String
+        /// The colour that fills the cell until the photograph is loaded.
         let color: Color
     }
 
@@ -28,7 +22,6 @@ struct Photographs: Sendable {
     private let motifs: [Motif]
     private let film: Motif
 
-    /// - Parameter size: The size of the cells, in pixels.
     init(_ assets: Assets, server: URL, count: Int, size: PixelSize) throws {
         downsample = ImageProcessors.Downsample(to: TargetSize(size, .fill))
         self.server = server
@@ -38,21 +31,15 @@ struct Photographs: Sendable {
         film = Motif(path: Film.path, title: "A walk through a photograph", color: Self.color(Film.motif, assets))
     }
 
-    subscript(index: Int) -> Photograph {
-        let motif = motif(at: index)
-        return Photograph(title: motif.title, color: motif.color)
-    }
-
-    /// Returns the request for a photograph in the size of a cell.
     func request(at index: Int) -> ImageRequest {
         ImageRequest(string: server.absoluteString + uri(of: index)).processed(by: downsample)
     }
 
     /// Returns path and query of a photograph, as in the server's log.
-    func uri(of index: Int) -> String { "\(motif(at: index).path)?n=\(index)" }
+    func uri(of index: Int) -> String { "\(self[index].path)?n=\(index)" }
 
-    /// Returns the motif of an entry. The order keeps equal photographs from being neighbours in a row or a column.
-    private func motif(at index: Int) -> Motif {
+    /// The photograph of an entry. The order keeps equal photographs from being neighbours in a row or a column.
+    subscript(index: Int) -> Motif {
         if index % Self.filmInterval == 6 { return film }
         return motifs[(index * 7 + index / motifs.count * 5) % motifs.count]
     }

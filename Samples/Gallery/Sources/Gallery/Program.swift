@@ -3,7 +3,6 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// The program: starts the server, the cache and the window, and shuts them down.
 struct Program {
     private let options: Options
 
@@ -25,9 +24,7 @@ struct Program {
         let cache = makeCache(folder)
         do {
             let cell = GridLayout(count: options.count, width: options.width).cell
-            let photographs = try Photographs(
-                assets, server: server.url, count: options.count,
-                size: PixelSize(width: cell.width, height: cell.height))
+            let photographs = try Photographs(assets, server: server.url, count: options.count, size: cell)
             try show(photographs, cache, server)
         } catch {
             complain("Gallery: \(error)", status: 1)
@@ -51,7 +48,6 @@ struct Program {
         return ImageCache(configuration)
     }
 
-    /// Shows the window and returns when it has been closed.
     private func show(_ photographs: Photographs, _ cache: ImageCache, _ server: AssetServer) throws {
         guard let window = GalleryWindow(photographs, cache: cache, width: options.width, height: options.height)
         else { throw Assets.Failure(description: "GTK makes no window") }

@@ -8,7 +8,6 @@ final class GalleryRun {
     private static let products =
         URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
 
-    /// The folder for the run's screenshots and report.
     let folder: URL
     private let process = Process()
 
@@ -38,21 +37,17 @@ final class GalleryRun {
         return environment
     }
 
-    /// Makes the run take a screenshot at each rest.
     func addScreenshots() throws {
         process.arguments = (process.arguments ?? []) + ["--screenshots", folder.path]
     }
 
     func start() throws { try process.run() }
 
-    /// Waits until the process has ended.
-    /// - Returns: The exit status.
     func end() -> Int32 {
         process.waitUntilExit()
         return process.terminationStatus
     }
 
-    /// Reads the report that the run has written.
     func readReport() throws -> Report {
         try JSONDecoder().decode(Report.self, from: Data(contentsOf: report))
     }
@@ -61,7 +56,6 @@ final class GalleryRun {
         try CodecRegistry.standard.decode(Data(contentsOf: folder.appendingPathComponent(name)))
     }
 
-    /// Runs the gallery without a display and returns its standard error and exit status.
     static func complaint(_ arguments: [String]) throws -> (text: String, status: Int32) {
         let process = Process()
         let output = Pipe()

@@ -93,7 +93,6 @@ struct GalleryTests {
         }
     }
 
-    /// Expects that a visible animation shows frames.
     private func expectMotion(_ report: Report) {
         let films = report.rests.flatMap(\.places).filter { $0.uri.hasPrefix("/film.gif") }
         #expect(!films.isEmpty)

@@ -6,7 +6,6 @@ import SampleServer
 struct Photos {
     /// The number of columns of patches that a cell is divided into for the comparison.
     static let columns = 8
-    /// The number of rows of patches.
     static let rows = 6
 
     private let assets: Assets

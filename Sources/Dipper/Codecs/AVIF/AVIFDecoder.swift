@@ -72,7 +72,6 @@
             avifDecoderDestroy(decoder)
         }
 
-        /// Includes frames whose bytes have not arrived.
         var frameCount: Int { Int(decoder.pointee.imageCount) }
 
         /// The most bytes that the planes of a frame take. Throws `DipperError.undecodable` for an empty picture,
@@ -111,7 +110,7 @@
                 source: size, of: size, alpha: picture.hasAlpha ? .straight : .opaque,
                 orientation: picture.orientation, options)
             let beside = picture.rowsBeside
-            let scratch = try PixelScratch(
+            let scratch = try PixelStorage(
                 byteCount: min(size.height, DecodeOptions.rowsAtATime + 2 * beside + 1) * size.width * 4)
             try writer.fill { memory, first, rows throws(DipperError) in
                 // libavif's view of a part of the planes must begin at an even row.

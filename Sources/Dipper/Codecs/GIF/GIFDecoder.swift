@@ -26,14 +26,18 @@
         }
     }
 
+    /// Draws the frames on the logical screen of a GIF, transparent at first. Parts of a frame outside are cropped.
+    /// Disposal to the background makes the area transparent, whatever the background colour, as browsers do.
     private final class GIFFrames: FrameReader {
         let frameCount: Int
         let loopCount: Int
         private let data: Data
         private let options: DecodeOptions
-        private let canvas: GIFCanvas
+        private let canvas: PixelBuffer
         private var reader: GIFReader
         private var line: [UInt8] = []
+        /// The area to restore before the next frame is drawn, and its pixels; `nil` if it becomes transparent.
+        private var disposal: (area: PixelRect, pixels: PixelStorage?)?
         private var isFirst = true
         private var isCutOff = false
 
@@ -47,18 +51,21 @@
             self.data = data
             self.options = options
             reader = try GIFReader(data)
-            canvas = try GIFCanvas(size)
+            canvas = try PixelBuffer(size)
+            canvas.clear()
         }
 
         func restart() throws(DipperError) {
             reader = try GIFReader(data)
             canvas.clear()
+            disposal = nil
             (isFirst, isCutOff) = (true, false)
         }
 
         func read() throws(DipperError) -> AnimationFrame? {
             guard !isCutOff, let frame = try reader.nextFrame() else { return nil }
-            try options.limits.check(PixelSize(width: max(1, frame.width), height: max(1, frame.height)))
+            let size = frame.area.size
+            try options.limits.check(PixelSize(width: max(1, size.width), height: max(1, size.height)))
             do throws(DipperError) {
                 try draw(frame)
             } catch {
@@ -67,106 +74,69 @@
             }
             isFirst = false
             let image = try RowWriter.image(
-                of: canvas.pixels.base, canvas.size, picture: canvas.size, alpha: .premultiplied, options)
+                of: canvas.base, canvas.size, picture: canvas.size, alpha: .premultiplied, options)
             return AnimationFrame(image: image, duration: frame.duration)
         }
 
         private func draw(_ frame: GIFFrame) throws(DipperError) {
-            let visible = try canvas.begin(frame)
-            // giflib has already read past the end of a frame if all of its rows were read.
-            let areAllRead = try visible.isEmpty ? false : drawLines(of: frame, visible)
-            if !areAllRead { try reader.skipPixels() }
-        }
-
-        /// Returns `false` if the data ends early or the last rows are below the canvas.
-        private func drawLines(of frame: GIFFrame, _ visible: PixelSize) throws(DipperError) -> Bool {
-            if line.count != frame.width { line = [UInt8](repeating: 0, count: frame.width) }
-            let lastRow = frame.isInterlaced ? frame.height : visible.height
-            var untilCheck = DecodeOptions.rowsAtATime
-            for (start, step) in frame.rows {
-                for row in stride(from: start, to: lastRow, by: step) {
-                    guard try reader.readLine(into: &line) else { return false }
-                    if row < visible.height { canvas.draw(line, count: visible.width, row: row, of: frame) }
-                    untilCheck -= 1
-                    if untilCheck == 0 {
-                        try options.checkCancelled()
-                        untilCheck = DecodeOptions.rowsAtATime
-                    }
-                }
-            }
-            return lastRow == frame.height
-        }
-    }
-
-    /// The logical screen of a GIF, transparent at first. Parts of a frame outside are cropped. Disposal to the
-    /// background makes the area transparent, whatever the background colour, as browsers do.
-    private final class GIFCanvas {
-        let pixels: PixelBuffer
-        private var last: (frame: GIFFrame, visible: PixelSize)?
-        /// The pixels under the last frame, if its disposal restores them.
-        private var covered: PixelScratch?
-
-        init(_ size: PixelSize) throws(DipperError) {
-            pixels = try PixelBuffer(size)
-            pixels.clear()
-        }
-
-        var size: PixelSize { pixels.size }
-
-        func clear() {
-            pixels.clear()
-            last = nil
-        }
-
-        /// Disposes of the previous frame. Returns the columns and rows of the next one that are on the canvas.
-        func begin(_ frame: GIFFrame) throws(DipperError) -> PixelSize {
             dispose()
-            let visible = PixelSize(
-                width: max(0, min(frame.width, size.width - frame.left)),
-                height: max(0, min(frame.height, size.height - frame.top)))
-            if frame.disposal == DISPOSE_PREVIOUS {
-                let memory = try PixelScratch(byteCount: visible.width * visible.height * 4)
-                for y in 0..<visible.height {
-                    (memory.base + y * visible.width * 4).copyMemory(
-                        from: row(y, of: frame), byteCount: visible.width * 4)
-                }
-                covered = memory
+            guard let area = frame.area.overlap(canvas.bounds) else { return try reader.skipPixels() }
+            switch frame.disposal {
+            case DISPOSE_BACKGROUND: disposal = (area, nil)
+            case DISPOSE_PREVIOUS: disposal = (area, try pixels(of: area))
+            default: break
             }
-            last = (frame, visible)
-            return visible
-        }
-
-        func draw(_ line: [UInt8], count: Int, row: Int, of frame: GIFFrame) {
-            let target = self.row(row, of: frame)
-            line.withUnsafeBufferPointer { line in
-                frame.pixels.withUnsafeBufferPointer { colors in
-                    for x in 0..<count {
-                        let color = colors[Int(line[x])]
-                        if color != 0 { target[x] = color }
-                    }
-                }
-            }
-        }
-
-        /// The first pixel of a frame's row, which may be beyond the right side of the canvas.
-        private func row(_ y: Int, of frame: GIFFrame) -> UnsafeMutablePointer<UInt32> {
-            pixels.row(frame.top + y).assumingMemoryBound(to: UInt32.self) + frame.left
+            // giflib has already read past the end of a frame if all of its rows were read.
+            if try !drawLines(of: frame, area) { try reader.skipPixels() }
         }
 
         private func dispose() {
-            guard let (frame, visible) = last else { return }
-            defer { (last, covered) = (nil, nil) }
-            for y in 0..<visible.height {
-                let row = row(y, of: frame)
-                switch frame.disposal {
-                case DISPOSE_BACKGROUND:
-                    // mutant PictureTests: `count: visible.width)` => `count: 0)`
-                    row.update(repeating: 0, count: visible.width)
-                case DISPOSE_PREVIOUS:
-                    guard let covered else { return }
-                    UnsafeMutableRawPointer(row).copyMemory(
-                        from: covered.base + y * visible.width * 4, byteCount: visible.width * 4)
-                default: return
+            guard let (area, pixels) = disposal else { return }
+            defer { disposal = nil }
+            // mutant PictureTests: `{ return canvas.fill(.zero, area) }` => `{ return }`
+            guard let pixels else { return canvas.fill(.zero, area) }
+            let saved = pixels.base.assumingMemoryBound(to: UInt32.self)
+            let width = area.size.width
+            for y in 0..<area.size.height { row(y, of: area).update(from: saved + y * width, count: width) }
+        }
+
+        private func pixels(of area: PixelRect) throws(DipperError) -> PixelStorage {
+            let width = area.size.width
+            let pixels = try PixelStorage(byteCount: width * area.size.height * 4)
+            let saved = pixels.base.assumingMemoryBound(to: UInt32.self)
+            for y in 0..<area.size.height { (saved + y * width).update(from: row(y, of: area), count: width) }
+            return pixels
+        }
+
+        private func row(_ y: Int, of area: PixelRect) -> UnsafeMutablePointer<UInt32> {
+            canvas.row(area.y + y).assumingMemoryBound(to: UInt32.self) + area.x
+        }
+
+        /// Draws the part of a frame on the canvas. Returns `false` if the data ends early or the last rows are below
+        /// the canvas.
+        private func drawLines(of frame: GIFFrame, _ visible: PixelRect) throws(DipperError) -> Bool {
+            let (width, height) = (frame.area.size.width, frame.area.size.height)
+            if line.count != width { line = [UInt8](repeating: 0, count: width) }
+            let lastRow = frame.isInterlaced ? height : visible.size.height
+            var read = 0
+            for (start, step) in frame.rows {
+                for y in stride(from: start, to: lastRow, by: step) {
+                    guard try reader.readLine(into: &line) else { return false }
+                    if y < visible.size.height { draw(visible.size.width, of: frame.colors, to: row(y, of: visible)) }
+                    read += 1
+                    if read % DecodeOptions.rowsAtATime == 0 { try options.checkCancelled() }
+                }
+            }
+            return lastRow == height
+        }
+
+        private func draw(_ count: Int, of colors: [UInt32], to row: UnsafeMutablePointer<UInt32>) {
+            line.withUnsafeBufferPointer { line in
+                colors.withUnsafeBufferPointer { colors in
+                    for x in 0..<count {
+                        let color = colors[Int(line[x])]
+                        if color != 0 { row[x] = color }
+                    }
                 }
             }
         }
@@ -267,42 +237,31 @@
     }
 
     private struct GIFFrame {
-        let left: Int
-        let top: Int
-        let width: Int
-        let height: Int
+        let area: PixelRect
         let isInterlaced: Bool
         /// The treatment of the frame's area before the next frame is drawn (GIF 89a, 23), as in giflib.
         let disposal: Int32
         let duration: Duration
-        /// The pixel for each palette index, in the byte order of memory; 0 leaves the canvas as it is.
-        let pixels: [UInt32]
+        /// The pixel for each of 256 indices, in the byte order of memory; 0 leaves the canvas as it is.
+        let colors: [UInt32]
 
         init(_ file: GifFileType, _ control: GraphicsControlBlock) {
             let image = file.Image
-            left = Int(image.Left)
-            top = Int(image.Top)
-            width = Int(image.Width)
-            height = Int(image.Height)
+            area = PixelRect(
+                x: Int(image.Left), y: Int(image.Top), width: Int(image.Width), height: Int(image.Height))
             isInterlaced = image.Interlace
             disposal = control.DisposalMode
             duration = .milliseconds(10 * Int(control.DelayTime))
-            pixels = Self.pixels(image.ColorMap ?? file.SColorMap, transparent: Int(control.TransparentColor))
-        }
-
-        /// Indices beyond the palette are transparent, as in browsers. Without a palette the indices are greys.
-        private static func pixels(_ map: UnsafeMutablePointer<ColorMapObject>?, transparent: Int) -> [UInt32] {
-            var pixels = [UInt32](repeating: 0, count: 256)
-            if let map, let colors = map.pointee.Colors {
-                for index in 0..<min(256, Int(map.pointee.ColorCount)) {
-                    let color = colors[index]
-                    pixels[index] = pixel(color.Red, color.Green, color.Blue)
+            let map: UnsafeMutablePointer<ColorMapObject>? = image.ColorMap ?? file.SColorMap
+            // Indices beyond the palette are transparent, as in browsers. Without a palette the indices are greys.
+            colors = (0..<256).map { (index: Int) -> UInt32 in
+                if index == Int(control.TransparentColor) { return 0 }
+                guard let map, let palette = map.pointee.Colors else {
+                    return Self.pixel(UInt8(index), UInt8(index), UInt8(index))
                 }
-            } else {
-                for index in 0..<256 { pixels[index] = pixel(UInt8(index), UInt8(index), UInt8(index)) }
+                guard index < Int(map.pointee.ColorCount) else { return 0 }
+                return Self.pixel(palette[index].Red, palette[index].Green, palette[index].Blue)
             }
-            if pixels.indices.contains(transparent) { pixels[transparent] = 0 }
-            return pixels
         }
 
         private static func pixel(_ red: UInt8, _ green: UInt8, _ blue: UInt8) -> UInt32 {

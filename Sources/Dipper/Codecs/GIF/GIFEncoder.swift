@@ -71,7 +71,6 @@
 
         func add(_ pixels: IndexedPixels, duration: Duration?) throws(DipperError) {
             if duration != nil || pixels.transparent != nil { try putControl(pixels, duration) }
-            // giflib copies the palette.
             guard let map = GifMakeMapObject(Int32(pixels.palette.count), pixels.palette) else { throw Self.broken }
             defer { GifFreeMapObject(map) }
             try check(EGifPutImageDesc(file, 0, 0, Int32(size.width), Int32(size.height), false, map))

@@ -1,7 +1,6 @@
-/// BMP: a file header of 14 bytes, then a header of Windows or OS/2 (Microsoft, "Bitmap Header Types").
-enum BMPHeader {
-    static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
-        var info = ImageInfo(format: .bmp)
+extension ImageInfo {
+    /// BMP: a file header of 14 bytes, then a header of Windows or OS/2 (Microsoft, "Bitmap Header Types").
+    mutating func readBMP(_ file: ByteReader) throws(DipperError) -> PixelSize {
         let length = try file.u32(at: 14, .little)
         let header = try file.part(at: 14, count: length)
         let size: PixelSize
@@ -16,28 +15,24 @@ enum BMPHeader {
                 height: Int(clamping: try header.i32(at: 8, .little).magnitude))
             bits = try header.u16(at: 14, .little)
         }
-        info.bitDepth = bits == 16 ? 5 : 8
+        bitDepth = bits == 16 ? 5 : 8
         if length >= 56 {
             // The alpha mask is only valid with a compression that uses masks.
             let compression = try header.u32(at: 16, .little)
             let mask = try header.u32(at: 52, .little)
-            info.hasAlpha = mask != 0 && (compression == 3 || compression == 6)
+            hasAlpha = mask != 0 && (compression == 3 || compression == 6)
         }
         if length >= 124 {
             // `LINK` or `MBED`: the profile is linked or embedded. The letters are stored in reverse order.
-            info.hasColorProfile = ["KNIL", "DEBM"].contains(try header.name(at: 56))
+            hasColorProfile = ["KNIL", "DEBM"].contains(try header.name(at: 56))
         }
-        try info.setStoredSize(size)
-        return info
+        return size
     }
-}
 
-/// Windows icons: a directory of pictures. The size is that of the largest one.
-enum ICOHeader {
-    static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
-        var info = ImageInfo(format: .ico)
-        info.bitDepth = 8
-        info.hasAlpha = true
+    /// Windows icons: a directory of pictures, of which the largest counts.
+    mutating func readICO(_ file: ByteReader) throws(DipperError) -> PixelSize {
+        bitDepth = 8
+        hasAlpha = true
         var largest = PixelSize(width: 0, height: 0)
         for index in 0..<(try file.u16(at: 4, .little)) {
             let entry = try file.part(at: 6 + index * 16, count: 16)
@@ -47,32 +42,26 @@ enum ICOHeader {
             let size = PixelSize(width: width == 0 ? 256 : width, height: height == 0 ? 256 : height)
             if size.width * size.height > largest.width * largest.height { largest = size }
         }
-        try info.setStoredSize(largest)
-        return info
+        return largest
     }
-}
 
-/// TIFF 6.0: its first directory, which may be anywhere in the file.
-enum TIFFHeader {
-    static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
-        var info = ImageInfo(format: .tiff)
+    /// TIFF 6.0: its first directory, which may be anywhere in the file.
+    mutating func readTIFF(_ file: ByteReader) throws(DipperError) -> PixelSize? {
         // BigTIFF has offsets of 64 bits, so its size is not read.
-        if file.holds("II+") || file.holds("MM\0+") { return info }
+        if file.holds("II+") || file.holds("MM\0+") { return nil }
         let values = try TIFFDirectory(file).values
         guard let width = values[.width], let height = values[.height] else { throw ByteReader.broken }
-        info.orientation = values[.orientation].flatMap(Image.Orientation.init) ?? .up
-        info.bitDepth = values[.bitsPerSample] ?? 1
+        orientation = values[.orientation].flatMap { Image.Orientation(rawValue: $0) } ?? .up
+        bitDepth = values[.bitsPerSample] ?? 1
         // 1 is premultiplied alpha, 2 is straight alpha.
-        info.hasAlpha = values[.extraSamples].map { $0 == 1 || $0 == 2 } ?? false
-        info.hasColorProfile = values[.colorProfile] != nil
-        try info.setStoredSize(PixelSize(width: width, height: height))
-        return info
+        hasAlpha = values[.extraSamples].map { $0 == 1 || $0 == 2 } ?? false
+        hasColorProfile = values[.colorProfile] != nil
+        return PixelSize(width: width, height: height)
     }
 }
 
 /// The first directory of a TIFF structure (TIFF 6.0, section 2), which Exif uses too.
 private struct TIFFDirectory {
-    /// The numbers of TIFF 6.0 and its supplement for ICC profiles.
     enum Tag: Int {
         case width = 256
         case height = 257
@@ -114,14 +103,12 @@ private struct TIFFDirectory {
     }
 }
 
-/// The orientation in Exif data (Exif 2.32, tag 0x0112).
-enum ExifOrientation {
-    /// `nil` if it is missing or invalid. The bytes are a TIFF structure, in JPEG after `Exif\0\0`.
-    static func read(_ exif: ByteReader) -> Image.Orientation? {
-        let start = exif.holds("Exif\0\0") ? 6 : 0
-        guard let file = try? exif.part(from: start),
+extension Image.Orientation {
+    /// Reads the orientation in Exif data (Exif 2.32, tag 0x0112): a TIFF structure, in JPEG after `Exif\0\0`.
+    init?(exif: ByteReader) {
+        guard let file = try? exif.part(from: exif.holds("Exif\0\0") ? 6 : 0),
             let value = (try? TIFFDirectory(file))?.values[.orientation]
         else { return nil }
-        return Image.Orientation(rawValue: value)
+        self.init(rawValue: value)
     }
 }

@@ -74,12 +74,7 @@ struct ByteReader {
     static let broken = DipperError.undecodable.with(detail: "the header is broken")
 }
 
-/// A box of the ISO base media file format (ISO/IEC 14496-12, section 4.2).
-struct Box {
-    let type: String
-    let content: ByteReader
-}
-
+/// The boxes of an ISO base media file, or inside another box (ISO/IEC 14496-12, section 4.2).
 struct BoxReader {
     private let bytes: ByteReader
     private var offset: Int
@@ -89,7 +84,7 @@ struct BoxReader {
         offset = start
     }
 
-    mutating func next() throws(DipperError) -> Box? {
+    mutating func next() throws(DipperError) -> (type: String, content: ByteReader)? {
         guard offset < bytes.count else { return nil }
         var (header, length) = (8, try bytes.u32(at: offset))
         let type = try bytes.name(at: offset + 4)
@@ -101,7 +96,7 @@ struct BoxReader {
         guard length >= header else { throw ByteReader.broken }
         let content = try bytes.part(at: offset + header, count: length - header)
         offset += length
-        return Box(type: type, content: content)
+        return (type, content)
     }
 
     static func first(

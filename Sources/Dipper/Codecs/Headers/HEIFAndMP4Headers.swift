@@ -1,10 +1,10 @@
-/// AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1). The size is that of the clean aperture (`clap`),
-/// because encoders pad pictures to whole blocks. The orientation in Exif is only informative here.
-enum HEIFHeader {
-    static func info(_ file: ByteReader, _ format: ImageFormat) throws(DipperError) -> ImageInfo {
-        var info = ImageInfo(format: format)
+extension ImageInfo {
+    /// AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1). The size is that of the clean aperture (`clap`),
+    /// because encoders pad pictures to whole blocks. The orientation in Exif is only informative here.
+    mutating func readHEIF(_ file: ByteReader) throws(DipperError) -> PixelSize? {
         let isSequence = Self.sequenceBrands.contains(try file.name(at: 8))
-        var (wantsItem, hasItem) = (true, false)
+        var wantsItem = true
+        var itemSize: PixelSize?
         var track: MovieTrack?
         var boxes = BoxReader(file)
         do throws(DipperError) {
@@ -13,8 +13,7 @@ enum HEIFHeader {
                 case "meta" where wantsItem:
                     wantsItem = false
                     do throws(DipperError) {
-                        try HEIFItem(box.content).read(&info)
-                        hasItem = true
+                        itemSize = try HEIFItem(box.content).read(&self)
                     } catch {
                         // A sequence can be displayed without the item.
                         guard isSequence else { throw error }
@@ -26,19 +25,27 @@ enum HEIFHeader {
             }
         } catch {
             // The frames are only counted if their box has arrived.
-            if !hasItem, track == nil { throw error }
+            if itemSize == nil, track == nil { throw error }
         }
         if let track {
-            info.frameCount = max(1, track.frameCount)
-            info.loopCount = track.loopCount
-            info.hasAlpha = info.hasAlpha || track.hasAuxiliaryTrack
-            if !hasItem { try info.setStoredSize(track.size) }
+            frameCount = max(1, track.frameCount)
+            loopCount = track.loopCount
+            hasAlpha = hasAlpha || track.hasAuxiliaryTrack
         }
-        return info
+        return itemSize ?? track?.size
     }
 
     /// The major brands of files that are displayed as their track. Other files are displayed as their primary item.
     private static let sequenceBrands: Set<String> = ["avis", "msf1", "hevc", "hevx", "hevm", "hevs"]
+
+    /// A film: the size and orientation of its first video track. Files not made for streaming have it at the end.
+    mutating func readMP4(_ file: ByteReader) throws(DipperError) -> PixelSize? {
+        let moov = try BoxReader.first("moov", in: file, else: ByteReader.incomplete)
+        // A file with sound alone has no size, but is not broken.
+        guard let track = try MovieTrack.first("vide", in: moov) else { return nil }
+        orientation = track.orientation
+        return track.size.isEmpty ? nil : track.size
+    }
 }
 
 /// The primary item of a `meta` box (ISO/IEC 23008-12, section 6; ISO/IEC 14496-12, section 8.11).
@@ -69,8 +76,8 @@ private struct HEIFItem {
         }
     }
 
-    /// Reads the item's properties (ISO/IEC 23008-12, section 6.5).
-    func read(_ info: inout ImageInfo) throws(DipperError) {
+    /// Reads the item's properties (ISO/IEC 23008-12, section 6.5), and returns the size, which is not empty.
+    func read(_ info: inout ImageInfo) throws(DipperError) -> PixelSize {
         guard let primary, let properties else { throw ByteReader.broken }
         let own = try propertyNumbers(of: [primary])
         let auxiliary = try propertyNumbers(of: auxiliaries(of: primary))
@@ -107,12 +114,12 @@ private struct HEIFItem {
             }
         }
         guard let size else { throw ByteReader.broken }
+        try size.checkNotEmpty()
         info.bitDepth = depth ?? codedDepth
         info.orientation = Image.Orientation(quarterTurns: quarterTurns ?? 0, mirror: mirror)
-        try info.setStoredSize(aperture.flatMap { Self.aperture($0, in: size) } ?? size)
+        return aperture.flatMap { Self.aperture($0, in: size) } ?? size
     }
 
-    /// The items that are auxiliary to another, for example its transparency.
     private func auxiliaries(of primary: Int) throws(DipperError) -> Set<Int> {
         guard let references else { return [] }
         var items: Set<Int> = []
@@ -276,19 +283,5 @@ struct MovieTrack {
         guard let duration, edit > 0 else { return }
         let (count, rest) = duration.quotientAndRemainder(dividingBy: edit)
         loopCount = max(1, rest == 0 ? count : count + 1)
-    }
-}
-
-/// A film: the size and orientation of its first video track. Files not made for streaming have it at the end.
-enum FilmHeader {
-    static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
-        var info = ImageInfo(format: .mp4)
-        let moov = try BoxReader.first("moov", in: file, else: ByteReader.incomplete)
-        // A file with sound alone has no size, but is not broken.
-        if let track = try MovieTrack.first("vide", in: moov) {
-            info.orientation = track.orientation
-            if !track.size.isEmpty { try info.setStoredSize(track.size) }
-        }
-        return info
     }
 }

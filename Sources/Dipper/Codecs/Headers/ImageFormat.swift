@@ -113,7 +113,7 @@ extension ImageFormat {
         if bytes.holds("GIF87a") || bytes.holds("GIF89a") { return .gif }
         // mutant ImageFormat: `", at: 8) { ret` => `", at: 9) { ret`
         if bytes.holds("RIFF"), bytes.holds("WEBP", at: 8) { return .webp }
-        if bytes.holds("ftyp", at: 4) { return FileTypeBox.format(bytes) }
+        if bytes.holds("ftyp", at: 4) { return brand(bytes) }
         if bytes.holds("%PDF-") { return .pdf }
         if bytes.holds("BM") { return isBitmap(bytes) ? .bmp : nil }
         return isSVG(bytes) ? .svg : nil
@@ -151,24 +151,19 @@ extension ImageFormat {
     private static func isWebM(_ bytes: ByteReader) -> Bool {
         (4..<64).contains { (try? bytes.u16(at: $0)) == 0x4282 && bytes.holds("webm", at: $0 + 3) }
     }
-}
 
-/// The `ftyp` box at the start of an ISO base media file (ISO/IEC 14496-12, section 4.3).
-private enum FileTypeBox {
-    static func format(_ file: ByteReader) -> ImageFormat? {
+    /// The brand that decides in the `ftyp` box at the start of a file (ISO/IEC 14496-12, section 4.3).
+    private static func brand(_ file: ByteReader) -> ImageFormat? {
         guard let length = try? file.u32(at: 0), length >= 16, let major = try? file.name(at: 8) else { return nil }
-        if let format = formats[major] { return format }
+        if let format = brands[major] { return format }
         // The compatible brands follow the minor version.
-        var isFilm = false
-        for offset in stride(from: 16, to: min(length, file.available, 4096) - 3, by: 4) {
-            guard let brand = try? file.name(at: offset), let format = formats[brand] else { continue }
-            if format != .mp4 { return format }
-            isFilm = true
+        let compatible = stride(from: 16, to: min(length, file.available, 4096) - 3, by: 4).compactMap { offset in
+            (try? file.name(at: offset)).flatMap { brands[$0] }
         }
-        return isFilm ? .mp4 : nil
+        return compatible.first { $0 != .mp4 } ?? compatible.first
     }
 
-    private static let formats: [String: ImageFormat] = [
+    private static let brands: [String: ImageFormat] = [
         "avif": .avif, "avis": .avif,
         "heic": .heic, "heix": .heic, "heim": .heic, "heis": .heic,
         "hevc": .heic, "hevx": .heic, "hevm": .heic, "hevs": .heic,

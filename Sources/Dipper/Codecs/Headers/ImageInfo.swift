@@ -45,7 +45,7 @@ extension ImageInfo {
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`; ``isHeaderIncomplete(_:)`` returns whether
     ///   more bytes may help.
     public init(_ data: Data) throws(DipperError) {
-        self = try data.withBytes { bytes throws(DipperError) in try Self.read(ByteReader(bytes)) }
+        self = try data.withBytes { bytes throws(DipperError) in try Self(ByteReader(bytes)) }
     }
 
     /// Returns whether ``init(_:)`` failed because the bytes end before the header does.
@@ -53,26 +53,25 @@ extension ImageInfo {
         error == ByteReader.incomplete && error.detail == ByteReader.incomplete.detail
     }
 
-    private static func read(_ file: ByteReader) throws(DipperError) -> ImageInfo {
+    private init(_ file: ByteReader) throws(DipperError) {
         guard let format = ImageFormat.sniff(file) else { throw .unsupportedFormat.with(detail: "unknown bytes") }
-        return switch format {
-        case .jpeg: try JPEGHeader.info(file.bytes)
-        case .png: try PNGHeader.info(file)
-        case .gif: try GIFHeader.info(file)
-        case .webp: try WebPHeader.info(file)
-        case .avif, .heic: try HEIFHeader.info(file, format)
-        case .tiff: try TIFFHeader.info(file)
-        case .bmp: try BMPHeader.info(file)
-        case .ico: try ICOHeader.info(file)
-        case .jpegXL: try JPEGXLHeader.info(file)
-        case .mp4: try FilmHeader.info(file)
-        default: ImageInfo(format: format)
-        }
-    }
-
-    /// Call it after setting ``orientation``. Throws `DipperError.undecodable` if there is no pixel.
-    mutating func setStoredSize(_ stored: PixelSize) throws(DipperError) {
-        guard !stored.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
+        self.init(format: format)
+        let stored: PixelSize? =
+            switch format {
+            case .jpeg: try readJPEG(file)
+            case .png: try readPNG(file)
+            case .gif: try readGIF(file)
+            case .webp: try readWebP(file)
+            case .avif, .heic: try readHEIF(file)
+            case .tiff: try readTIFF(file)
+            case .bmp: try readBMP(file)
+            case .ico: try readICO(file)
+            case .jpegXL: try readJPEGXL(file)
+            case .mp4: try readMP4(file)
+            default: nil
+            }
+        guard let stored else { return }
+        try stored.checkNotEmpty()
         size = orientation.applied(to: stored)
     }
 }

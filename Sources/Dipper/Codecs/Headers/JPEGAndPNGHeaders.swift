@@ -1,9 +1,9 @@
-/// JPEG (ITU-T T.81, annex B): the segments before the first scan.
-enum JPEGHeader {
-    static func info(_ bytes: UnsafeRawBufferPointer) throws(DipperError) -> ImageInfo {
-        var info = ImageInfo(format: .jpeg)
+extension ImageInfo {
+    /// JPEG (ITU-T T.81, annex B): the segments before the first scan.
+    mutating func readJPEG(_ file: ByteReader) throws(DipperError) -> PixelSize {
+        let bytes = file.bytes
         var frame: JPEGFrame?
-        var orientation: Image.Orientation?
+        var exif: Image.Orientation?
         var markers = JPEGMarkers()
         while true {
             guard let item = markers.next(in: bytes) else {
@@ -14,53 +14,46 @@ enum JPEGHeader {
             guard case .segment(let code, let range) = item, code != 0xDA else { break }
             let segment = ByteReader(UnsafeRawBufferPointer(rebasing: bytes[range]), count: range.count)
             switch code {
-            case 0xE1 where orientation == nil && segment.holds("Exif\0\0"):
-                orientation = ExifOrientation.read(segment)
-            case 0xE2 where segment.holds("ICC_PROFILE\0"): info.hasColorProfile = true
+            case 0xE1 where exif == nil && segment.holds("Exif\0\0"): exif = Image.Orientation(exif: segment)
+            case 0xE2 where segment.holds("ICC_PROFILE\0"): hasColorProfile = true
             default: frame = frame ?? JPEGFrame(code, bytes[range])
             }
         }
         guard let frame else { throw ByteReader.broken }
-        info.bitDepth = frame.bits
-        info.isProgressive = frame.isProgressive
-        info.orientation = orientation ?? .up
-        try info.setStoredSize(frame.size)
-        return info
+        bitDepth = frame.bits
+        isProgressive = frame.isProgressive
+        orientation = exif ?? .up
+        return frame.size
     }
-}
 
-/// PNG (W3C, third edition, section 11): the chunks before the first with pixels. Frames of APNG are not counted.
-enum PNGHeader {
-    static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
-        var info = ImageInfo(format: .png)
+    /// PNG (W3C, third edition, section 11): the chunks before the first with pixels. Frames of APNG are not counted.
+    mutating func readPNG(_ file: ByteReader) throws(DipperError) -> PixelSize {
         guard try file.u32(at: 8) == 13, try file.name(at: 12) == "IHDR" else { throw ByteReader.broken }
         let stored = PixelSize(width: try file.u32(at: 16), height: try file.u32(at: 20))
         let depth = try file.u8(at: 24)
         let colorType = try file.u8(at: 25)
         // With a palette, the depth in the file is that of the index.
-        info.bitDepth = colorType == 3 ? 8 : depth
-        info.hasAlpha = colorType & 4 != 0
-        info.isProgressive = try file.u8(at: 28) == 1
+        bitDepth = colorType == 3 ? 8 : depth
+        hasAlpha = colorType & 4 != 0
+        isProgressive = try file.u8(at: 28) == 1
 
         var offset = 33
         while true {
             let length = try file.u32(at: offset)
             let type = try file.name(at: offset + 4)
-            if type == "IDAT" || type == "IEND" { break }
+            if type == "IDAT" || type == "IEND" { return stored }
             // Lengths of 2^31 and more are invalid.
             guard length <= Int(Int32.max) else { throw ByteReader.broken }
             let chunk = try file.part(at: offset + 8, count: length)
             switch type {
             case "eXIf":
                 guard chunk.available == length else { throw ByteReader.incomplete }
-                info.orientation = ExifOrientation.read(chunk) ?? .up
-            case "tRNS": info.hasAlpha = true
-            case "iCCP": info.hasColorProfile = true
+                orientation = Image.Orientation(exif: chunk) ?? .up
+            case "tRNS": hasAlpha = true
+            case "iCCP": hasColorProfile = true
             default: break
             }
             offset &+= 12 &+ length
         }
-        try info.setStoredSize(stored)
-        return info
     }
 }

@@ -1,12 +1,10 @@
-/// JPEG XL (ISO/IEC 18181-1, annex D), bare or in its container (ISO/IEC 18181-2). Frames are not counted.
-enum JPEGXLHeader {
-    static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
-        var info = ImageInfo(format: .jpegXL)
-        var bits = BitReader(try codestream(file), from: 2)
-        let size = try readSize(&bits)
-        try readMetadata(&bits, &info)
-        try info.setStoredSize(size)
-        return info
+extension ImageInfo {
+    /// JPEG XL (ISO/IEC 18181-1, annex D), bare or in its container (ISO/IEC 18181-2). Frames are not counted.
+    mutating func readJPEGXL(_ file: ByteReader) throws(DipperError) -> PixelSize {
+        var bits = BitReader(try Self.codestream(file), from: 2)
+        let size = try Self.readSize(&bits)
+        try readMetadata(&bits)
+        return size
     }
 
     private static func codestream(_ file: ByteReader) throws(DipperError) -> ByteReader {
@@ -14,7 +12,6 @@ enum JPEGXLHeader {
             var boxes = BoxReader(file)
             while let box = try boxes.next() {
                 if box.type == "jxlc" { return box.content }
-                // A part of the codestream, after the part's number.
                 if box.type == "jxlp" { return try box.content.part(from: 4) }
             }
         }
@@ -35,19 +32,19 @@ enum JPEGXLHeader {
         return PixelSize(width: width, height: height)
     }
 
-    private static func readMetadata(_ bits: inout BitReader, _ info: inout ImageInfo) throws(DipperError) {
-        info.bitDepth = 8
+    private mutating func readMetadata(_ bits: inout BitReader) throws(DipperError) {
+        bitDepth = 8
         // All metadata have their defaults.
         if try bits.flag() { return }
         if try bits.flag() {
-            info.orientation = Image.Orientation(rawValue: try bits.number(3) + 1) ?? .up
-            if try bits.flag() { _ = try readSize(&bits) }
+            orientation = Image.Orientation(rawValue: try bits.number(3) + 1) ?? .up
+            if try bits.flag() { _ = try Self.readSize(&bits) }
             // The header of a preview and all that follows it are not read.
             if try bits.flag() { return }
-            if try bits.flag() { info.loopCount = try readLoopCount(&bits) }
+            if try bits.flag() { loopCount = try Self.readLoopCount(&bits) }
         }
         let isFloat = try bits.flag()
-        info.bitDepth =
+        bitDepth =
             try isFloat ? bits.number([32: 0, 16: 0, 24: 0, 1: 6]) : bits.number([8: 0, 10: 0, 12: 0, 1: 6])
         if isFloat { _ = try bits.number(4) }
         _ = try bits.flag()
@@ -55,7 +52,7 @@ enum JPEGXLHeader {
         // Only the first extra channel is read: by default it is alpha, otherwise its type follows.
         let isUsual = try bits.flag()
         let type = try isUsual ? 0 : bits.number([0: 0, 1: 0, 2: 4, 18: 6])
-        info.hasAlpha = type == 0
+        hasAlpha = type == 0
     }
 
     private static func readLoopCount(_ bits: inout BitReader) throws(DipperError) -> Int {

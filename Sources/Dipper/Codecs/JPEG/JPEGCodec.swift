@@ -1,4 +1,3 @@
-import CPixels
 import CodecShims
 import Foundation
 
@@ -70,7 +69,6 @@ public struct JPEGDecoder: ImageDecoder {
     /// The fewest eighths of the picture's size that reach the target, as a power of two: for others libjpeg-turbo has
     /// no fast transforms (3/8 takes longer than 4/8, and 5/8 to 7/8 longer than the whole picture).
     private static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
-        // Rounded up as libjpeg does.
         func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
         let enough = [1, 2, 4].first {
             scaled(picture.width, $0) >= target.width && scaled(picture.height, $0) >= target.height
@@ -86,9 +84,9 @@ final class JPEGReader {
 
     init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
-        guard let handle = dipper_jpeg_open(start.baseAddress, start.count) else { throw PixelMemory.noMemory }
+        guard let handle = dipper_jpeg_open() else { throw PixelMemory.noMemory }
         self.handle = handle
-        try check(dipper_jpeg_read_header(handle, &header))
+        try check(dipper_jpeg_read_header(handle, start.baseAddress, start.count, &header))
     }
 
     deinit {
@@ -109,7 +107,7 @@ final class JPEGReader {
 
     /// Reads a few rows of blocks of a file with several scans, up to the end of scan `stop`; 0 for all scans.
     func absorb(maxScans: Int, stopAfter stop: Int) -> dipper_jpeg_status {
-        dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
+        dipper_jpeg_absorb(handle, Int64(maxScans), Int64(stop))
     }
 
     /// Without gaps. Returns the number of rows for which the file has data.
@@ -150,7 +148,7 @@ private struct JPEGColors {
     /// Converts CMYK pixels to opaque RGBA in place. Pixels of other colours are RGBA already.
     func convert(_ memory: UnsafeMutableRawPointer, pixels: Int) {
         guard isCMYK else { return }
-        if let cmyk { return cmyk.apply(toCMYK: memory, pixels: pixels) }
+        if let cmyk { return cmyk.apply(to: memory, pixels: pixels, isOpaque: true) }
         // Each colour is the light that its ink lets through, multiplied by the light that black lets through.
         let row = memory.assumingMemoryBound(to: UInt8.self)
         let flip: UInt8 = isInverted ? 0 : 255
@@ -181,11 +179,11 @@ public struct JPEGEncoder: ImageEncoder {
             try Self.check(dipper_jpeg_write_rows(writer, image.row(0), image.rowStride, Int64(image.height)))
         } else {
             let background = options.background.with(alpha: 1).premultiplied
-            let scratch = try PixelScratch(byteCount: image.width * 4)
+            let scratch = try PixelStorage(byteCount: image.width * 4)
             let row = scratch.base.assumingMemoryBound(to: UInt8.self)
             for y in 0..<image.height {
                 row.update(from: image.row(y), count: image.width * 4)
-                pixels_over(row, image.width, background.x, background.y, background.z)
+                row.layBehind(background, count: image.width)
                 try Self.check(dipper_jpeg_write_rows(writer, row, image.width * 4, 1))
             }
             withExtendedLifetime(scratch) {}

@@ -82,7 +82,6 @@ struct JPEGFrame {
     }
 
     let isProgressive: Bool
-    /// For each colour.
     let bits: Int
     let size: PixelSize
     let components: [Component]

@@ -71,7 +71,6 @@ enum JPEGScans {
                 guard let scan = JPEGScan(bytes[range]), scan.firstCoefficient > 0, scan.components.count == 1,
                     meanOnly.contains(scan.components[0])
                 else { continue }
-                // Remove the scan's marker and length too, two bytes each.
                 kept.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[start..<range.lowerBound - 4]))
                 isLeftOut = true
             case .segment(let code, let range):

@@ -39,7 +39,7 @@ public struct PNGDecoder: ImageDecoder {
         if reader.header.is_interlaced {
             // Each pass covers the whole picture.
             try options.limits.checkMemory(size, bytesPerPixel: 8)
-            let picture = try PixelScratch(byteCount: size.width * size.height * 4)
+            let picture = try PixelStorage(byteCount: size.width * size.height * 4)
             let known = try Self.readPasses(reader, into: picture.base, rowsAtATime, options)
             try writer.fill(rowsAtATime: rowsAtATime) { memory, first, rows throws(DipperError) in
                 let done = min(rows, known - first)
@@ -135,7 +135,6 @@ private final class PNGReader {
         switch status {
         case DIPPER_PNG_OK: return
         case DIPPER_PNG_TRUNCATED: throw RowWriter.truncated
-        case DIPPER_PNG_NO_MEMORY: throw PixelMemory.noMemory
         default: throw .undecodable.with(detail: String(cString: dipper_png_message(reader)))
         }
     }
@@ -148,7 +147,6 @@ private enum PNGColors {
     private static let gammaOfSRGB: Int32 = 45455
     private static let chromaticitiesOfSRGB: [Int32] = [31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000]
 
-    /// `nil` if no conversion is needed.
     static func transform(for header: dipper_png_header) -> ColorTransform? {
         // libpng also reports the usual sRGB profiles as `sRGB`.
         if header.is_srgb { return nil }
@@ -164,7 +162,6 @@ private enum PNGColors {
         if zip(chromaticities, chromaticitiesOfSRGB).allSatisfy({ isNear($0, $1) }), isNear(gamma, gammaOfSRGB) {
             return nil
         }
-        // Exponents from 0.1 to 10.
         guard (10_000...1_000_000).contains(gamma) else { return nil }
         // A file with primaries but without a gamma has the curve of sRGB.
         return ColorTransform.profile(
@@ -204,9 +201,7 @@ public struct PNGEncoder: ImageEncoder {
         else { throw Self.failed }
 
         try image.forEachRow(withoutAlpha: image.isOpaque) { _, row throws(DipperError) in
-            guard dipper_png_write_rows(writer, row, image.width * channels, 1) == DIPPER_PNG_OK else {
-                throw Self.failed
-            }
+            guard dipper_png_write_row(writer, row) == DIPPER_PNG_OK else { throw Self.failed }
         }
         var bytes: UnsafeMutablePointer<UInt8>?
         var length = 0

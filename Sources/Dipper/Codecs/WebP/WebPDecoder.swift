@@ -26,7 +26,6 @@
 
     private struct WebPFile {
         let bytes: PinnedBytes
-        /// The size of the stored picture, or of an animation's canvas.
         let size: PixelSize
         let frameCount: Int
         let orientation: Image.Orientation
@@ -71,8 +70,6 @@
         }
 
         static let otherVersion = DipperError.undecodable.with(detail: "WebP: another version of libwebp")
-
-        // MARK: Still pictures
 
         func still(_ options: DecodeOptions) throws(DipperError) -> Image {
             try options.limits.check(size)

@@ -17,7 +17,6 @@ extension ImageProcessors {
             case below
         }
 
-        /// One colour everywhere, or another picture with nothing around it.
         enum Layer {
             case color(Color)
             case image(Image, Anchor)

@@ -2,7 +2,7 @@ import CPixels
 import CPixman
 
 extension PixelBuffer {
-    private var bounds: PixelRect { PixelRect(x: 0, y: 0, width: size.width, height: size.height) }
+    var bounds: PixelRect { PixelRect(x: 0, y: 0, width: size.width, height: size.height) }
 
     func fill(_ color: SIMD4<UInt8>, _ area: PixelRect? = nil) {
         let area = area ?? bounds
@@ -127,7 +127,6 @@ final class PixmanImage {
         self.pointer = pointer
     }
 
-    /// The colour is premultiplied.
     init(_ color: SIMD4<UInt8>, exchanges: Bool) throws(DipperError) {
         func wide(_ part: UInt8) -> UInt16 { UInt16(part) * 257 }
         let (red, blue) = exchanges ? (color.z, color.x) : (color.x, color.z)

@@ -46,7 +46,7 @@ extension ImageProcessors {
         ) throws(DipperError) -> Image {
             let weights = (0..<step).map { Self.cubicWeights(at: Double($0) / Double(step)) }
             let table = (0..<4).flatMap { tap in weights.flatMap { [Float](repeating: $0[tap], count: 4) } }
-            let between = try PixelScratch(byteCount: rows.width * 16)
+            let between = try PixelStorage(byteCount: rows.width * 16)
             let values = between.base.assumingMemoryBound(to: Float.self)
             defer { withExtendedLifetime(between) {} }
             return try Image(

@@ -6,7 +6,7 @@ final class BlurRows {
     let width: Int
     private let numbers: ClosedRange<Int>
     private let kept: Int
-    private let memory: PixelScratch
+    private let memory: PixelStorage
     private let make: (_ row: UnsafeMutablePointer<Float>, _ number: Int) throws(DipperError) -> Void
     private var next: Int
 
@@ -22,7 +22,7 @@ final class BlurRows {
         self.kept = kept
         self.make = make
         next = numbers.lowerBound
-        memory = try PixelScratch(byteCount: width * 16 * kept)
+        memory = try PixelStorage(byteCount: width * 16 * kept)
     }
 
     /// Valid until as many later rows as are kept have been made. A row outside is like the nearest row.
@@ -64,7 +64,7 @@ final class BlurRows {
         let width = BlurPlan.last(image.width, halvings: 1) + 5
         // A row of sums has repeated pixels before and behind it.
         let before = 6
-        let sums = try PixelScratch(byteCount: (width * 2 + 3) * 8)
+        let sums = try PixelStorage(byteCount: (width * 2 + 3) * 8)
         let numbers = -2...BlurPlan.last(image.height, halvings: 1) + 2
         return try BlurRows(width: width, numbers: numbers, kept: halvedRows) { row, number throws(DipperError) in
             try context.checkCancelled()
@@ -83,7 +83,7 @@ final class BlurRows {
         let width = (source.width - 5 + 1) / 2 + 5
         // Before the source's first pixel, which is pixel −2.
         let before = 4
-        let sums = try PixelScratch(byteCount: max(width * 2 + 3, source.width + before) * 16)
+        let sums = try PixelStorage(byteCount: max(width * 2 + 3, source.width + before) * 16)
         let numbers = -2...(source.numbers.upperBound - 2 + 1) / 2 + 2
         return try BlurRows(width: width, numbers: numbers, kept: halvedRows) { row, number throws(DipperError) in
             let values = sums.base.assumingMemoryBound(to: Float.self)
@@ -97,7 +97,7 @@ final class BlurRows {
     static func weighed(_ source: BlurRows, _ weights: [Float], kept: Int) throws(DipperError) -> BlurRows {
         let (width, numbers, radius) = (source.width, source.numbers, weights.count / 2)
         // A row of the source with repeated pixels before and behind it.
-        let wide = try PixelScratch(byteCount: (width + weights.count) * 16)
+        let wide = try PixelStorage(byteCount: (width + weights.count) * 16)
         let across = try BlurRows(
             width: width, numbers: numbers, kept: weights.count
         ) { row, number throws(DipperError) in

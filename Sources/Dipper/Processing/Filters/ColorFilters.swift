@@ -41,7 +41,8 @@ extension ImageProcessors {
                 throw .processingFailed
             }
             guard self != ColorControls() else { return image }
-            var matrix = ColorMatrix(saturation: saturation)
+            // Without saturation, each colour is the grey of the same brightness.
+            var matrix = ColorMatrix(monochrome: .white, intensity: 1 - saturation)
             matrix.scale(by: contrast, adding: (1 - contrast) / 2 + brightness)
             return try matrix.apply(to: image, curve: exposure == 0 ? nil : Self.curve(exposure), context)
         }
@@ -190,16 +191,6 @@ private struct ColorMatrix {
     /// The shares of red, green and blue in the brightness of a colour (ITU-R BT.709).
     static let luma = SIMD3(0.2126, 0.7152, 0.0722)
 
-    init() {}
-
-    /// 0 gives grey of the same brightness, 1 the picture, more a more colourful one.
-    init(saturation: Double) {
-        for (index, share) in [Self.luma.x, Self.luma.y, Self.luma.z].enumerated() {
-            let grey = SIMD4(share, share, share, 0)
-            columns[index] = grey + (columns[index] - grey) * saturation
-        }
-    }
-
     init(gains: SIMD3<Double>) {
         for index in 0..<3 { columns[index] *= gains[index] }
     }
@@ -209,11 +200,11 @@ private struct ColorMatrix {
         columns[3] += SIMD4(sum, sum, sum, 0)
     }
 
-    /// The shades are as bright as the picture; the intensity, 0…1, is their share in the result.
+    /// The shades are as bright as the picture; the intensity is their share in the result, below 0 to take them away.
     init(monochrome color: Color, intensity: Double) {
         let color = SIMD4(color.red, color.green, color.blue, 0)
-        for (index, share) in [Self.luma.x, Self.luma.y, Self.luma.z].enumerated() {
-            columns[index] = columns[index] * (1 - intensity) + color * share * intensity
+        for index in 0..<3 {
+            columns[index] = columns[index] * (1 - intensity) + color * Self.luma[index] * intensity
         }
     }
 

@@ -43,32 +43,20 @@ extension ImageProcessors {
             let outer = RoundedRect(image.size, radius: radius, corners: corners)
             let inner = RoundedRect(image.size, radius: radius, corners: corners, inset: line)
             let size = image.size
-            let margin = max(outer.margin(of: size.width), inner.margin(of: size.width))
-            let scratch = try PixelScratch(byteCount: margin * 2 * 4 * 2)
+            // Between the margins the shapes are alike: nothing is drawn there.
+            let margin = max(outer.margin, inner.margin)
+            let ends = outer.ends(margin)
+            let scratch = try PixelStorage(byteCount: size.width * 4 * 2)
             defer { withExtendedLifetime(scratch) {} }
             let outerParts = scratch.base.assumingMemoryBound(to: Float.self)
-            let innerParts = outerParts + margin * 2
+            let innerParts = outerParts + size.width
             let premultiplied = [color.red, color.green, color.blue, 1].map { Float($0 * color.alpha * 255) }
             return try image.edited(context, isOpaque: image.isOpaque ? true : nil) { row, y in
-                func draw(_ columns: Range<Int>) {
-                    guard !columns.isEmpty else { return }
+                let isBetween = y >= margin && y < size.height - margin
+                for columns in isBetween ? ends : [0..<size.width] {
                     outer.cover(y, columns, outerParts)
                     inner.cover(y, columns, innerParts)
                     pixels_ring(row + columns.lowerBound * 4, outerParts, innerParts, columns.count, premultiplied)
-                }
-                let end = max(margin, size.width - margin)
-                draw(0..<margin)
-                draw(end..<size.width)
-                guard margin < end else { return }
-                // All columns between the margins are alike.
-                outer.cover(y, margin..<margin + 1, outerParts)
-                inner.cover(y, margin..<margin + 1, innerParts)
-                guard outerParts[0] > innerParts[0] else { return }
-                for start in stride(from: margin, to: end, by: margin) {
-                    let count = min(margin, end - start)
-                    outerParts.update(repeating: outerParts[0], count: count)
-                    innerParts.update(repeating: innerParts[0], count: count)
-                    pixels_ring(row + start * 4, outerParts, innerParts, count, premultiplied)
                 }
             }
         }

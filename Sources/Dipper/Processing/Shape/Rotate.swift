@@ -59,7 +59,6 @@ extension ImageProcessors {
             }
             try context.limits.check(size)
             try context.limits.checkMemory(size)
-            // The transform maps the result back to the picture, around the middles of both.
             let (x, y) = (Double(size.width) / 2, Double(size.height) / 2)
             var transform = pixman_f_transform()
             transform.m = (

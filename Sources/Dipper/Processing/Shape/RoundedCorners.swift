@@ -31,24 +31,17 @@ extension ImageProcessors {
             guard shape.radius > 0 else { return try image.on(background, context) }
             let color = background.premultiplied
             let (width, height) = (image.width, image.height)
-            // The arcs are within this many rows and columns of each end.
-            let (rows, columns) = (
-                min(height, Int(shape.radius.rounded(.up))), min(width, Int(shape.radius.rounded(.up)))
-            )
-            let coverage = try PixelScratch(byteCount: columns * 4)
+            let ends = shape.ends(shape.margin)
+            let coverage = try PixelStorage(byteCount: width * 4)
             defer { withExtendedLifetime(coverage) {} }
             let values = coverage.base.assumingMemoryBound(to: Float.self)
             // A very small arc may remove too little of its pixel to change the alpha.
             let isOpaque = color.w == 255 ? true : shape.radius < 0.2 ? nil : false
             return try image.edited(context, isOpaque: isOpaque) { row, y in
-                let isRound = y < rows || y >= height - rows
-                if isRound {
-                    shape.cover(y, 0..<columns, values)
-                    pixels_mask(row, values, columns)
-                    // In a picture of odd width both arcs may cover a part of the middle column, which is masked once.
-                    let start = max(columns, width - columns)
-                    shape.cover(y, start..<width, values)
-                    pixels_mask(row + start * 4, values, width - start)
+                let isRound = y < shape.margin || y >= height - shape.margin
+                for columns in isRound ? ends : [] {
+                    shape.cover(y, columns, values)
+                    pixels_mask(row + columns.lowerBound * 4, values, columns.count)
                 }
                 guard color.w > 0, isRound || !image.isOpaque else { return }
                 row.layBehind(color, count: width)

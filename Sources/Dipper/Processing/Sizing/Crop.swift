@@ -127,7 +127,6 @@ extension ImageProcessors {
         /// The bottom right corner, (1, 1).
         public static let bottomRight = Anchor(x: 1, y: 1)
 
-        /// For example `0.5:0.0`.
         var identifier: String { "\(x):\(y)" }
 
         /// The position of the inner rectangle's top left in the outer one, in pixels; below 0 if the inner one is larger.

@@ -119,7 +119,6 @@ extension ImageProcessors.Fitting {
         /// Returns the mode with another anchor: `.aspectFill.at(.top)` cuts off only the bottom of a high picture.
         public func at(_ anchor: ImageProcessors.Anchor) -> Self { Self(scaling: scaling, anchor: anchor) }
 
-        /// For example `aspectFit,0.5:0.5`.
         fileprivate var identifier: String { "\(scaling.rawValue),\(anchor.identifier)" }
     }
 }

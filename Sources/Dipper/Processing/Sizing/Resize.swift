@@ -60,7 +60,6 @@ extension ImageProcessor where Self == ImageProcessors.Resize {
 }
 
 extension TargetSize {
-    /// For example `400x300,fill,up`.
     fileprivate var identifier: String { "\(size),\(mode.rawValue)\(allowsUpscaling ? ",up" : "")" }
 }
 

@@ -30,6 +30,7 @@ final class Namespaces {
     let far: String
     private var port = ""
     private var programs: [LineTool] = []
+    private let folder = TemporaryFolder()
 
     init(cables: Int = 1) throws {
         let number = Self.count.withLock { count in
@@ -88,6 +89,13 @@ final class Namespaces {
 
     // MARK: Programs
 
+    /// Makes namespaces with a fault server in them.
+    static func serving(cables: Int = 1) async throws -> Namespaces {
+        let net = try Namespaces(cables: cables)
+        try await net.serve()
+        return net
+    }
+
     func serve() async throws {
         let server = try start(far, Built.executable("NetworkProbe").path, ["serve", "::"])
         guard let line = await server.nextLine() else { throw Unavailable(what: "the server does not start") }
@@ -95,12 +103,11 @@ final class Namespaces {
     }
 
     func probe(_ arguments: [String] = []) throws -> Probe {
-        let folder = TemporaryFolder()
-        return Probe(try start(near, Built.executable("NetworkProbe").path, [folder.path] + arguments), folder)
+        Probe(try start(near, Built.executable("NetworkProbe").path, [folder.path + "/probe"] + arguments))
     }
 
-    func dipper(_ folder: TemporaryFolder, retries: Int) throws -> LineTool {
-        let arguments = ["batch", "--json", "--retries", "\(retries)", "--cache-dir", folder.path]
+    func dipper() throws -> LineTool {
+        let arguments = ["batch", "--json", "--retries", "0", "--cache-dir", folder.path + "/dipper"]
         return try start(near, Built.executable("dipper").path, arguments)
     }
 

@@ -18,11 +18,8 @@ final class Probe {
 
     private(set) var events: [Event] = []
     private let tool: LineTool
-    private let folder: TemporaryFolder
 
-    init(_ tool: LineTool, _ folder: TemporaryFolder) {
-        (self.tool, self.folder) = (tool, folder)
-    }
+    init(_ tool: LineTool) { self.tool = tool }
 
     func send(_ command: String) { tool.write(command + "\n") }
 
@@ -38,6 +35,12 @@ final class Probe {
             guard let line = await tool.nextLine() else { throw Unavailable(what: "the probe ended before \(kind)") }
             events.append(try JSONDecoder().decode(Event.self, from: Data(line.utf8)))
         }
+    }
+
+    /// Makes a call and waits for its end.
+    func get(_ url: String) async throws -> Event {
+        send("get \(url)")
+        return try await wait("end", url)
     }
 
     func ask(_ command: String, _ kind: String) async throws -> Event {

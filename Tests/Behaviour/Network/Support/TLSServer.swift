@@ -1,3 +1,4 @@
+import DipperData
 import Foundation
 import TestSupport
 
@@ -79,7 +80,7 @@ final class TLSServer {
     init() throws {
         // If root runs nginx, its workers run as another user.
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder.path)
-        try body.write(to: folder.url.appendingPathComponent("body"))
+        try folder.place(body, at: "body")
         try makeCertificates()
         // Another program may take a free port before nginx listens; nginx then fails.
         for _ in 0..<4 where (try? listen()) != nil { return }
@@ -98,6 +99,24 @@ final class TLSServer {
 
     func url(_ port: Port = .good, _ path: String = "/") -> URL {
         URL(string: "https://localhost:\(ports[port] ?? 0)\(path)") ?? folder.url
+    }
+
+    /// Returns a cache that trusts the server's authority, unless the change says otherwise.
+    func cache(_ change: (inout DataCache.Configuration) -> Void = { _ in }) -> DataCache {
+        DataCache(
+            HostileServer.configuration {
+                $0.network.maximumBodySize = 1 << 20
+                $0.network.caBundle = authority
+                change(&$0)
+            })
+    }
+
+    /// Makes a call with a cache of its own; returns its error.
+    func error(_ url: URL, _ change: (inout DataCache.Configuration) -> Void) async -> DipperError? {
+        let cache = cache(change)
+        let error = await cache.getData(url).error
+        await cache.shutdown()
+        return error
     }
 
     var authority: String { path("ca.pem") }
@@ -150,7 +169,7 @@ final class TLSServer {
               uwsgi_temp_path t4; scgi_temp_path t5;
               \(servers.joined(separator: "\n")) }
             """
-        try Data(text.utf8).write(to: folder.url.appendingPathComponent("nginx.conf"))
+        try folder.place(text, at: "nginx.conf")
         let process = Process()
         let output = Pipe()
         // Ends nginx also if the tests are killed.

@@ -3,13 +3,10 @@ import Synchronization
 
 /// A meter of how long the program's own code holds up GTK's loop: the time in functions that GTK calls.
 final class Meter: Sendable {
-    /// The times measured since the last call of ``Meter/take()``.
     struct Reading: Sendable {
-        /// The time of all calls together.
         var total = Duration.zero
         /// The part of ``total`` in which the thread ran; in the rest it waited, for example for other programs.
         var running = Duration.zero
-        /// The time of the longest call.
         var longest = Duration.zero
     }
 
@@ -48,7 +45,6 @@ final class Meter: Sendable {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    /// Returns the times measured so far and starts again at zero.
     func take() -> Reading {
         state.withLock { exchange(&$0.reading, with: Reading()) }
     }

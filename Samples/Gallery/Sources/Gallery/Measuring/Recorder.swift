@@ -128,7 +128,6 @@ final class Recorder {
                 cached: cache.memorySize))
     }
 
-    /// Returns the measurements recorded so far.
     func report() -> Report {
         let grid = window.grid
         let count = max(1, intervals.count + 1)

@@ -49,7 +49,6 @@ package struct Report: Codable {
         package let uri: String
         /// The rectangle of the cell, in pixels of the window.
         package let x, y, width, height: Double
-        /// The number of frames shown, for an animated picture.
         package let frames: Int
     }
 
@@ -88,4 +87,28 @@ package struct Report: Codable {
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
         try encoder.encode(self).write(to: file, options: .atomic)
     }
+}
+
+extension Report {
+    var summary: String {
+        let addresses = Set(requests.map(\.uri)).count
+        let most = memory.map(\.cached).max() ?? 0
+        // The cache counts as full from 99 % of its largest size.
+        let full = memory.first { $0.cached * 100 >= most * 99 }
+        return """
+            \(frames.count) frames in \(text(seconds)) s, \(text(frames.complete * 100)) % of them with all there that could \
+            be seen.
+            Own code: \(text(frames.own.median)) ms a frame (median), at most \(text(frames.own.max)) ms, of which the \
+            thread ran at most \(text(frames.running.max)) ms; \(frames.ownOver16) frames above 16 ms.
+            Resident: \(megabytes(full?.resident)) MB when the cache was full after \(text(full?.seconds ?? 0)) s, \
+            \(megabytes(memory.last?.resident)) MB at the end.
+            \(requests.count) requests for \(addresses) addresses.
+            """
+    }
+
+    private func text(_ value: Double) -> String {
+        value.formatted(.number.precision(.fractionLength(1)).locale(Locale(identifier: "en_US_POSIX")))
+    }
+
+    private func megabytes(_ bytes: Int?) -> Int { (bytes ?? 0) >> 20 }
 }

@@ -4,7 +4,6 @@ import Synchronization
 
 /// Screenshots of the whole display, taken by ImageMagick's `import`.
 final class Screenshots {
-    /// A screenshot that is taken or under way.
     final class Shot: Sendable {
         private let taken = Mutex<String?>(nil)
 

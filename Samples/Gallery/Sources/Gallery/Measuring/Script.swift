@@ -3,17 +3,14 @@ import Foundation
 /// A script that scrolls the list in place of a person: flings, rests, slow reading, jumps.
 struct Script {
     enum Move {
-        /// Stays in place for a number of seconds.
         case rest(Double)
         /// Moves by a number of pages and slows down, as after a flick of a finger.
         case fling(pages: Double)
-        /// Moves by a number of pages at constant speed.
         case read(pages: Double, seconds: Double)
         /// Jumps to a position between 0, the top of the list, and 1, its end.
         case jump(to: Double)
     }
 
-    /// The moves of the script, repeated without end.
     static let moves: [Move] = [
         .rest(1), .fling(pages: 6), .rest(1.2), .fling(pages: 25), .fling(pages: 25), .rest(1.2),
         .read(pages: 3, seconds: 4), .rest(0.6), .fling(pages: -8), .rest(1), .jump(to: 0.5), .rest(1.2),
@@ -21,14 +18,12 @@ struct Script {
         .rest(1), .jump(to: 0),
     ]
 
-    /// The duration of a fling, in seconds.
     static let flingSeconds = 1.5
 
     private var number = 0
     private var moveStart: Double?
     private var origin = 0.0
 
-    /// The current move.
     var move: Move { Self.moves[number % Self.moves.count] }
 
     /// Returns the next position of the top of the view.

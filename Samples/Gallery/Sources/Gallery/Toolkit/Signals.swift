@@ -38,7 +38,6 @@ enum Signals {
         connect(window, "close-request", unsafeBitCast(function, to: GCallback.self), Box(body))
     }
 
-    /// Calls a closure for each key pressed in a window.
     static func connectKeys(of widget: UnsafeMutablePointer<GtkWidget>, _ body: @escaping KeyBody) {
         guard let controller = gtk_event_controller_key_new() else { return }
         // In the capture phase the closure gets the key before the scrolled window does, which would scroll by it.
@@ -52,7 +51,6 @@ enum Signals {
         gtk_widget_add_controller(widget, controller)
     }
 
-    /// Calls a closure for each frame until it returns `false`.
     static func tick(_ widget: UnsafeMutablePointer<GtkWidget>, _ body: @escaping TickBody) {
         gtk_widget_add_tick_callback(
             widget,

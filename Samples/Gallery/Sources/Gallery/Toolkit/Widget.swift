@@ -27,7 +27,6 @@ class Widget {
     /// - Parameter other: The length along the other axis, or -1 if it is not known.
     func measure(_ axis: GtkOrientation, for other: Int) -> (minimum: Int, natural: Int) { (0, 0) }
 
-    /// Places the children.
     func layOut(width: Int, height: Int) {}
 
     /// Draws the widget; by default, its children.

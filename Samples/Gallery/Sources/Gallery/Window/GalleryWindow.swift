@@ -2,7 +2,6 @@ import CGTK
 import Dipper
 import Foundation
 
-/// The window, with the grid and the status line below it.
 final class GalleryWindow {
     let grid: PhotoGrid
     let pointer: UnsafeMutablePointer<GtkWidget>
@@ -60,9 +59,7 @@ final class GalleryWindow {
         gtk_window_set_title(UnsafeMutableRawPointer(pointer).assumingMemoryBound(to: GtkWindow.self), text)
     }
 
-    /// Runs the loop of the user interface until the window is closed.
     func run() { g_main_loop_run(loop) }
 
-    /// Ends ``run()``.
     func close() { g_main_loop_quit(loop) }
 }

@@ -1,11 +1,12 @@
+import Dipper
+
 /// The positions of the cells of a grid: rows of equal cells, with as many columns as fit the width.
 struct GridLayout: Equatable {
     static let leastWidth = 2 * Style.cellWidth
 
     let count: Int
     let columns: Int
-    let cell: (width: Int, height: Int)
-    /// The space to the left of the first column.
+    let cell: PixelSize
     private let margin: Int
 
     init(count: Int, width: Int) {
@@ -13,20 +14,13 @@ struct GridLayout: Equatable {
         columns = max(1, (width - Style.gap) / (Style.cellWidth + Style.gap))
         let wide = max(1, (width - Style.gap * (columns + 1)) / columns)
         margin = (width - columns * wide - (columns - 1) * Style.gap) / 2
-        cell = (wide, max(1, Int(Double(wide) * Style.proportion)))
+        cell = PixelSize(width: wide, height: max(1, Int(Double(wide) * Style.proportion)))
     }
 
-    static func == (one: GridLayout, other: GridLayout) -> Bool {
-        one.count == other.count && one.columns == other.columns && one.cell == other.cell
-            && one.margin == other.margin
-    }
-
-    /// The distance from one cell to the next.
     var step: (x: Int, y: Int) { (cell.width + Style.gap, cell.height + Style.gap) }
     var rows: Int { (count + columns - 1) / columns }
     var height: Int { Style.gap + rows * step.y }
 
-    /// Returns the upper left corner of a cell.
     func frame(of index: Int) -> (x: Int, y: Int) {
         (margin + index % columns * step.x, Style.gap + index / columns * step.y)
     }

@@ -4,7 +4,6 @@ import Dipper
 /// A long grid in a scrolled window. Only visible cells have widgets: a cell that scrolls out at one end is used again
 /// for another photograph at the other end.
 final class PhotoGrid: Widget {
-    /// A widget, and the binding that loads pictures into it.
     private struct Cell {
         let view: PhotoView
         let binding: ImageBinding
@@ -13,17 +12,13 @@ final class PhotoGrid: Widget {
     let photographs: Photographs
     let list: ListLoader
     private let cache: ImageCache
-    /// The vertical adjustment of the scrolled window.
     private let scrolling: UnsafeMutablePointer<GtkAdjustment>
     private(set) var layout = GridLayout(count: 0, width: 0)
-    /// The visible cells by the index of their photograph.
     private var cells: [Int: Cell] = [:]
     private var spare: [Cell] = []
     private var willUpdate = false
-    /// The photographs that are wholly or partly visible.
     private(set) var visible = 0..<0
 
-    /// The photograph that the keyboard has selected.
     private(set) var cursor = 0
 
     init(_ photographs: Photographs, cache: ImageCache, scrolling: UnsafeMutablePointer<GtkAdjustment>) {
@@ -112,28 +107,22 @@ final class PhotoGrid: Widget {
             binding: ImageBinding(view, cache: cache, queue: MainLoop.shared.queue, options: options))
     }
 
-    /// The position of the top of the view.
     var position: Double {
         get { gtk_adjustment_get_value(scrolling) }
         set { gtk_adjustment_set_value(scrolling, newValue) }
     }
-    /// The largest ``position``.
     var end: Double { max(0, gtk_adjustment_get_upper(scrolling) - gtk_adjustment_get_page_size(scrolling)) }
     var page: Double { gtk_adjustment_get_page_size(scrolling) }
 
     // MARK: Progress
 
-    /// The number of visible cells that show their photograph.
     var completeCount: Int { visible.count { cells[$0]?.view.isComplete == true } }
-    /// Returns the number of frames that a visible animation has shown.
     func frameCount(of index: Int) -> Int { cells[index]?.view.frameCount ?? 0 }
-    /// Whether all visible photographs are shown and no fade runs.
     var isSettled: Bool {
         !visible.isEmpty
             && visible.allSatisfy { cells[$0].map { $0.view.isComplete && $0.view.isSettled } ?? false }
     }
 
-    /// Returns the upper left corner of a photograph in the window.
     func place(of index: Int, in window: UnsafeMutablePointer<GtkWidget>) -> (x: Double, y: Double) {
         let frame = layout.frame(of: index)
         var (x, y) = (0.0, 0.0)

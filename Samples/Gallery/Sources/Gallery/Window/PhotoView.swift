@@ -4,7 +4,6 @@ import Dipper
 /// A photograph in a cell of the grid. As an ``ImageDisplay``, the view draws the content that the cache gives to it
 /// and knows nothing else of the cache.
 final class PhotoView: Widget, ImageDisplay {
-    /// The content that fills the cell.
     private enum Layer {
         case nothing
         case color(GdkRGBA)
@@ -13,7 +12,6 @@ final class PhotoView: Widget, ImageDisplay {
 
     /// Whether the view shows the photograph itself and not a placeholder, a preview or a failure.
     private(set) var isComplete = false
-    /// The number of animation frames shown since the picture arrived.
     private(set) var frameCount = 0
     /// Whether the keyboard's cursor is on this cell.
     var hasCursor = false {
@@ -31,7 +29,6 @@ final class PhotoView: Widget, ImageDisplay {
     private var isTicking = false
     private var activity: DisplayActivity?
 
-    /// Whether no fade runs.
     var isSettled: Bool { fading == nil }
 
     // MARK: ImageDisplay
@@ -133,7 +130,6 @@ final class PhotoView: Widget, ImageDisplay {
         }
     }
 
-    /// Draws a thin progress line at the lower edge while the picture is loading.
     private func drawActivity(_ snapshot: OpaquePointer, _ width: Float, _ height: Float) {
         guard let activity else { return }
         fill(snapshot, Style.track, x: 0, y: height - 4, width, 4)

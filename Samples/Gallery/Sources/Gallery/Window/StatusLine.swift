@@ -1,7 +1,7 @@
 import CGTK
 import Dipper
+import Foundation
 
-/// A line below the grid that shows the photograph at the cursor and the state of the cache.
 final class StatusLine {
     let box: UnsafeMutablePointer<GtkWidget>
     private let title: OpaquePointer?
@@ -45,11 +45,7 @@ final class StatusLine {
 
     /// Returns a number with separators between thousands, such as 12,345.
     private static func grouped(_ number: Int) -> String {
-        let digits = String(number)
-        return digits.enumerated().reduce(into: "") { text, next in
-            if next.offset > 0, (digits.count - next.offset) % 3 == 0 { text += "," }
-            text.append(next.element)
-        }
+        number.formatted(.number.locale(Locale(identifier: "en_US")))
     }
 
     private func set(_ label: OpaquePointer?, _ text: String) {

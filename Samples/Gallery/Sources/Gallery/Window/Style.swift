@@ -1,12 +1,10 @@
 import CGTK
 
-/// The sizes, colours and style sheet of the gallery.
 enum Style {
     /// The space between cells and around all of them, in pixels.
     static let gap = 12
     /// The smallest width of a cell, in pixels, unless a single column has less space.
     static let cellWidth = 200
-    /// The ratio of a cell's height to its width.
     static let proportion = 0.75
     static let cornerRadius: Float = 10
 
@@ -30,7 +28,6 @@ enum Style {
         scrollbar slider { background-color: #565d67; min-width: 8px; border-radius: 6px; }
         """
 
-    /// Applies the style sheet to all windows of the default display.
     static func apply() {
         guard let provider = gtk_css_provider_new() else { return }
         gtk_css_provider_load_from_data(provider, sheet, -1)

@@ -1,27 +1,27 @@
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "png_shims.h"
 
 struct dipper_png_reader {
     png_structp png;
     png_infop info;
-    /* The input, read one part after the other. */
-    struct {
-        const uint8_t *bytes;
-        size_t length;
-    } parts[4];
-    int part;
-    uint8_t head[8], checksum[4];
+    const uint8_t *next;
+    size_t length;
+    /* The bytes with a last chunk that is complete; NULL if the caller's bytes are read. */
+    uint8_t *closed;
     dipper_png_status status;
     char message[96];
 };
 
 static void fail(png_structp png, png_const_charp message) {
     dipper_png_reader *reader = png_get_error_ptr(png);
-    if (reader->status == DIPPER_PNG_OK) reader->status = DIPPER_PNG_BROKEN;
-    strncpy(reader->message, message ? message : "", sizeof reader->message - 1);
+    if (reader) {
+        if (reader->status == DIPPER_PNG_OK) reader->status = DIPPER_PNG_BROKEN;
+        strncpy(reader->message, message ? message : "", sizeof reader->message - 1);
+    }
     png_longjmp(png, 1);
 }
 
@@ -30,72 +30,52 @@ static void warn(png_structp png, png_const_charp message) { (void)png, (void)me
 
 static void take(png_structp png, png_bytep to, size_t length) {
     dipper_png_reader *reader = png_get_io_ptr(png);
-    while (length > 0) {
-        while (reader->part < 4 && reader->parts[reader->part].length == 0) reader->part++;
-        if (reader->part == 4) {
-            reader->status = DIPPER_PNG_TRUNCATED;
-            png_error(png, "the bytes end too early");
-        }
-        size_t taken = reader->parts[reader->part].length;
-        if (taken > length) taken = length;
-        memcpy(to, reader->parts[reader->part].bytes, taken);
-        reader->parts[reader->part].bytes += taken;
-        reader->parts[reader->part].length -= taken;
-        to += taken;
-        length -= taken;
+    if (length > reader->length) {
+        reader->status = DIPPER_PNG_TRUNCATED;
+        png_error(png, "the bytes end too early");
     }
-}
-
-static uint32_t checksum_of(uint32_t crc, const uint8_t *bytes, size_t length) {
-    static const uint32_t table[16] = {
-        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
-    for (size_t i = 0; i < length; i++) {
-        crc ^= bytes[i];
-        crc = table[crc & 15] ^ (crc >> 4);
-        crc = table[crc & 15] ^ (crc >> 4);
-    }
-    return crc;
+    memcpy(to, reader->next, length);
+    reader->next += length;
+    reader->length -= length;
 }
 
 /* libpng takes the data of a chunk by thousands of bytes, or not at all. To use all the bytes of an incomplete chunk of
-   pixels, this function makes the chunk end where the bytes end. */
-static void close_last_chunk(dipper_png_reader *reader, const uint8_t *bytes, size_t length) {
-    size_t at = 8;
+   pixels, this function makes a copy in which the chunk ends where the bytes end. Returns false without memory. */
+static bool close_last_chunk(dipper_png_reader *reader) {
+    const uint8_t *bytes = reader->next;
+    size_t length = reader->length, at = 8;
     while (length > at && length - at > 8) {
         const uint8_t *head = bytes + at;
         size_t announced = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
         size_t there = length - at - 8;
         if (there < announced + 4) {
-            if (memcmp(head + 4, "IDAT", 4) != 0) return;
+            if (memcmp(head + 4, "IDAT", 4) != 0) return true;
             if (there > announced) there = announced;
-            uint32_t crc = ~checksum_of(checksum_of(~0u, head + 4, 4), head + 8, there);
-            for (int i = 0; i < 4; i++) {
-                reader->head[i] = (uint8_t)(there >> (24 - 8 * i));
-                reader->head[4 + i] = head[4 + i];
-                reader->checksum[i] = (uint8_t)(crc >> (24 - 8 * i));
-            }
-            reader->parts[0].length = at;
-            reader->parts[1].bytes = reader->head;
-            reader->parts[1].length = 8;
-            reader->parts[2].bytes = head + 8;
-            reader->parts[2].length = there;
-            reader->parts[3].bytes = reader->checksum;
-            reader->parts[3].length = 4;
-            return;
+            size_t end = at + 8 + there;
+            reader->closed = malloc(end + 4);
+            if (!reader->closed) return false;
+            memcpy(reader->closed, bytes, end);
+            png_save_uint_32(reader->closed + at, (png_uint_32)there);
+            png_save_uint_32(
+                reader->closed + end, (png_uint_32)crc32(crc32(0, head + 4, 4), head + 8, (uInt)there));
+            reader->next = reader->closed;
+            reader->length = end + 4;
+            return true;
         }
         at += announced + 12;
     }
+    return true;
 }
 
 dipper_png_reader *dipper_png_open(const uint8_t *bytes, size_t length, bool may_end_early) {
     dipper_png_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
-    reader->parts[0].bytes = bytes;
-    reader->parts[0].length = length;
-    if (may_end_early) close_last_chunk(reader, bytes, length);
-    reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reader, fail, warn);
-    if (reader->png) reader->info = png_create_info_struct(reader->png);
+    reader->next = bytes;
+    reader->length = length;
+    if (!may_end_early || close_last_chunk(reader)) {
+        reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reader, fail, warn);
+        if (reader->png) reader->info = png_create_info_struct(reader->png);
+    }
     if (!reader->info) {
         dipper_png_close(reader);
         return NULL;
@@ -106,6 +86,7 @@ dipper_png_reader *dipper_png_open(const uint8_t *bytes, size_t length, bool may
 void dipper_png_close(dipper_png_reader *reader) {
     if (!reader) return;
     if (reader->png) png_destroy_read_struct(&reader->png, &reader->info, NULL);
+    free(reader->closed);
     free(reader);
 }
 
@@ -192,5 +173,82 @@ dipper_png_status dipper_png_read_rows(
         else
             png_read_row(png, rows, NULL);
     }
+    return DIPPER_PNG_OK;
+}
+
+/* Writing */
+
+struct dipper_png_writer {
+    png_structp png;
+    png_infop info;
+    uint8_t *bytes;
+    size_t length, capacity;
+};
+
+static void put(png_structp png, png_bytep from, size_t length) {
+    dipper_png_writer *writer = png_get_io_ptr(png);
+    if (length > writer->capacity - writer->length) {
+        size_t capacity = writer->capacity * 2 + length + 65536;
+        uint8_t *bytes = capacity > writer->capacity ? realloc(writer->bytes, capacity) : NULL;
+        if (!bytes) png_error(png, "no memory");
+        writer->bytes = bytes;
+        writer->capacity = capacity;
+    }
+    memcpy(writer->bytes + writer->length, from, length);
+    writer->length += length;
+}
+
+static void flush(png_structp png) { (void)png; }
+
+dipper_png_writer *dipper_png_create(void) {
+    dipper_png_writer *writer = calloc(1, sizeof *writer);
+    if (!writer) return NULL;
+    writer->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, fail, warn);
+    if (writer->png) writer->info = png_create_info_struct(writer->png);
+    if (!writer->info) {
+        dipper_png_delete(writer);
+        return NULL;
+    }
+    return writer;
+}
+
+void dipper_png_delete(dipper_png_writer *writer) {
+    if (!writer) return;
+    if (writer->png) png_destroy_write_struct(&writer->png, &writer->info);
+    free(writer->bytes);
+    free(writer);
+}
+
+dipper_png_status dipper_png_write_header(
+    dipper_png_writer *writer, uint32_t width, uint32_t height, int channels, int level, int filters) {
+    png_structp png = writer->png;
+    if (setjmp(png_jmpbuf(png))) return DIPPER_PNG_BROKEN;
+    png_set_write_fn(png, writer, put, flush);
+    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    png_set_IHDR(
+        png, writer->info, width, height, 8, channels == 4 ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB,
+        PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_sRGB(png, writer->info, PNG_sRGB_INTENT_PERCEPTUAL);
+    png_set_compression_level(png, level);
+    png_set_filter(png, PNG_FILTER_TYPE_BASE, filters);
+    /* A larger buffer gives fewer and larger chunks. */
+    png_set_compression_buffer_size(png, 65536);
+    png_write_info(png, writer->info);
+    return DIPPER_PNG_OK;
+}
+
+dipper_png_status dipper_png_write_row(dipper_png_writer *writer, const uint8_t *row) {
+    if (setjmp(png_jmpbuf(writer->png))) return DIPPER_PNG_BROKEN;
+    png_write_row(writer->png, row);
+    return DIPPER_PNG_OK;
+}
+
+dipper_png_status dipper_png_write_end(dipper_png_writer *writer, uint8_t **bytes, size_t *length) {
+    png_structp png = writer->png;
+    if (setjmp(png_jmpbuf(png))) return DIPPER_PNG_BROKEN;
+    png_write_end(png, NULL);
+    *bytes = writer->bytes;
+    *length = writer->length;
+    writer->bytes = NULL;
     return DIPPER_PNG_OK;
 }

@@ -1,16 +1,47 @@
 #include <limits.h>
+#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "jpeg_errors.h"
+#include <jerror.h>
+#include <jpeglib.h>
+
 #include "jpeg_shims.h"
 
-#include <jerror.h>
+/* Errors of libjpeg as return values. */
+typedef struct jpeg_errors {
+    struct jpeg_error_mgr base;
+    /* Each call that may fail sets it, and it is not used after that call. */
+    jmp_buf escape;
+    char message[JMSG_LENGTH_MAX];
+} jpeg_errors;
+
+static void escape(j_common_ptr cinfo) {
+    jpeg_errors *errors = (jpeg_errors *)cinfo->err;
+    errors->base.format_message(cinfo, errors->message);
+    longjmp(errors->escape, 1);
+}
+
+static void keep_quiet(j_common_ptr cinfo) { (void)cinfo; }
+
+/* Makes libjpeg jump to `escape` on errors, and print nothing. */
+static void init_errors(jpeg_errors *errors) {
+    jpeg_std_error(&errors->base);
+    errors->base.error_exit = escape;
+    errors->base.output_message = keep_quiet;
+}
+
+static bool lacks_memory(const jpeg_errors *errors) {
+    int code = errors->base.msg_code;
+    return code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE;
+}
+
+/* Reading */
 
 struct dipper_jpeg_reader {
     struct jpeg_decompress_struct cinfo;
-    dipper_jpeg_errors errors;
-    struct jpeg_source_mgr source;
+    jpeg_errors errors;
     bool has_several_scans;
     /* libjpeg has read past the end of the bytes. */
     bool ended;
@@ -39,42 +70,21 @@ static void note_truncation(dipper_jpeg_reader *reader) {
     }
 }
 
-static void emit_message(j_common_ptr common, int level) {
+/* At the end of the bytes libjpeg warns, and supplies an end-of-image marker as often as it asks for more. */
+static void take_warning(j_common_ptr common, int level) {
     if (level >= 0) return;
-    common->err->num_warnings++;
     dipper_jpeg_reader *reader = reader_of((j_decompress_ptr)common);
-    /* The marker that libjpeg met is the one that fill_input_buffer has made up. */
+    if (common->err->msg_code == JWRN_JPEG_EOF) {
+        reader->ended = true;
+        /* The arithmetic decoder continues with zeros and emits no other warning. */
+        if (reader->cinfo.arith_code && reader->started) note_truncation(reader);
+    }
+    /* The marker that the decoder met is the one that libjpeg has made up. */
     if (common->err->msg_code == JWRN_HIT_MARKER && reader->ended) note_truncation(reader);
 }
 
-static void init_source(j_decompress_ptr cinfo) { (void)cinfo; }
-static void term_source(j_decompress_ptr cinfo) { (void)cinfo; }
-
-/* At the end of the bytes, supplies an end-of-image marker as often as libjpeg asks. */
-static boolean fill_input_buffer(j_decompress_ptr cinfo) {
-    static const JOCTET end[2] = {0xFF, JPEG_EOI};
-    dipper_jpeg_reader *reader = reader_of(cinfo);
-    reader->ended = true;
-    reader->source.next_input_byte = end;
-    reader->source.bytes_in_buffer = sizeof end;
-    /* The arithmetic decoder continues with zeros and emits no warning. */
-    if (cinfo->arith_code && reader->started) note_truncation(reader);
-    return TRUE;
-}
-
-static void skip_input_data(j_decompress_ptr cinfo, long count) {
-    struct jpeg_source_mgr *source = cinfo->src;
-    if (count <= 0) return;
-    if ((unsigned long)count <= source->bytes_in_buffer) {
-        source->next_input_byte += count;
-        source->bytes_in_buffer -= (size_t)count;
-    } else {
-        fill_input_buffer(cinfo);
-    }
-}
-
 static dipper_jpeg_status failure(dipper_jpeg_reader *reader) {
-    if (dipper_jpeg_errors_lack_memory(&reader->errors)) return DIPPER_JPEG_NO_MEMORY;
+    if (lacks_memory(&reader->errors)) return DIPPER_JPEG_NO_MEMORY;
     return reader->ended ? DIPPER_JPEG_TRUNCATED : DIPPER_JPEG_BROKEN;
 }
 
@@ -84,25 +94,17 @@ static bool create(dipper_jpeg_reader *reader) {
     return true;
 }
 
-dipper_jpeg_reader *dipper_jpeg_open(const uint8_t *bytes, size_t count) {
+dipper_jpeg_reader *dipper_jpeg_open(void) {
     dipper_jpeg_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
-    dipper_jpeg_errors_init(&reader->errors);
-    reader->errors.base.emit_message = emit_message;
+    init_errors(&reader->errors);
+    reader->errors.base.emit_message = take_warning;
     reader->cinfo.err = &reader->errors.base;
     reader->cinfo.client_data = reader;
     if (!create(reader)) {
         dipper_jpeg_close(reader);
         return NULL;
     }
-    reader->source.init_source = init_source;
-    reader->source.fill_input_buffer = fill_input_buffer;
-    reader->source.skip_input_data = skip_input_data;
-    reader->source.resync_to_restart = jpeg_resync_to_restart;
-    reader->source.term_source = term_source;
-    reader->source.next_input_byte = bytes;
-    reader->source.bytes_in_buffer = count;
-    reader->cinfo.src = &reader->source;
     return reader;
 }
 
@@ -113,9 +115,11 @@ void dipper_jpeg_close(dipper_jpeg_reader *reader) {
     free(reader);
 }
 
-dipper_jpeg_status dipper_jpeg_read_header(dipper_jpeg_reader *reader, dipper_jpeg_header *header) {
+dipper_jpeg_status dipper_jpeg_read_header(
+    dipper_jpeg_reader *reader, const uint8_t *bytes, size_t count, dipper_jpeg_header *header) {
     j_decompress_ptr cinfo = &reader->cinfo;
     if (setjmp(reader->errors.escape)) return failure(reader);
+    jpeg_mem_src(cinfo, bytes, count);
     jpeg_read_header(cinfo, TRUE);
     header->width = cinfo->image_width;
     header->height = cinfo->image_height;
@@ -194,7 +198,7 @@ static dipper_jpeg_status absorbed(dipper_jpeg_reader *reader) {
     return DIPPER_JPEG_TRUNCATED;
 }
 
-dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int64_t max_scans, int64_t stop_after) {
+dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int64_t max_scans, int64_t stop_after) {
     j_decompress_ptr cinfo = &reader->cinfo;
     if (!reader->has_several_scans) return DIPPER_JPEG_OK;
     if (reader->broken_off) return DIPPER_JPEG_BROKEN_OFF;
@@ -207,7 +211,7 @@ dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int
         reader->reported = true;
         return status;
     }
-    for (int step = 0; step < steps; step++) {
+    for (int step = 0; step < 16; step++) {
         if (stop_after > 0 && reader->complete_scans >= stop_after) return DIPPER_JPEG_OK;
         if (cinfo->input_scan_number > max_scans) return DIPPER_JPEG_TOO_MANY_SCANS;
         int result = jpeg_consume_input(cinfo);
@@ -258,3 +262,101 @@ dipper_jpeg_status dipper_jpeg_read_rows(
 }
 
 const char *dipper_jpeg_message(const dipper_jpeg_reader *reader) { return reader->errors.message; }
+
+/* Writing */
+
+struct dipper_jpeg_writer {
+    struct jpeg_compress_struct cinfo;
+    jpeg_errors errors;
+    struct jpeg_destination_mgr destination;
+    uint8_t *bytes;
+    size_t capacity;
+};
+
+static dipper_jpeg_writer *writer_of(j_compress_ptr cinfo) { return (dipper_jpeg_writer *)cinfo->client_data; }
+
+static void grow(j_compress_ptr cinfo) {
+    dipper_jpeg_writer *writer = writer_of(cinfo);
+    size_t capacity = writer->capacity ? writer->capacity * 2 : 1 << 16;
+    uint8_t *bytes = realloc(writer->bytes, capacity);
+    if (!bytes) ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
+    writer->destination.next_output_byte = bytes + writer->capacity;
+    writer->destination.free_in_buffer = capacity - writer->capacity;
+    writer->bytes = bytes;
+    writer->capacity = capacity;
+}
+
+static boolean empty_output_buffer(j_compress_ptr cinfo) {
+    grow(cinfo);
+    return TRUE;
+}
+
+static void term_destination(j_compress_ptr cinfo) { (void)cinfo; }
+
+static dipper_jpeg_status write_failure(const dipper_jpeg_writer *writer) {
+    return lacks_memory(&writer->errors) ? DIPPER_JPEG_NO_MEMORY : DIPPER_JPEG_BROKEN;
+}
+
+static bool start_writing(dipper_jpeg_writer *writer, int64_t width, int64_t height, int quality, bool halves_colors) {
+    j_compress_ptr cinfo = &writer->cinfo;
+    if (setjmp(writer->errors.escape)) return false;
+    jpeg_create_compress(cinfo);
+    writer->destination.init_destination = grow;
+    writer->destination.empty_output_buffer = empty_output_buffer;
+    writer->destination.term_destination = term_destination;
+    cinfo->dest = &writer->destination;
+    cinfo->image_width = (JDIMENSION)width;
+    cinfo->image_height = (JDIMENSION)height;
+    cinfo->input_components = 4;
+    cinfo->in_color_space = JCS_EXT_RGBX;
+    jpeg_set_defaults(cinfo);
+    jpeg_set_quality(cinfo, quality, TRUE);
+    cinfo->optimize_coding = TRUE;
+    cinfo->comp_info[0].h_samp_factor = halves_colors ? 2 : 1;
+    cinfo->comp_info[0].v_samp_factor = halves_colors ? 2 : 1;
+    jpeg_start_compress(cinfo, TRUE);
+    return true;
+}
+
+dipper_jpeg_writer *dipper_jpeg_create(int64_t width, int64_t height, int quality, bool halves_colors) {
+    if (width <= 0 || height <= 0 || width > JPEG_MAX_DIMENSION || height > JPEG_MAX_DIMENSION) return NULL;
+    dipper_jpeg_writer *writer = calloc(1, sizeof *writer);
+    if (!writer) return NULL;
+    init_errors(&writer->errors);
+    writer->cinfo.err = &writer->errors.base;
+    writer->cinfo.client_data = writer;
+    if (!start_writing(writer, width, height, quality, halves_colors)) {
+        dipper_jpeg_discard(writer);
+        return NULL;
+    }
+    return writer;
+}
+
+void dipper_jpeg_discard(dipper_jpeg_writer *writer) {
+    if (!writer) return;
+    /* Only frees memory, so that no error can occur. */
+    jpeg_destroy_compress(&writer->cinfo);
+    free(writer->bytes);
+    free(writer);
+}
+
+dipper_jpeg_status dipper_jpeg_write_rows(
+    dipper_jpeg_writer *writer, const void *memory, size_t stride, int64_t rows) {
+    if (setjmp(writer->errors.escape)) return write_failure(writer);
+    for (int64_t row = 0; row < rows; row++) {
+        /* libjpeg does not write to the rows that it is given. */
+        JSAMPROW pointer = (JSAMPROW)(uintptr_t)((const uint8_t *)memory + (size_t)row * stride);
+        jpeg_write_scanlines(&writer->cinfo, &pointer, 1);
+    }
+    return DIPPER_JPEG_OK;
+}
+
+dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, size_t *count) {
+    if (setjmp(writer->errors.escape)) return write_failure(writer);
+    jpeg_finish_compress(&writer->cinfo);
+    *count = writer->capacity - writer->destination.free_in_buffer;
+    *bytes = writer->bytes;
+    writer->bytes = NULL;
+    writer->capacity = 0;
+    return DIPPER_JPEG_OK;
+}

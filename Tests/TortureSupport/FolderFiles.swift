@@ -1,17 +1,17 @@
 import Foundation
 
 /// The files in a cache's folder, read without the cache.
-struct FolderFiles {
-    private(set) var records: [String] = []
-    private(set) var recordBytes = 0
-    private(set) var partials = 0
-    private(set) var indexFiles: [String] = []
-    private(set) var hasBrokenIndex = false
-    private(set) var indexIdentity: UInt64?
+public struct FolderFiles {
+    /// The sizes of the records' files by path, in bytes.
+    public private(set) var records: [String: Int] = [:]
+    public private(set) var partials = 0
+    public private(set) var indexFiles: [String] = []
+    public private(set) var hasBrokenIndex = false
+    public private(set) var indexIdentity: UInt64?
     /// Files and folders that users other than the owner can access.
-    private(set) var open: [String] = []
+    public private(set) var open: [String] = []
 
-    init(_ folder: URL) {
+    public init(_ folder: URL) {
         for path in (try? FileManager.default.subpathsOfDirectory(atPath: folder.path)) ?? [] {
             var status = stat()
             guard lstat(folder.path + "/" + path, &status) == 0 else { continue }
@@ -25,10 +25,11 @@ struct FolderFiles {
             guard path.hasPrefix("blobs/") else { continue }
             if path.hasSuffix("-partial") {
                 partials += 1
-                continue
+            } else {
+                records[folder.path + "/" + path] = Int(status.st_size)
             }
-            recordBytes += Int(status.st_size)
-            records.append(folder.path + "/" + path)
         }
     }
+
+    public var recordBytes: Int { records.values.reduce(0, +) }
 }

@@ -1,0 +1,177 @@
+import Foundation
+
+/// The bytes that objects are made from.
+extension Engine {
+    func leaveSupply(_ make: ObjectWork) {
+        guard let supply = make.supply, supply.makes.contains(where: { $0 === make }) else { return }
+        supply.makes.removeAll { $0 === make }
+        settle(supply, in: make.cache)
+    }
+
+    func endIdle(_ key: CacheKey, in cache: ObjectCache) {
+        cache.state.change(key) { works in
+            for supply in works.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
+        }
+    }
+
+    func attend(_ make: ObjectWork) {
+        guard let supply = make.fetch else { return }
+        for call in make.allCalls { attend(call, at: supply) }
+    }
+
+    func fetch(_ make: ObjectWork) {
+        enter(make, .waiting)
+        if let supply = make.supply { return arrived(supply, for: make) }
+        let works = works(of: make.origin.key, in: make.cache.state)
+        let origin = make.broken.map { isRefetched(make, $0.digest) ? make.origin : make.origin.renewed } ?? make.origin
+        let present = works.supplies.first {
+            $0.isCurrent && (!make.keepsBytes || $0.keepsBytes) && $0.origin.isLike(origin)
+        }
+        let supply = present ?? supply(origin, for: make)
+        make.supply = supply
+        supply.makes.append(make)
+        make.wait(for: supply)
+        if let present {
+            present.refresh(in: self)
+            if present.basis != nil { arrived(present, for: make) }
+        } else {
+            works.supplies.append(supply)
+            start(supply, in: make.cache)
+        }
+        attend(make)
+    }
+
+    /// Whether the stored bytes, of which no object can be made, were fetched again: the tiers may have newer ones.
+    private func isRefetched(_ make: ObjectWork, _ digest: UInt64) -> Bool {
+        make.cache.state.refetched[make.origin.key] == digest
+    }
+
+    private func supply(_ origin: Origin, for make: ObjectWork) -> BytesWork {
+        // The claim comes first: an entry that is removed from now on is not kept.
+        let claim = origin.claim ?? origin.source.claim(origin.dataKey)
+        let want = make.wants.highest
+        let task =
+            origin.following?()
+            ?? origin.source.task(
+                for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
+                make.step, keepsOnDisk: make.keepsBytes)
+        return BytesWork(origin, claim, task, keepsBytes: make.keepsBytes)
+    }
+
+    private func start(_ supply: BytesWork, in cache: ObjectCache) {
+        let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
+        task.add(
+            .init { news in
+                self.post { $0.heard(news, of: supply) }
+            } end: { result, attempts in
+                let bytes = (try? result.get())?.data.count ?? 0
+                self.post(counting: bytes, listener) { $0.ended(supply, result, attempts, in: cache) }
+            })
+        if supply.origin.following == nil { source.engine.begin(task) }
+    }
+
+    private func settle(_ supply: BytesWork, in cache: ObjectCache) {
+        guard supply.makes.isEmpty else { return supply.refresh(in: self) }
+        let works = cache.state.works[supply.origin.key]
+        // A look at the tiers that is under way may still need the bytes.
+        if supply.basis == nil, supply.isCurrent, works?.isLooking == true { return }
+        end(supply, in: cache)
+        if supply.origin.following == nil, supply.basis == nil { supply.task.cancel() }
+    }
+
+    private func end(_ supply: BytesWork, in cache: ObjectCache) {
+        cache.state.change(supply.origin.key) { works in works.supplies.removeAll { $0 === supply } }
+        supply.isClosed = true
+        supply.data = nil
+        supply.endPreviews()
+        stopWaiting(&supply.waiting, in: cache)
+        tellEndIfOver(supply, in: cache)
+    }
+
+    /// Tells the end of a call for bytes of which nothing is made any more.
+    func tellEndIfOver(_ supply: BytesWork, in cache: ObjectCache) {
+        guard supply.data == nil, let basis = supply.basis else { return }
+        if cache.state.works[supply.origin.key]?.makes.contains(where: { $0.root === supply }) == true { return }
+        tellEnd(supply, .success(basis.source))
+    }
+
+    /// Counts bytes at once, so that what brings further bytes hears of them, and posts their arrival.
+    nonisolated func post(
+        counting bytes: Int, _ listener: ObjectCache.Listener, _ body: @escaping @Sendable (isolated Engine) -> Void
+    ) {
+        listener.waiting(bytes)
+        if !post(body) { listener.waiting(-bytes) }
+    }
+
+    func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) {
+        let bytes = exchange(&bytes, with: 0)
+        if bytes > 0 { cache.listener.waiting(-bytes) }
+    }
+
+    func tellEnd(_ make: ObjectWork, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
+        if let supply = make.root { return tellEnd(supply, result) }
+        if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
+        for call in calls { make.origin.source.events.call(make.origin.dataKey, call.want.queue, result) }
+    }
+
+    private func tellEnd(_ supply: BytesWork, _ result: Result<ResponseSource, DipperError>) {
+        guard supply.origin.following == nil, !exchange(&supply.hasTold, with: true) else { return }
+        supply.origin.source.events.ended(supply.task, result)
+    }
+
+    private func heard(_ news: FetchNews, of supply: BytesWork) {
+        switch news {
+        case .failure(let error): supply.failure = error
+        case .retry: supply.failure = nil
+        case .progress: break
+        }
+        for call in supply.makes.flatMap(\.allCalls) { call.tell(news) }
+    }
+
+    private func ended(
+        _ supply: BytesWork, _ result: Result<DataResponse, DipperError>, _ attempts: Int, in cache: ObjectCache
+    ) {
+        supply.endPreviews()
+        for call in supply.makes.flatMap(\.allCalls) { call.note(attempts: attempts) }
+        switch result {
+        case .success(let response): arrived(response, of: supply, in: cache)
+        case .failure(let error):
+            tellEnd(supply, .failure(error))
+            let isOver = error == .cancelled || error == .shutDown
+            for make in supply.makes { fail(make, isOver ? error : make.broken?.error ?? error) }
+            end(supply, in: cache)
+        }
+    }
+
+    private func arrived(_ response: DataResponse, of supply: BytesWork, in cache: ObjectCache) {
+        supply.waiting = response.data.count
+        supply.data = response.data
+        let (task, source) = (supply.task, supply.origin.source)
+        supply.basis = Provenance(
+            info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
+            revalidation: response.revalidation, claim: supply.claim,
+            call: source.events.wants(.objects) ? task.eventID : nil)
+        if response.source != .network || response.info.isStandIn { supply.isNewest = false }
+        if supply.origin.isAnew { supply.isClosed = true }
+        // A look at the tiers that is under way finds the bytes in the data cache.
+        if supply.makes.isEmpty { return end(supply, in: cache) }
+        for make in supply.makes {
+            if let broken = make.broken {
+                if cache.state.refetched.count >= 1_000 { cache.state.refetched = [:] }
+                cache.state.refetched[make.origin.key] = broken.digest
+            }
+            if supply.isClosed { for member in make.family { member.isClosed = true } }
+            arrived(supply, for: make)
+        }
+    }
+
+    private func arrived(_ supply: BytesWork, for make: ObjectWork) {
+        guard let data = supply.data, let basis = supply.basis, make.stage == .waiting else { return }
+        if make.earlier == nil, let before = make.step.before,
+            let parent = joinable(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
+        {
+            return grow(make, from: parent)
+        }
+        perform(make, .bytes(data, basis, orForm: make.earlier))
+    }
+}
