@@ -172,9 +172,7 @@ struct EventTests {
         recorded.test.network.setReachable(false, host: "host.test")
         await recorded.end()
         #expect(Set(recorded.record.kinds).isSuperset(of: [.memoryPressure(.severe), .networkChanged]))
-        let cleanings = recorded.record.kinds.compactMap { kind in
-            if case .cleaned(let cleaning) = kind { cleaning } else { nil }
-        }
+        let cleanings = recorded.record.events.cleanings
         #expect(cleanings.map(\.reason) == [.memoryPressure] && cleanings.map(\.entries) == [1])
     }
 

@@ -22,8 +22,7 @@ struct FirstLinesTests {
     func sources() async throws {
         let test = TestImageCache()
         let folder = TemporaryFolder()
-        let file = folder.url.appendingPathComponent("a picture.png")
-        try picture.png.write(to: file)
+        let file = try folder.place(picture.png, at: "a picture.png")
         let text = try "data:image/png;base64,\(picture.png.base64EncodedString())"
         let inline = try #require(URL(string: text))
         try test.script(#require(URL(string: "https://example.org/a.png")), picture)
@@ -41,8 +40,7 @@ struct FirstLinesTests {
     @Test("a file is an alternative, and not read where URLs come from strangers")
     func files() async throws {
         let folder = TemporaryFolder()
-        try folder.place("here", at: "a")
-        let file = folder.url.appendingPathComponent("a")
+        let file = try folder.place("here", at: "a")
         let strict = TestCache { $0.readsFileURLs = false }
         for cache in [strict, test] { cache.transport.script(url("gone"), [.status(404)]) }
         let misled = DataRequest(url("gone")).with(\.alternatives, [file])
