@@ -6,11 +6,11 @@ import Testing
 
 @Suite("What a call reads and keeps", .timeLimit(.minutes(2)))
 struct CachePolicyTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
 
     @Test("Each policy reads and keeps where it says", arguments: DataRequest.CachePolicy.allCases)
     func policies(policy: DataRequest.CachePolicy) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let old = Data("old".utf8)
         try await test.cache.addDataAndWait(old, for: CacheKey(url("disk")))
         test.cache.clearMemory()
@@ -18,11 +18,8 @@ struct CachePolicyTests {
         var lines: [String] = []
         for name in ["disk", "memory", "absent"] {
             test.transport.script(url(name), [.text("new")])
-            let task = test.cache.getData(DataRequest(url(name)).with(\.cachePolicy, policy))
-            switch await task.ending {
-            case .success(let response): lines.append(response.told)
-            case .failure(let error): lines.append("\(error)")
-            }
+            let result = await test.cache.getData(DataRequest(url(name)).with(\.cachePolicy, policy)).ending
+            lines.append((try? result.get().told) ?? result.error.map { "\($0)" } ?? "")
         }
         switch policy {
         case .useCache, .diskOnly: #expect(lines == ["old from disk", "old from memory", "new from network"])
@@ -33,57 +30,56 @@ struct CachePolicyTests {
         }
         #expect(test.transport.transfers.count == lines.count { $0.hasSuffix("network") })
         let keeps = ![.cacheOnly, .bypass].contains(policy)
-        #expect(test.cache.hasData(for: url("absent"), in: .memory) == (keeps && policy != .diskOnly))
-        #expect(test.cache.hasData(for: url("absent")) == keeps)
+        let absent = url("absent")
+        #expect(test.cache.hasData(for: absent, in: .memory) == (keeps && policy != .diskOnly))
+        #expect(test.cache.hasData(for: absent) == keeps)
         await test.cache.idle()
         test.cache.clearMemory()
-        #expect(test.cache.hasData(for: url("absent")) == (keeps && policy != .memoryOnly))
-        if policy == .useCache || policy == .diskOnly {
-            #expect(try await test.ask(DataRequest(url("absent")).with(\.cachePolicy, policy)) == "new from disk")
-            #expect(test.cache.hasData(for: url("absent"), in: .memory) == (policy == .useCache))
-        }
-        await test.cache.shutdown()
+        #expect(test.cache.hasData(for: absent) == (keeps && policy != .memoryOnly))
+        guard policy == .useCache || policy == .diskOnly else { return }
+        #expect(try await test.ask(DataRequest(absent).with(\.cachePolicy, policy)) == "new from disk")
+        #expect(test.cache.hasData(for: absent, in: .memory) == (policy == .useCache))
     }
 
     @Test(
-        "A call past memory takes nothing from a call that shares its fetch", arguments: [true, false], [true, false])
-    func sharedPastMemory(isFirst: Bool, hasDisk: Bool) async throws {
-        let test = TestCache(folder: hasDisk ? TemporaryFolder() : nil)
-        let policies: [DataRequest.CachePolicy] = isFirst ? [.diskOnly, .useCache] : [.useCache, .diskOnly]
+        "Calls of different policies share a fetch, whoever comes first, and the answer is kept where one of them says",
+        arguments: [
+            // Two policies, whether there is a disk, and the number of entries that are on it afterwards.
+            (.diskOnly, .useCache, true, 1), (.diskOnly, .useCache, false, 0), (.bypass, .useCache, true, 1),
+            (.bypass, .memoryOnly, true, 0),
+        ] as [(DataRequest.CachePolicy, DataRequest.CachePolicy, Bool, Int)], [true, false])
+    func shared(
+        row: (one: DataRequest.CachePolicy, other: DataRequest.CachePolicy, hasDisk: Bool, onDisk: Int), isFirst: Bool
+    ) async throws {
+        let test = TestCache(folder: row.hasDisk ? TemporaryFolder() : nil)
+        let policies = isFirst ? [row.one, row.other] : [row.other, row.one]
         let tasks = policies.map { test.cache.getData(DataRequest(a).with(\.cachePolicy, $0)) }
         try await test.transport.nextTransfer().finish(with: Data("1".utf8))
-        for task in tasks { #expect(try await task.response.source == .network) }
+        for task in tasks { #expect(try await task.response.told == "1 from network") }
         await test.cache.idle()
-        #expect(test.cache.hasData(for: a, in: .memory) && test.cache.diskCount == (hasDisk ? 1 : 0))
+        #expect(test.cache.hasData(for: a, in: .memory))
+        #expect(test.cache.memoryCount == 1 && test.cache.diskCount == row.onDisk)
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
-    @Test("Bodies are kept byte for byte, empty ones too", arguments: [0, 1, 2_047, 2_048, 2_049, 70_000])
-    func byteExact(size: Int) async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        let body = Data((0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) })
-        test.transport.script(a, [.body(body)])
-        #expect(try await test.cache.getData(DataRequest(a).with(\.waitsForDiskWrite, true)).value == body)
-        #expect(test.cache.diskCount == 1, "a call that waits for the disk ends when its entry is there")
+    @Test("A call that waits for the disk ends when its entry is there")
+    func waitsForDisk() async throws {
+        test.transport.script(a, [.text("1")])
+        #expect(try await test.ask(DataRequest(a).with(\.waitsForDiskWrite, true)) == "1 from network")
+        #expect(test.cache.diskCount == 1)
         test.cache.clearMemory()
-        let response = try await test.cache.getData(a).response
-        #expect(response.data == body && response.source == .disk)
-        await test.cache.shutdown()
+        #expect(try await test.ask(a) == "1 from disk")
     }
 
     @Test("An answer that expires at once is handed out and not kept")
     func expiredAtOnce() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [.text("1")])
         #expect(try await test.ask(DataRequest(a).with(\.diskExpiration, .expired)) == "1 from network")
         #expect(test.cache.data(for: a) == nil)
-        await test.cache.shutdown()
     }
 
     @Test("A part that the caller asks for does not remove the whole that is stored, and is not kept as the whole")
     func parts() async throws {
-        let test = TestCache()
         let part = ScriptedTransport.Step.text("w", ["Content-Range": "bytes 0-0/5"], status: 206)
         test.transport.script(a, [.text("whole", ["Cache-Control": "max-age=10"]), part])
         let request = DataRequest(a).with(\.key, "k")
@@ -93,30 +89,21 @@ struct CachePolicyTests {
         #expect(test.cache.data(for: "k") == Data("whole".utf8))
         test.transport.script(url("b"), [part, .text("whole")])
         let count = Box(0)
-        let modifier = RequestModifier { request in
-            var request = request
-            if count.increment() == 1 { request.headers["Range"] = "bytes=0-0" }
-            return request
-        }
+        let modifier = RequestModifier.changing { if count.increment() == 1 { $0.headers["Range"] = "bytes=0-0" } }
         let modified = DataRequest(url("b")).with(\.modifier, modifier).with(\.freshness, .immutable())
         #expect(try await test.ask(modified) == "w from network")
         #expect(try await test.ask(modified) == "whole from network")
     }
 
-    @Test("The fields of the part that completes a body say, all of them, whether the whole is kept")
-    func fieldsOfParts() async throws {
-        let test = TestCache { $0.retryPolicy = .fixed(.zero) }
-        for fields in [["max-age=50"], ["max-age=50", "no-store"]] {
-            let target = url("\(fields.count)")
-            var part: HTTPHeaders = ["Content-Range": "bytes 2-3/4", "ETag": "\"1\""]
-            for field in fields { part.append("Cache-Control", field) }
-            let beginning = TransferResponse(
-                headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8))
-            test.transport.script(
-                target, [.interrupted(beginning, .connectionLost), .text("re", part, status: 206)])
-            #expect(try await test.ask(target) == "here from network")
-            #expect(test.cache.hasData(for: target) == (fields.count == 1))
-        }
+    @Test(
+        "The fields of the part that completes a body say, all of them, whether the whole is kept",
+        arguments: [["max-age=50"], ["max-age=50", "no-store"]])
+    func fieldsOfParts(controls: [String]) async throws {
+        let part = Parts.part(40..<100, more: HTTPHeaders(controls.map { .init("Cache-Control", $0) }))
+        test.transport.script(a, [.interrupted(Parts.beginning(40), .connectionLost), .response(part)])
+        let response = try await test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.zero))).response
+        #expect(response.data == Parts.whole && response.source == .network)
+        #expect(test.cache.hasData(for: a) == (controls.count == 1))
     }
 
     // MARK: Bad input
@@ -130,17 +117,68 @@ struct CachePolicyTests {
             (DataRequest(url("a")).with(\.key, ""), .emptyKey),
             (DataRequest(url("a")).with(\.headers, ["A": "b\r\nC: d"]), .invalidHeader),
             (DataRequest(url("a")).with(\.headers, ["": "b"]), .invalidHeader),
-        ])
-    func defects(request: DataRequest, expected: DipperError) async {
-        let test = TestCache()
-        let heard = Box<[DipperError]>([])
-        let tasks = [test.cache.getData(request), test.cache.slowGetData(request)]
-        for task in tasks {
-            task.onFail { error, isFatal in if isFatal { heard.update { $0.append(error) } } }
-            #expect(await task.error == expected)
-        }
+        ], [FetchQueue.fast, .slow])
+    func defects(row: (request: DataRequest, error: DipperError), queue: FetchQueue) async {
+        let task = test.call(row.request, in: queue)
+        let failures = task.failures()
+        #expect(await task.error == row.error)
         await test.cache.idle()
-        #expect(heard.value == [expected, expected])
+        #expect(failures.value.count == 1 && failures.value[0].hasPrefix("fatal \(row.error)"))
         #expect(test.transport.transfers.isEmpty)
+    }
+
+    // MARK: Past the cache
+
+    private var past: DataRequest { DataRequest(a).with(\.cachePolicy, .bypass) }
+
+    @Test("The network answers it, and neither tier has the answer afterwards")
+    func keepsNothing() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        test.transport.script(a, [.text("1", ["Cache-Control": "max-age=100"]), .text("2"), .text("3")])
+        let request = past.with(\.waitsForDiskWrite, true).with(\.durability, .durable)
+        #expect(try await test.ask(request) == "1 from network")
+        #expect(try await test.cache.slowGetData(request).value == Data("2".utf8))
+        await test.cache.idle()
+        #expect(!test.cache.hasData(for: a) && test.cache.memoryCount == 0 && test.cache.diskCount == 0)
+        let files = folder.files.filter { !$0.hasPrefix("index.") && $0 != "dipper-cache" && !$0.hasSuffix(".lock") }
+        #expect(files.isEmpty)
+    }
+
+    @Test("An entry of the tiers is not read, not asked about, does not stand in, and stays", arguments: [true, false])
+    func readsNothing(inMemory: Bool) async throws {
+        try await test.keep("kept", ["ETag": "\"1\"", "Cache-Control": "max-age=100"], for: a)
+        await test.cache.idle()
+        if !inMemory { test.cache.clearMemory() }
+        test.transport.script(a, [.text("new", ["Cache-Control": "no-store"]), .status(404), .status(503)])
+        #expect(try await test.ask(past) == "new from network")
+        #expect(await test.cache.getData(past).error == .status(404))
+        #expect(await test.cache.getData(past.with(\.retryPolicy, .never)).error == .status(503))
+        #expect(test.requests(a).allSatisfy { $0["If-None-Match"] == nil })
+        #expect(test.cache.cachedSource(for: a) == (inMemory ? .memory : .disk))
+        #expect(test.cache.data(for: a) == Data("kept".utf8))
+    }
+
+    @Test("The beginning of a body that breaks off serves the next attempt and is not left on disk")
+    func partials() async throws {
+        test.transport.script(a, [.interrupted(Parts.beginning(40), .connectionLost)])
+        let task = test.cache.getData(past.with(\.retryPolicy, .fixed(.zero, retries: 1)))
+        await test.whileClockRuns { await test.cache.idle() }
+        #expect(await task.error == .connectionLost)
+        #expect(test.requests(a).map { $0["Range"] } == [nil, "bytes=40-"])
+        let next = await test.reopened()
+        next.transport.script(a, [.text("1")])
+        #expect(try await next.ask(a) == "1 from network")
+        #expect(next.requests(a).map { $0["Range"] } == [nil])
+    }
+
+    @Test("A cache may be set up to keep nothing but what the program adds")
+    func byDefault() async throws {
+        let test = TestCache(folder: TemporaryFolder()) { $0.cachePolicy = .bypass }
+        test.transport.script(a, [.text("1"), .text("2")])
+        #expect(try await test.ask(a) == "1 from network")
+        #expect(try await test.ask(a) == "2 from network")
+        try await test.cache.addDataAndWait(Data("own".utf8), for: "own")
+        #expect(test.cache.data(for: "own") == Data("own".utf8) && test.cache.diskCount == 1)
     }
 }

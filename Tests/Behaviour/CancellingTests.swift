@@ -6,15 +6,14 @@ import Testing
 
 @Suite("Cancelling", .timeLimit(.minutes(2)))
 struct CancellingTests {
+    private let test = TestCache()
     private let a = url("a")
 
     enum Way: String, CaseIterable, Sendable { case task, url, all, awaiting, shutdown, timeLimit }
 
-    private func end(_ task: DataTask, by way: Way, _ test: TestCache, request: DataRequest) async throws {
+    private func end(_ task: DataTask, by way: Way, request: DataRequest) async throws {
         switch way {
-        case .task:
-            task.cancel()
-            task.cancel()
+        case .task: for _ in 0..<2 { task.cancel() }
         case .url: test.cache.cancel(request)
         case .all: test.cache.cancelAll()
         case .awaiting:
@@ -31,12 +30,11 @@ struct CancellingTests {
 
     @Test("Every way to end a call stops its transfer and leaves nothing behind", arguments: Way.allCases)
     func stops(way: Way) async throws {
-        let test = TestCache()
         let request = DataRequest(a).with(\.timeout, .seconds(5))
         let ends = Box(0)
-        let task = test.cache.getData(request).onEnd { _ in ends.increment() }
-        let transfer = try await test.transport.nextTransfer()
-        try await end(task, by: way, test, request: request)
+        let (task, transfer) = try await test.begin(request)
+        task.onEnd { _ in ends.increment() }
+        try await end(task, by: way, request: request)
         try await transfer.wait { $0.isCancelled }
         if way != .shutdown { await test.cache.idle() }
         try await ends.wait { $0 == 1 }
@@ -57,25 +55,12 @@ struct CancellingTests {
     private func request(_ place: Place, _ gate: Gate) -> DataRequest {
         var request = DataRequest(a).with(\.timeout, .seconds(5))
         switch place {
-        case .modifier:
-            request.modifier = RequestModifier { request in
-                await gate.pass()
-                return request
-            }
-        case .credentials:
-            request.credentials = .provider { _ in
-                await gate.pass()
-                return "x"
-            }
-        case .challenge:
+        case .modifier: request.modifier = .changing { _ in await gate.pass() }
+        case .redirect: request.redirectHandler = .changing { _ in await gate.pass() }
+        case .credentials, .challenge:
             request.credentials = .provider { challenge in
-                if challenge.demand != nil { await gate.pass() }
+                if place == .credentials || challenge.demand != nil { await gate.pass() }
                 return challenge.demand == nil ? "x" : "y"
-            }
-        case .redirect:
-            request.redirectHandler = RedirectHandler { _, request in
-                await gate.pass()
-                return request
             }
         }
         return request
@@ -83,10 +68,7 @@ struct CancellingTests {
 
     /// Hooks that went on before have had their effect when this returns.
     private func laterHooksReturn(_ test: TestCache) async throws {
-        let modifier = RequestModifier { request in
-            await Task.yield()
-            return request
-        }
+        let modifier = RequestModifier.changing { _ in await Task.yield() }
         for number in 0..<5 {
             test.transport.script(url("later\(number)"), [.text("later")])
             _ = try await test.ask(DataRequest(url("later\(number)")).with(\.modifier, modifier))
@@ -97,7 +79,6 @@ struct CancellingTests {
         "A call that ends while a hook of its request is at work ends once, and sends nothing",
         arguments: Place.allCases, [Way.task, .url, .shutdown, .timeLimit])
     func duringHook(place: Place, way: Way) async throws {
-        let test = TestCache()
         let gate = Gate()
         test.transport.script(
             a, [place == .redirect ? .redirect("/b") : place == .challenge ? .status(401) : .text("1")])
@@ -107,7 +88,7 @@ struct CancellingTests {
         let task = test.cache.getData(request).onEnd { _ in ends.increment() }
         try await gate.waitForArrival()
         let sent = test.transport.transfers.count
-        try await end(task, by: way, test, request: request)
+        try await end(task, by: way, request: request)
         gate.open()
         try await laterHooksReturn(way == .shutdown ? TestCache() : test)
         #expect(test.transport.transfers.count { !$0.request.url.path.hasPrefix("/later") } == sent)
@@ -117,22 +98,17 @@ struct CancellingTests {
 
     @Test("A new call for the key, while the hook of a cancelled one is still at work, is served by itself")
     func newCallDuringHook() async throws {
-        let test = TestCache()
         let gate = Gate()
         test.transport.script(a, [.text("1")])
-        var request = request(.redirect, gate)
-        request.redirectHandler = nil
-        request.validation = .success
-        request.modifier = RequestModifier(identity: "me") { request in
-            if test.transport.transfers.isEmpty { await gate.pass() }
-            return request
+        let held = RequestModifier.changing(identity: "me") { [transport = test.transport] _ in
+            if transport.transfers.isEmpty { await gate.pass() }
         }
-        let first = test.cache.getData(request)
+        let first = test.cache.getData(DataRequest(a).with(\.modifier, held))
         try await gate.waitForArrival()
         first.cancel()
         #expect(await first.error == .cancelled)
-        request.modifier = RequestModifier(identity: "me") { $0 }
-        #expect(try await test.ask(request) == "1 from network")
+        let next = DataRequest(a).with(\.modifier, RequestModifier(identity: "me") { $0 })
+        #expect(try await test.ask(next) == "1 from network")
         gate.open()
         try await laterHooksReturn(test)
         #expect(test.requests(a).count == 1)
@@ -140,7 +116,6 @@ struct CancellingTests {
 
     @Test("A move while a hook is at work counts for the request that is sent then")
     func moveDuringHook() async throws {
-        let test = TestCache()
         let gate = Gate()
         let task = test.cache.getData(request(.modifier, gate))
         try await gate.waitForArrival()
@@ -157,56 +132,45 @@ struct CancellingTests {
     func everyCall() async throws {
         let test = TestImageCache()
         let requests = [
-            ImageRequest(url("a")), ImageRequest(url("a")).with(\.headers, ["Accept": "image/webp"]),
-            ImageRequest(url("a")).with(\.key, "own"), ImageRequest(url("b")).with(\.key, "other"),
+            ImageRequest(a), ImageRequest(a).with(\.headers, ["Accept": "image/webp"]),
+            ImageRequest(a).with(\.key, "own"), ImageRequest(url("b")).with(\.key, "other"),
         ]
-        func check(
-            _ tasks: [some FetchTask], move: (URL) -> Void, cancelOne: () -> Void, cancel: (URL) -> Void
-        ) async {
-            move(url("a"))
-            #expect(tasks.map(\.queue) == [FetchQueue.slow, .slow, .slow, .fast])
-            cancelOne()
-            #expect(await tasks[1].error == .cancelled)
-            cancel(url("a"))
-            for task in [tasks[0], tasks[2]] { #expect(await task.error == .cancelled) }
-            #expect(test.cache.queueCounts.fastRunning == 1)
-        }
         let (cache, data) = (test.cache, test.cache.data)
-        await check(requests.map { cache.getImage($0) }) {
-            cache.moveTaskToSlowQueue($0)
-        } cancelOne: {
-            cache.cancel(requests[1])
-        } cancel: {
-            cache.cancel($0)
-        }
+        let pictures = requests.map { cache.getImage($0) }
+        cache.moveTaskToSlowQueue(a)
+        #expect(pictures.map(\.queue) == [FetchQueue.slow, .slow, .slow, .fast])
+        cache.cancel(requests[1])
+        #expect(await pictures[1].error == .cancelled)
+        cache.cancel(a)
+        for task in [pictures[0], pictures[2]] { #expect(await task.error == .cancelled) }
+        #expect(cache.queueCounts.fastRunning == 1)
         cache.cancelAll()
-        await check(requests.map { data.getData($0.data) }) {
-            data.moveTaskToSlowQueue($0)
-        } cancelOne: {
-            data.cancel(requests[1].data)
-        } cancel: {
-            data.cancel($0)
-        }
+        let tasks = requests.map { data.getData($0.data) }
+        data.moveTaskToSlowQueue(a)
+        #expect(tasks.map(\.queue) == [FetchQueue.slow, .slow, .slow, .fast])
+        data.cancel(requests[1].data)
+        #expect(await tasks[1].error == .cancelled)
+        data.cancel(a)
+        for task in [tasks[0], tasks[2]] { #expect(await task.error == .cancelled) }
+        #expect(cache.queueCounts.fastRunning == 1)
     }
 
     @Test("The task of a provider is cancelled when no call waits for it any more")
     func provider() async throws {
-        let test = TestCache()
-        let began = Box(0)
-        let isCancelled = Box(false)
+        let (gate, isCancelled) = (Gate(), Box(false))
         let provider = CustomProvider(key: "k") {
-            began.update { $0 += 1 }
             await withTaskCancellationHandler {
-                try? await began.wait(within: .seconds(30)) { $0 > 1 }
+                await gate.pass()
             } onCancel: {
                 isCancelled.update { $0 = true }
             }
             return Data()
         }
         let task = test.cache.getData(DataRequest(provider))
-        try await began.wait { $0 == 1 }
+        try await gate.waitForArrival()
         task.cancel()
         #expect(await task.error == .cancelled)
         try await isCancelled.wait { $0 }
+        gate.open()
     }
 }

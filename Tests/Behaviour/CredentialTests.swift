@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Credentials and secret fields never leave the origin that was asked", .timeLimit(.minutes(2)))
 struct CredentialTests {
+    private let test = TestCache()
     private let a = url("a")
     private let elsewhere = URL(string: "http://elsewhere.test/x")!
     private let harmless: HTTPHeaders = ["Accept": "image/*", "Accept-Language": "de", "User-Agent": "me"]
@@ -22,14 +23,14 @@ struct CredentialTests {
 
     @Test("a redirect within the origin takes them along; one that leaves it does not, nor one that leads back")
     func redirect() async throws {
-        let test = TestCache()
-        test.transport.script(a, [.redirect("/b")])
-        test.transport.script(url("b"), [.redirect(elsewhere.absoluteString)])
-        test.transport.script(elsewhere, [.redirect(url("c").absoluteString)])
+        let chain = [a, url("b"), elsewhere, url("c")]
+        for (from, to) in zip(chain, chain.dropFirst()) {
+            test.transport.script(from, [.redirect(to.absoluteString)])
+        }
         test.transport.script(url("c"), [.text("1")])
         #expect(try await test.ask(request.with(\.sensitiveHeaders, ["USER-agent"])) == "1 from network")
         let sent = test.transport.transfers.map(\.request)
-        #expect(sent.map(\.url) == [a, url("b"), elsewhere, url("c")])
+        #expect(sent.map(\.url) == chain)
         for request in sent.prefix(2) {
             #expect(request.headers["Authorization"] == "Bearer secret" && request.headers["X-Api-Key"] == "secret")
             #expect(request.headers["User-Agent"] == "me" && request.isForOwnOrigin)
@@ -54,13 +55,11 @@ struct CredentialTests {
             ("https://host.test/", "https://host.test:443@other.test/", false),
         ])
     func origin(from: String, target: String, isSame: Bool) async throws {
-        let test = TestCache()
         let start = try #require(URL(string: from))
         test.transport.script(start, [.redirect(target)])
         let request = DataRequest(start).with(\.headers, request.headers).with(\.credentials, .bearer("secret"))
             .with(\.redirectHandler, RedirectHandler { $1 })
-        let task = test.cache.getData(request)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(request)
         #expect(transfer.request.url.absoluteString == target)
         #expect(hasSecret(transfer.request.headers) == isSame && transfer.request.isForOwnOrigin == isSame)
         transfer.finish(with: Data())
@@ -69,38 +68,32 @@ struct CredentialTests {
 
     @Test("a redirect handler that leads to another origin takes along only what it has put there itself")
     func handler() async throws {
-        let test = TestCache()
         test.transport.script(a, [.redirect("/b")])
         test.transport.script(elsewhere, [.text("1")])
-        let handler = RedirectHandler { [elsewhere] _, request in
-            var request = request
-            request.url = elsewhere
+        let target = elsewhere
+        let handler = RedirectHandler.changing { request in
+            request.url = target
             request.headers["X-Own"] = "mine"
-            return request
         }
         _ = try await test.ask(request.with(\.redirectHandler, handler))
         let sent = try #require(test.requests(elsewhere).first)
         #expect(!hasSecret(sent) && sent["X-Own"] == "mine")
     }
 
-    @Test("alternatives and low data sources of another origin get neither; those of the same origin do")
-    func otherSources() async throws {
-        let test = TestCache { $0.retryPolicy = .never }
+    @Test(
+        "alternatives and low data sources of another origin get neither; those of the same origin do",
+        arguments: [URL(string: "http://elsewhere.test/x")!, url("b")])
+    func otherSources(target: URL) async throws {
         test.transport.script(a, [.status(404)])
-        for target in [elsewhere, url("b")] {
-            test.transport.script(target, [.text("1", ["Cache-Control": "no-store"])])
-        }
-        for target in [elsewhere, url("b")] {
-            _ = try await test.ask(request.with(\.alternatives, [target]))
-            test.network.setConditions(NetworkConditions(isConstrained: true))
-            _ = try await test.ask(request.with(\.lowDataURL, target))
-            test.network.setConditions(NetworkConditions())
-            let sent = test.requests(target)
-            #expect(sent.count == 2)
-            for headers in sent {
-                #expect(hasSecret(headers) == (target != elsewhere), "\(target)")
-                for field in harmless.fields { #expect(headers[field.name] == field.value) }
-            }
+        test.transport.script(target, [.text("1", ["Cache-Control": "no-store"])])
+        _ = try await test.ask(request.with(\.alternatives, [target]))
+        test.network.setConditions(NetworkConditions(isConstrained: true))
+        _ = try await test.ask(request.with(\.lowDataURL, target))
+        let sent = test.requests(target)
+        #expect(sent.count == 2)
+        for headers in sent {
+            #expect(hasSecret(headers) == (target != elsewhere))
+            for field in harmless.fields { #expect(headers[field.name] == field.value) }
         }
         #expect(test.requests(a).allSatisfy(hasSecret))
     }

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("One fetch per key", .timeLimit(.minutes(2)))
 struct DedupTests {
+    private let test = TestCache(folder: TemporaryFolder()) { $0.retryPolicy = .never }
     private let a = url("a")
     private let body = Data("here".utf8)
 
@@ -16,8 +17,7 @@ struct DedupTests {
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<60 {
                 group.addTask {
-                    let task = number % 3 == 0 ? test.cache.slowGetData(url("a")) : test.cache.getData(url("a"))
-                    task.then { _ in calls.update { $0 += 1 } }
+                    test.call(url("a"), in: number % 3 == 0 ? .slow : .fast).then { _ in calls.increment() }
                 }
             }
         }
@@ -32,13 +32,12 @@ struct DedupTests {
 
     @Test("The fragment of a URL is no part of what is fetched: what came for one answers the other")
     func fragments() async throws {
-        let test = TestCache()
         let fields: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10"]
-        for target in [a, url("a#top")] { test.transport.script(target, [.text("1", fields)]) }
-        _ = try await test.ask(url("a#top"))
+        try await test.keep("1", fields, for: url("a#top"))
+        test.transport.script(a, [.text("1", fields)])
         #expect(try await test.ask(a) == "1 from memory")
         test.date.advance(by: 20)
-        _ = try await test.ask(a)
+        #expect(try await test.ask(a) == "1 from network")
         #expect(test.requests(a).map { $0["If-None-Match"] } == ["\"1\""])
     }
 
@@ -56,9 +55,7 @@ struct DedupTests {
         first: ResponseValidation, second: ResponseValidation, status: Int, firstError: DipperError?,
         secondError: DipperError?
     ) async throws {
-        let test = TestCache { $0.retryPolicy = .never }
-        let one = test.cache.getData(DataRequest(a).with(\.validation, first))
-        let transfer = try await test.transport.nextTransfer()
+        let (one, transfer) = try await test.begin(DataRequest(a).with(\.validation, first))
         let other = test.cache.getData(DataRequest(a).with(\.validation, second))
         test.transport.script(a, [.text("fine", status: status)])
         transfer.finish(with: Data("fine".utf8), status: status)
@@ -68,10 +65,8 @@ struct DedupTests {
 
     @Test("A call that refuses what an alternative has brought ends by itself, and so does the fetch")
     func refusesAlternative() async throws {
-        let test = TestCache { $0.retryPolicy = .never }
         test.transport.script(url("b"), [.text("mirror")])
-        let first = test.cache.getData(DataRequest(a).with(\.alternatives, [url("b")]))
-        let transfer = try await test.transport.nextTransfer()
+        let (first, transfer) = try await test.begin(DataRequest(a).with(\.alternatives, [url("b")]))
         let picky = ResponseValidation { $0.body == Data("mirror".utf8) ? .rejected : nil }
         let second = test.cache.getData(DataRequest(a).with(\.validation, picky))
         transfer.fail(with: .connectionFailed)
@@ -85,13 +80,9 @@ struct DedupTests {
         "An answer that is for one request alone is not handed to a call with other fields",
         arguments: [["Vary": "*"], ["Cache-Control": "no-store"]] as [HTTPHeaders])
     func forOneAlone(headers: HTTPHeaders) async throws {
-        let test = TestCache { $0.retryPolicy = .never }
-        func call(_ user: Int) -> DataTask {
-            test.cache.getData(DataRequest(a).with(\.key, "k").with(\.headers, ["Cookie": "user=\(user)"]))
-        }
-        let one = call(1)
-        let transfer = try await test.transport.nextTransfer()
-        let two = call(2)
+        let request = DataRequest(a).with(\.key, "k")
+        let (one, transfer) = try await test.begin(request.with(\.headers, ["Cookie": "user=1"]))
+        let two = test.cache.getData(request.with(\.headers, ["Cookie": "user=2"]))
         test.transport.script(a, [.text("page of 2", headers)])
         transfer.finish(with: Data("page of 1".utf8), headers: headers)
         #expect(try await one.value == Data("page of 1".utf8))
@@ -100,7 +91,6 @@ struct DedupTests {
 
     @Test("A reader that joins a refresh is answered from disk, and the refresh by the network")
     func readerJoinsRefresh() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         try await test.cache.addDataAndWait(Data("old".utf8), for: CacheKey(a))
         test.cache.clearMemory()
         let refresh = test.cache.getRemoteData(a)
@@ -110,18 +100,15 @@ struct DedupTests {
         #expect(try await refresh.response.told == "here from network")
         #expect(test.transport.transfers.count == 1)
         #expect(test.cache.data(for: a) == body)
-        await test.cache.shutdown()
     }
 
     @Test("A call that may use the cache alone is not answered by the fetch that it joins", arguments: [true, false])
     func cacheOnly(hasFolder: Bool) async throws {
         let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
-        let fetching = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (fetching, transfer) = try await test.begin(a)
         let reading = test.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly))
         #expect(await reading.error == .notCached)
         transfer.finish(with: body)
         #expect(await fetching.error == nil)
-        await test.cache.shutdown()
     }
 }

@@ -97,10 +97,9 @@ struct EventTests {
     @Test("a prefetch is told to be paused for urgent work, and to go on")
     func paused() async throws {
         let recorded = Recorded()
-        let slow = recorded.cache.slowGetData(a)
-        let transfer = try await recorded.test.transport.nextTransfer()
-        let fast = recorded.cache.getData(url("b"))
-        try await recorded.test.transport.nextTransfer().finish(with: body)
+        let (slow, transfer) = try await recorded.test.begin(a, in: .slow)
+        let (fast, urgent) = try await recorded.test.begin(url("b"))
+        urgent.finish(with: body)
         _ = try await fast.value
         try await transfer.wait { !$0.isThrottled }
         transfer.finish(with: body)
@@ -110,38 +109,28 @@ struct EventTests {
         #expect(moves.map(\.kind) == [.paused, .resumed] && moves.allSatisfy { $0.key == CacheKey(a) })
     }
 
-    @Test("the attempt of a cancelled call is stopped")
-    func cancelled() async throws {
-        let recorded = Recorded()
-        let task = recorded.cache.getData(a)
-        _ = try await recorded.test.transport.nextTransfer()
-        task.cancel()
-        #expect(await task.error == .cancelled)
-        await recorded.end()
-        #expect(recorded.record.ends(.call) == [.callFailed(.cancelled)])
-        #expect(recorded.record.ends(.attempt) == [.attemptEnded(.stopped)])
-    }
-
-    @Test("each attempt is told with its end: failed for good, to be tried again, answered, confirmed by the server")
+    @Test("each attempt is told with its end: failed for good or not, answered, confirmed by the server, or stopped")
     func attempts() async throws {
         let recorded = Recorded()
+        let test = recorded.test
         let answer = TransferResponse(headers: ["ETag": "\"1\"", "Cache-Control": "max-age=10"], body: body)
-        recorded.test.transport.script(a, [.status(404), .status(503), .response(answer), .status(304)])
+        test.transport.script(a, [.status(404), .status(503), .response(answer), .status(304)])
         for _ in 0..<3 {
             _ = await recorded.cache.getData(a).result
-            recorded.test.date.advance(by: 10)
+            test.date.advance(by: 10)
         }
+        try await test.begin(url("b")).0.cancel()
         await recorded.end()
         let calls: [CacheEvent.Kind] = [
-            .callFailed(.status(404)), .callAnswered(.network), .callAnswered(.revalidated),
+            .callFailed(.status(404)), .callAnswered(.network), .callAnswered(.revalidated), .callFailed(.cancelled),
         ]
         #expect(recorded.record.ends(.call) == calls)
         let ends: [CacheEvent.AttemptEnd] = [
             .failed(.status(404), willRetry: false), .failed(.status(503), willRetry: true), .answered(.network),
-            .answered(.revalidated),
+            .answered(.revalidated), .stopped,
         ]
         #expect(recorded.record.ends(.attempt) == ends.map { .attemptEnded($0) })
-        #expect(Set(recorded.record.begins(.attempt).map(\.id)).count == 4)
+        #expect(Set(recorded.record.begins(.attempt).map(\.id)).count == 5)
         #expect(recorded.record.kinds.filter { $0 == .parked }.count == 1)
     }
 
@@ -183,9 +172,7 @@ struct EventTests {
         recorded.test.network.setReachable(false, host: "host.test")
         await recorded.end()
         #expect(Set(recorded.record.kinds).isSuperset(of: [.memoryPressure(.severe), .networkChanged]))
-        let cleanings = recorded.record.kinds.compactMap { kind in
-            if case .cleaned(let cleaning) = kind { cleaning } else { nil }
-        }
+        let cleanings = recorded.record.events.cleanings
         #expect(cleanings.map(\.reason) == [.memoryPressure] && cleanings.map(\.entries) == [1])
     }
 
@@ -193,8 +180,7 @@ struct EventTests {
 
     @Test("a sink receives the events of its topics alone")
     func topics() async throws {
-        let heard = Box<[CacheEvent.Kind]>([])
-        let calls = Box<[CacheEvent.Kind]>([])
+        let (heard, calls) = (Box<[CacheEvent.Kind]>([]), Box<[CacheEvent.Kind]>([]))
         let test = TestCache {
             $0.eventSinks = [
                 Observer(.failures) { event in heard.update { $0.append(event.kind) } },
@@ -244,8 +230,7 @@ struct EventTests {
 
     @Test("a listener that begins while a fetch is under way hears how it goes on; one that is cancelled ends")
     func lateListener() async throws {
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(a)
         let events = test.cache.events(about: [.calls, .fetches])
         let listening = Task { [events = test.cache.events] in for await _ in events {} }
         listening.cancel()

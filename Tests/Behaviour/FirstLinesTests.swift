@@ -6,6 +6,7 @@ import Testing
 
 @Suite("The first lines that people write", .timeLimit(.minutes(2)))
 struct FirstLinesTests {
+    private let test = TestCache()
     private let picture = Image.sample(3, 2)
 
     @Test("header fields come from a dictionary, and are gone through like a list")
@@ -21,51 +22,48 @@ struct FirstLinesTests {
     func sources() async throws {
         let test = TestImageCache()
         let folder = TemporaryFolder()
-        let file = folder.url.appendingPathComponent("a picture.png")
-        try picture.png.write(to: file)
+        let file = try folder.place(picture.png, at: "a picture.png")
         let text = try "data:image/png;base64,\(picture.png.base64EncodedString())"
         let inline = try #require(URL(string: text))
-        #expect(try await test.cache.getImage(file).value.size == picture.size)
-        #expect(try await test.cache.getImage(inline).value.size == picture.size)
-        #expect(try await test.cache.getImage(text).value.size == picture.size)
-        #expect(try await test.cache.getImage(file.absoluteString).value.size == picture.size)
+        try test.script(#require(URL(string: "https://example.org/a.png")), picture)
+        for url in [file, inline] { #expect(try await test.cache.getImage(url).value.size == picture.size) }
+        for text in [text, file.absoluteString, "https://example.org/a.png"] {
+            #expect(try await test.cache.getImage(text).value.size == picture.size)
+        }
         #expect(try await test.cache.data.getData(file).value == picture.png)
         #expect(test.cache.image(for: file) != nil && test.cache.data.data(for: inline) != nil)
         test.cache.removeImage(for: file)
         #expect(test.cache.image(for: file) == nil)
-        try test.script(#require(URL(string: "https://example.org/a.png")), picture)
-        #expect(try await test.cache.getImage("https://example.org/a.png").value.size == picture.size)
         #expect(await test.cache.getImage("no URL").error == .invalidURL)
     }
 
     @Test("a file is an alternative, and not read where URLs come from strangers")
     func files() async throws {
         let folder = TemporaryFolder()
-        let file = folder.url.appendingPathComponent("a")
-        try Data("here".utf8).write(to: file)
-        let test = TestCache { $0.readsFileURLs = false }
-        for refused in [test.cache.getData(file), test.cache.getData(file.absoluteString)] {
-            #expect(await refused.error == .unsupportedScheme)
-        }
-        #expect(try await test.cache.getData(DataRequest(FileProvider(file))).value == Data("here".utf8))
-        test.transport.script(url("gone"), [.status(404)])
+        let file = try folder.place("here", at: "a")
+        let strict = TestCache { $0.readsFileURLs = false }
+        for cache in [strict, test] { cache.transport.script(url("gone"), [.status(404)]) }
         let misled = DataRequest(url("gone")).with(\.alternatives, [file])
-        #expect(await test.cache.getData(misled).error == .unsupportedScheme)
-        test.network.setConditions(NetworkConditions(isConstrained: true))
-        #expect(await test.cache.getData(DataRequest(url("gone")).with(\.lowDataURL, file)).error == .unsupportedScheme)
-        let other = TestCache()
-        other.transport.script(url("gone"), [.status(404)])
-        let request = DataRequest(url("gone")).with(\.alternatives, [file])
-        #expect(try await other.cache.getData(request).value == Data("here".utf8))
+        for request in [file.dataRequest, file.absoluteString.dataRequest, misled] {
+            #expect(await strict.cache.getData(request).error == .unsupportedScheme)
+        }
+        #expect(try await strict.cache.getData(DataRequest(FileProvider(file))).value == Data("here".utf8))
+        strict.network.setConditions(NetworkConditions(isConstrained: true))
+        let small = DataRequest(url("gone")).with(\.lowDataURL, file)
+        #expect(await strict.cache.getData(small).error == .unsupportedScheme)
+        #expect(try await test.cache.getData(misled).value == Data("here".utf8))
     }
 
     @MainActor final class Controller: @MainActor ImageDisplay {
         var image: Image?
         var results: [Result<Image, DipperError>] = []
         var progress = 0
-        var shown: [DisplayContent] = []
+        var content = DisplayContent.nothing
+        let pixelSize: PixelSize?
 
-        func show(_ content: DisplayContent, _ transition: ImageTransition) { shown.append(content) }
+        init(_ pixelSize: PixelSize? = nil) { self.pixelSize = pixelSize }
+
+        func show(_ content: DisplayContent, _ transition: ImageTransition) { self.content = content }
 
         func load(_ url: URL, _ cache: ImageCache) async {
             cache.getImage(url) { image in self.image = image }
@@ -95,9 +93,8 @@ struct FirstLinesTests {
         #expect(controller.results.last?.error == .status(404))
         let binding = ImageBinding(controller, cache: test.cache)
         let optional: URL? = url("a")
-        let task = binding.setImage(optional)
-        #expect(try await task?.value.size == picture.size)
-        #expect(controller.shown.last?.image?.size == picture.size)
+        #expect(try await binding.setImage(optional)?.value.size == picture.size)
+        #expect(controller.content.image?.size == picture.size)
         #expect(binding.setImage(nil) == nil)
     }
 
@@ -111,7 +108,6 @@ struct FirstLinesTests {
 
     @Test("a closure of another actor runs on it")
     func otherActor() async throws {
-        let test = TestCache()
         test.transport.script(url("a"), [.body(Data("abc".utf8))])
         let counter = Counter()
         try await counter.load(url("a"), test.cache)
@@ -137,12 +133,9 @@ struct FirstLinesTests {
 
     @Test("a modifier turns any URL into one that can be fetched")
     func anyScheme() async throws {
-        let test = TestCache()
         test.transport.script(url("album/12"), [.body(Data("here".utf8))])
-        let modifier = RequestModifier(identity: "photos") { request in
-            var request = request
-            if request.url.scheme == "photos" { request.url = url("album/12") }
-            return request
+        let modifier = RequestModifier.changing(identity: "photos") {
+            if $0.url.scheme == "photos" { $0.url = url("album/12") }
         }
         let request = try DataRequest(#require(URL(string: "photos://album/12"))).with(\.modifier, modifier)
         #expect(try await test.cache.getData(request).value == Data("here".utf8))
@@ -154,7 +147,6 @@ struct FirstLinesTests {
 
     @Test("options of a decoder are written where the decoder is")
     func decoder() async throws {
-        let test = TestCache()
         test.transport.script(url("feed"), [.body(Data(#"{"last_item": 7}"#.utf8))])
         let feed = try await test.cache.getValue(
             Feed.self, from: url("feed"), decoder: .json("snake") { $0.keyDecodingStrategy = .convertFromSnakeCase }
@@ -187,31 +179,22 @@ struct FirstLinesTests {
     @Test("bytes are handed out as they arrive, none after the end; a request has its own pace")
     func partialBytes() async throws {
         let test = TestCache { $0.progressInterval = .seconds(1_000) }
-        let seen = Box<[Data]>([])
-        let fractions = Box<[Double]>([])
-        let request = DataRequest(url("a")).with(\.progressInterval, .zero)
-        let task = test.cache.getData(request).onBytes { bytes in seen.update { $0.append(bytes) } }
+        let (seen, fractions) = (Box<[Data]>([]), Box<[Double]>([]))
+        let (task, transfer) = try await test.begin(DataRequest(url("a")).with(\.progressInterval, .zero))
+        task.onBytes { bytes in seen.update { $0.append(bytes) } }
             .onProgress { progress in fractions.update { $0.append(progress.fraction) } }
-        let transfer = try await test.transport.nextTransfer()
-        let body = Data("0123456789".utf8)
-        for count in [3, 7] {
-            transfer.hold(TransferResponse(headers: ["Content-Length": "10"], body: body.prefix(count)))
-            transfer.send(progress: count, of: 10)
+        for count in [30, 70] {
+            transfer.hold(Parts.beginning(count))
+            transfer.send(progress: count, of: 100)
             try await seen.wait { $0.last?.count == count }
-            try await fractions.wait { $0.last == Double(count) / 10 }
+            try await fractions.wait { $0.last == Double(count) / 100 }
         }
-        #expect(seen.value.allSatisfy { body.starts(with: $0) })
-        transfer.finish(with: body)
-        #expect(try await task.value == body)
+        #expect(seen.value.allSatisfy { Parts.whole.starts(with: $0) })
+        transfer.finish(with: Parts.whole)
+        #expect(try await task.value == Parts.whole)
         let count = seen.value.count
         await test.cache.idle()
         #expect(seen.value.count == count)
-    }
-
-    @MainActor final class Tile: @MainActor ImageDisplay {
-        var content = DisplayContent.nothing
-        let pixelSize: PixelSize? = PixelSize(width: 8, height: 8)
-        func show(_ content: DisplayContent, _ transition: ImageTransition) { self.content = content }
     }
 
     @MainActor
@@ -219,9 +202,8 @@ struct FirstLinesTests {
     func displaySize() async throws {
         let test = TestImageCache()
         try test.script(url("a"), .sample(64, 32))
-        let tile = Tile()
-        let binding = ImageBinding(
-            tile, cache: test.cache, options: DisplayOptions().with(\.downsampling, .fit))
+        let tile = Controller(PixelSize(width: 8, height: 8))
+        let binding = ImageBinding(tile, cache: test.cache, options: DisplayOptions().with(\.downsampling, .fit))
         let small = try await binding.setImageAndWait(ImageRequest(url("a"))).image
         #expect(small.size == PixelSize(width: 8, height: 4) && tile.content.image?.size == small.size)
         let round = ImageRequest(url("a")).processed(by: .circle)

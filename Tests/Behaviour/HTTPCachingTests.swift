@@ -6,6 +6,7 @@ import Testing
 
 @Suite("What servers say of freshness, validators and storing is obeyed", .timeLimit(.minutes(2)))
 struct HTTPCachingTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
 
     // MARK: Fresh
@@ -38,8 +39,7 @@ struct HTTPCachingTests {
     func fresh(policy: FreshnessPolicy?, expiration: Expiration?, headers: HTTPHeaders, seconds: TimeInterval)
         async throws
     {
-        let folder = TemporaryFolder()
-        let date = ManualDate()
+        let (folder, date) = (TemporaryFolder(), ManualDate())
         let targets = [a, url("b")]
         func open(_ version: Int) -> TestCache {
             let test = TestCache(folder: folder, date: date) {
@@ -53,7 +53,7 @@ struct HTTPCachingTests {
         for target in targets { #expect(try await test.ask(target) == "1 from network") }
         guard seconds > 0 else {
             #expect(try await test.ask(a) == "2 from network")
-            return await test.cache.shutdown()
+            return
         }
         date.advance(by: seconds - 1)
         #expect(try await test.ask(a) == "1 from memory")
@@ -68,12 +68,10 @@ struct HTTPCachingTests {
         // One is in memory by now, the other on disk alone.
         for target in targets { #expect(try await other.ask(target) == "2 from network") }
         #expect(other.transport.transfers.count == 2)
-        await other.cache.shutdown()
     }
 
     @Test("an answer tells its age and until when it is fresh, be it never or for ever")
     func freshUntil() async throws {
-        let test = TestCache()
         test.transport.script(a, [.text("1", ["Cache-Control": "no-cache", "ETag": "\"1\""])])
         #expect(try await test.cache.getData(a).response.freshUntil == .distantPast)
         try test.cache.addData(Data("2".utf8), for: "added")
@@ -90,17 +88,12 @@ struct HTTPCachingTests {
 
     @Test("a stale answer is asked about by its validators, and a 304 makes it fresh again, on disk too")
     func notModified() async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: folder)
         let modified = (test.date.now - 10_000).httpText
         let first: HTTPHeaders = [
             "ETag": "\"v\"", "Last-Modified": modified, "Cache-Control": "max-age=10", "X-Kept": "old", "X-New": "old",
         ]
-        test.transport.script(
-            a,
-            [.text("1", first), .status(304, ["ETag": "\"v\"", "Cache-Control": "max-age=50", "X-New": "new"])])
-        _ = try await test.ask(a)
-        test.date.advance(by: 10)
+        try await test.keep("1", first, for: a, age: 10)
+        test.transport.script(a, [.status(304, ["ETag": "\"v\"", "Cache-Control": "max-age=50", "X-New": "new"])])
         let response = try await test.cache.getData(a).response
         #expect(response.told == "1 from revalidated")
         #expect(test.requests(a).map { $0["If-None-Match"] } == [nil, "\"v\""])
@@ -110,7 +103,7 @@ struct HTTPCachingTests {
         #expect(response.freshUntil == test.date.now + 50)
         test.date.advance(by: 49)
         #expect(try await test.ask(a) == "1 from memory")
-        let other = await test.reopened(folder)
+        let other = await test.reopened()
         let kept = try await other.cache.getData(a).response
         #expect(kept.told == "1 from disk")
         #expect(kept.headers["X-New"] == "new" && kept.headers["ETag"] == "\"v\"")
@@ -118,7 +111,6 @@ struct HTTPCachingTests {
         other.transport.script(a, [.status(304)])
         #expect(try await other.ask(a) == "1 from revalidated", "and again, from what was kept")
         #expect(other.requests(a)[0]["If-None-Match"] == "\"v\"")
-        await other.cache.shutdown()
     }
 
     @Test(
@@ -130,12 +122,9 @@ struct HTTPCachingTests {
             ([.status(404)], [nil, "\"1\""]),
         ] as [([ScriptedTransport.Step], [String?])])
     func replaced(steps: [ScriptedTransport.Step], conditions: [String?]) async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: folder)
         let first: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-if-error=1000"]
-        test.transport.script(a, [.text("1", first)] + steps)
-        _ = try await test.ask(a)
-        test.date.advance(by: 10)
+        try await test.keep("1", first, for: a, age: 10)
+        test.transport.script(a, steps)
         if case .status(404, _) = steps[0] {
             #expect(await test.cache.getData(a).error == .status(404), "what was kept does not stand in")
         } else {
@@ -143,14 +132,12 @@ struct HTTPCachingTests {
             #expect(try await test.ask(a) == "2 from memory")
         }
         #expect(test.requests(a).map { $0["If-None-Match"] } == conditions)
-        let other = await test.reopened(folder)
+        let other = await test.reopened()
         if conditions.count == 3 { #expect(try await other.ask(a) == "2 from disk") }
-        await other.cache.shutdown()
     }
 
     @Test("getRemoteData and ignoreCache ask without conditions, and keep what comes")
     func ignoreCache() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let headers: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=1000"]
         test.transport.script(a, [.text("1", headers), .text("2", headers), .text("3", headers)])
         _ = try await test.ask(a)
@@ -159,7 +146,6 @@ struct HTTPCachingTests {
         #expect(try await test.ask(DataRequest(a).with(\.cachePolicy, .ignoreCache)) == "3 from network")
         #expect(try await test.ask(a) == "3 from memory")
         #expect(test.requests(a).allSatisfy { $0["If-None-Match"] == nil })
-        await test.cache.shutdown()
     }
 
     // MARK: Storing
@@ -172,30 +158,22 @@ struct HTTPCachingTests {
             ("max-age=99", "no-store", false),
         ])
     func noStore(response: String, own: String, isKeptBefore: Bool) async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: folder)
-        if isKeptBefore {
-            test.transport.script(a, [.text("0", ["Cache-Control": "max-age=1000"])])
-            _ = try await test.ask(a)
-        }
+        if isKeptBefore { try await test.keep("0", ["Cache-Control": "max-age=1000"], for: a) }
         let fields: HTTPHeaders = ["Cache-Control": response]
         test.transport.script(a, [.text("1", fields), .text("2", fields)])
-        var request = DataRequest(a)
-        if !own.isEmpty { request.headers = ["Cache-Control": own] }
+        let request = own.isEmpty ? DataRequest(a) : DataRequest(a).with(\.headers, ["Cache-Control": own])
         // What was kept is fresh, but the server has said since that there is another answer.
         #expect(try await test.cache.getRemoteData(request).response.told == "1 from network")
         await test.cache.idle()
         #expect(!test.cache.hasData(for: a))
         #expect(try await test.ask(request) == "2 from network")
-        let other = await test.reopened(folder)
+        let other = await test.reopened()
         #expect(other.cache.diskCount == 0)
         #expect(await other.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
-        await other.cache.shutdown()
     }
 
     @Test("an error that a call takes for an answer is kept if the server says so, and answers no other call")
     func anyStatus() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(
             a, [.text("none", ["Cache-Control": "max-age=100"], status: 404), .status(404), .text("here")])
         test.transport.script(url("b"), [.text("none", status: 404)])
@@ -216,12 +194,10 @@ struct HTTPCachingTests {
             let silent = DataRequest(url("b")).with(\.validation, .anyStatus)
             #expect(try await test.ask(silent) == "none from network")
         }
-        await test.cache.shutdown()
     }
 
     @Test("a change on the server makes the entry out of date, and those of its origin that the answer names")
     func invalidation() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let foreign = URL(string: "http://elsewhere.test/x")!
         let targets = [a, url("list"), url("other"), foreign]
         for target in targets {
@@ -232,29 +208,6 @@ struct HTTPCachingTests {
         for (target, told) in zip(targets, ["2 from network", "2 from network", "1 from memory", "1 from memory"]) {
             #expect(try await test.ask(target) == told, "\(target)")
         }
-        await test.cache.shutdown()
-    }
-
-    @Test("the counters tell what answered; the bytes of a provider are not the network's")
-    func statistics() async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        let headers: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-if-error=100"]
-        test.transport.script(a, [.text("1", headers), .status(304), .status(503)])
-        _ = try await test.ask(a)
-        _ = try await test.ask(a)
-        test.cache.clearMemory()
-        _ = try await test.ask(a)
-        test.date.advance(by: 10)
-        _ = try await test.ask(a)
-        test.date.advance(by: 10)
-        #expect(try await test.ask(a) == "1 from stale")
-        let provider = CustomProvider(key: "generated") { Data(count: 9) }
-        #expect(try await test.cache.getData(DataRequest(provider)).value.count == 9)
-        let counted = test.cache.statistics
-        #expect(counted.memoryHits == 1 && counted.diskHits == 1 && counted.networkAnswers == 2)
-        #expect(counted.revalidatedAnswers == 1 && counted.staleAnswers == 1 && counted.failures == 0)
-        #expect(counted.networkRequests == 3 && counted.networkBytes == 1)
-        await test.cache.shutdown()
     }
 
     // MARK: Directives of requests
@@ -268,48 +221,37 @@ struct HTTPCachingTests {
             ("max-stale=49", 150, .revalidated), ("only-if-cached, max-stale", 150, .stale),
         ] as [(String, TimeInterval, ResponseSource?)])
     func directives(fromDisk: Bool, row: (control: String, age: TimeInterval, source: ResponseSource?)) async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: fromDisk ? folder : nil)
-        test.transport.script(a, [.text("1", ["ETag": "\"1\"", "Cache-Control": "max-age=100"]), .status(304)])
-        _ = try await test.ask(a)
-        if fromDisk { test = await test.reopened(folder) }
+        var test = self.test
+        try await test.keep("1", ["ETag": "\"1\"", "Cache-Control": "max-age=100"], for: a, age: row.age)
+        if fromDisk { test = await test.reopened() }
         test.transport.script(a, [.status(304)])
-        test.date.advance(by: row.age)
         let told = try await test.ask(a, ["Cache-Control": row.control])
         #expect(told == "1 from \(row.source ?? (fromDisk ? .disk : .memory))")
-        await test.cache.shutdown()
     }
 
     @Test("only-if-cached asks no server: what is there must do as it is")
     func onlyIfCached() async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        test.transport.script(a, [.text("1", ["Cache-Control": "max-age=10"])])
         let request = DataRequest(a).with(\.headers, ["Cache-Control": "only-if-cached"])
         #expect(await test.cache.getData(request).error == .notCached)
-        _ = try await test.ask(a)
+        try await test.keep("1", ["Cache-Control": "max-age=10"], for: a)
         #expect(try await test.ask(request) == "1 from memory")
         test.date.advance(by: 10)
         #expect(await test.cache.getData(request).error == .notCached)
         #expect(test.requests(a).count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a call that wants the server's word gets it, also when others are served from disk meanwhile")
     func noCacheBesideHit() async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: folder)
-        test.transport.script(a, [.text("1", ["ETag": "\"1\"", "Cache-Control": "max-age=100"])])
-        _ = try await test.ask(a)
-        test = await test.reopened(folder)
-        test.transport.script(a, [.status(304)])
+        try await test.keep("1", ["ETag": "\"1\"", "Cache-Control": "max-age=100"], for: a)
+        let next = await test.reopened()
+        next.transport.script(a, [.status(304)])
         for run in 1...10 {
-            test.cache.clearMemory()
-            let plain = test.cache.getData(a)
-            let strict = test.cache.getData(DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"]))
+            next.cache.clearMemory()
+            let plain = next.cache.getData(a)
+            let strict = next.cache.getData(DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"]))
             #expect(try await plain.response.source != .network)
             #expect(try await strict.response.source == .revalidated)
-            #expect(test.requests(a).count == run)
+            #expect(next.requests(a).count == run)
         }
-        await test.cache.shutdown()
     }
 }

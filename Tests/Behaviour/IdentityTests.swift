@@ -6,32 +6,26 @@ import Testing
 
 @Suite("Two identities never share bytes, and keys hold no secrets", .timeLimit(.minutes(2)))
 struct IdentityTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
 
     enum Hook: String, CaseIterable { case credentials, modifier, ownKey, fixedCredentials, headers }
 
     private func request(_ hook: Hook, _ identity: String) -> DataRequest {
         let token = "token of \(identity)"
-        let credentials = Credentials.provider(identity: identity) { _ in token }
-        switch hook {
-        case .credentials: return DataRequest(a).with(\.credentials, credentials)
-        case .ownKey: return DataRequest(a).with(\.key, "mine").with(\.credentials, credentials)
-        case .headers: return DataRequest(a).with(\.headers, ["Authorization": token])
-        case .fixedCredentials: return DataRequest(a).with(\.credentials, .bearer(identity))
+        let byCredentials = DataRequest(a).with(\.credentials, .provider(identity: identity) { _ in token })
+        return switch hook {
+        case .credentials: byCredentials
+        case .ownKey: byCredentials.with(\.key, "mine")
+        case .headers: DataRequest(a).with(\.headers, ["Authorization": token])
+        case .fixedCredentials: DataRequest(a).with(\.credentials, .bearer(identity))
         case .modifier:
-            let modifier = RequestModifier(identity: identity) { request in
-                var request = request
-                request.headers["Authorization"] = token
-                return request
-            }
-            return DataRequest(a).with(\.modifier, modifier)
+            DataRequest(a).with(\.modifier, .changing(identity: identity) { $0.headers["Authorization"] = token })
         }
     }
 
     @Test("two identities share no fetch, and what was kept for one is found by it alone", arguments: Hook.allCases)
     func apart(hook: Hook) async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: folder)
         let tasks = ["one", "one", "other"].map { test.cache.getData(request(hook, $0)) }
         for _ in 0..<2 {
             let transfer = try await test.transport.nextTransfer()
@@ -42,19 +36,17 @@ struct IdentityTests {
         }
         #expect(test.transport.transfers.count == 2)
         test.cache.removeData(for: request(hook, "other"))
-        let next = await test.reopened(folder)
+        let next = await test.reopened()
         #expect(next.cache.cachedSource(for: request(hook, "one")) == .disk)
         #expect(next.cache.data(for: a) == nil && next.cache.data(for: "mine") == nil)
         next.transport.script(a, [.text("anew")])
         #expect(try await next.ask(request(hook, "other")) == "anew from network")
         #expect(try await next.ask(request(hook, "one")).hasSuffix("one from disk"))
-        await next.cache.shutdown()
     }
 
     @Test(
         "a hook without an identity shares with its copies alone, and leaves nothing on disk", arguments: [true, false])
     func undeclared(isModifier: Bool) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [.text("1"), .text("2"), .text("3")])
         func make() -> DataRequest {
             isModifier
@@ -68,7 +60,6 @@ struct IdentityTests {
         _ = try await test.cache.getRemoteData(make().with(\.waitsForDiskWrite, true)).value
         await test.cache.idle()
         #expect(test.cache.diskCount == 0)
-        await test.cache.shutdown()
     }
 
     // MARK: Keys
@@ -122,5 +113,34 @@ struct IdentityTests {
         #expect(test.cache.diskCount >= 3)
         await test.cache.shutdown()
         #expect(try folder.finding(secrets) == [])
+    }
+
+    // MARK: Keys of the caller's own
+
+    private static let origin = "http://host.test/a.jpg"
+    /// Keys like those that a cache could use itself for what it makes of an entry.
+    private static let tricky = [
+        "\n#", "\n\\#", "\n\\\\#", "\\\n#", "\n\n#", "\n\\\n#", "\n#\n#", "\n\\#\n#", "\n#\n\\#", "\n", "#", "\n\\",
+        "\n #", "\r\n#", "\n#é", "\n\\é#", "\n1:a1:b", "",
+    ].map { origin + $0 }
+
+    @Test("a key is its text, unless that has a line break before a number sign, and no two texts are one key")
+    func text() {
+        for text in ["a", "a#b", "a\nb#", "a #", "a\n\\b#", "", "\n", "é\n"] { #expect(CacheKey(text).string == text) }
+        let literal: CacheKey = "a\n#b"
+        #expect(literal == CacheKey("a\n#b"))
+        #expect(Set(Self.tricky.map { CacheKey($0) }).count == Self.tricky.count)
+        #expect(Set(Self.tricky.map { CacheKey($0).digest }).count == Self.tricky.count)
+    }
+
+    @Test("an entry with any text as its key is listed, found in the next run, and does not go with another entry")
+    func entries() async throws {
+        let keys = Self.tricky.map { CacheKey($0) }
+        for key in keys { try test.cache.addData(Data(key.string.utf8), for: key) }
+        test.cache.removeData(for: CacheKey(Self.origin))
+        let next = await test.reopened()
+        let others = keys.filter { $0 != CacheKey(Self.origin) }
+        for key in others { #expect(next.cache.data(for: key) == Data(key.string.utf8), "\(key)") }
+        #expect(next.cache.listedKeys == Set(others.map(\.string)))
     }
 }

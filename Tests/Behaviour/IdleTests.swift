@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -7,6 +6,8 @@ import Testing
 
 @Suite("idle()", .timeLimit(.minutes(2)))
 struct IdleTests {
+    private let test = TestCache()
+
     @Test("returns when all calls have ended, their closures have been called, and the answers are on disk")
     func everything() async throws {
         let folder = TemporaryFolder()
@@ -22,12 +23,10 @@ struct IdleTests {
         let other = DataCache(.init(directory: folder.url))
         for number in 0..<20 { #expect(other.data(for: url("\(number)"))?.count == 5_000) }
         await other.shutdown()
-        await test.cache.shutdown()
     }
 
     @Test("waits for a call that a closure makes, and for typed values")
     func chained() async throws {
-        let test = TestCache()
         for (name, text) in [("a", "[1]"), ("b", "[2]")] { test.transport.script(url(name), [.text(text)]) }
         let values = Box<[[Int]]>([])
         test.cache.getData(url("a")) { _ in
@@ -35,22 +34,21 @@ struct IdleTests {
         }
         await test.cache.idle()
         #expect(values.value == [[2]])
-        await test.cache.shutdown()
     }
 
-    @Test("waits for closures on a request's own queue, and for hits that they ask for")
+    @Test("waits for closures on a request's own queue, which are done when that queue does them, and for their calls")
     func ownQueue() async throws {
-        let test = TestCache()
         test.transport.script(url("a"), [.text("a")])
-        _ = try await test.cache.getData(url("a")).value
         let held = Box<[@Sendable () -> Void]>([])
         let request = DataRequest(url("a")).with(\.callbackQueue, .custom { work in held.update { $0.append(work) } })
         let called = Box(0)
-        test.cache.getData(request) { _ in
+        let task = test.cache.getData(request) { _ in
             called.increment()
             test.cache.getData(request) { _ in called.increment() }
         }
+        #expect(await task.error == nil, "the value does not wait for the queue")
         for number in 0..<2 {
+            try await held.wait { !$0.isEmpty }
             await #expect(throws: WaitTimeout.self) { try await test.cache.idle(within: .milliseconds(20)) }
             #expect(called.value == number)
             let works = held.value
@@ -59,7 +57,6 @@ struct IdleTests {
         }
         await test.cache.idle()
         #expect(called.value == 2)
-        await test.cache.shutdown()
     }
 
     @Test("of an image cache waits until pictures are made and their closures called")
@@ -73,14 +70,11 @@ struct IdleTests {
         test.decoder.releaseAll()
         await test.cache.idle()
         #expect(shown.value == 1)
-        await test.cache.shutdown()
     }
 
     @Test("with a limit fails with the numbers of fetches that wait")
     func limit() async throws {
-        let test = TestCache()
-        let task = test.cache.getData(url("silent"))
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(url("silent"))
         let error = await #expect(throws: WaitTimeout.self) {
             try await test.cache.idle(within: .milliseconds(20))
         }
@@ -88,6 +82,5 @@ struct IdleTests {
         transfer.finish(with: Data())
         try await test.cache.idle(within: .seconds(30))
         #expect(await task.error == nil)
-        await test.cache.shutdown()
     }
 }

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -9,8 +8,7 @@ import Testing
 struct LowDataTests {
     private let large = url("large")
     private let small = url("small")
-    private let picture = Image.sample()
-    private let little = Image.sample(4, 4)
+    private let codec = SlowReads()
 
     private var request: DataRequest { DataRequest(large).with(\.lowDataURL, small) }
     private var pictureRequest: ImageRequest { ImageRequest(large).with(\.lowDataURL, small) }
@@ -19,28 +17,33 @@ struct LowDataTests {
         network.setConditions(NetworkConditions(isConstrained: isConstrained))
     }
 
-    private func scripted(folder: TemporaryFolder? = nil, codec: SlowReads? = nil) -> TestCache {
-        let test = TestCache(folder: folder) { $0.recordCodec = codec }
-        test.transport.script(small, [.text("small")])
-        test.transport.script(large, [.text("large")])
+    private func openConstrained(_ codec: SlowReads? = nil) -> TestCache {
+        let test = TestCache(folder: TemporaryFolder()) { $0.recordCodec = codec }
+        constrain(test.network)
+        for target in [small, large] { test.transport.script(target, [.text(target.lastPathComponent)]) }
+        return test
+    }
+
+    private func openConstrainedImages() -> TestImageCache {
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
+        constrain(test.network)
         return test
     }
 
     /// Has entries read from disk, so that no reader has time for other calls until the codec opens its door.
-    private func blockReaders(of cache: DataCache, _ codec: SlowReads) async throws {
+    private func blockReaders(of cache: DataCache) async throws {
         let keys = (0..<16).map { CacheKey("held up \($0)") }
         for key in keys { try await cache.addDataAndWait(Data(count: 10), for: key) }
         cache.clearMemory()
         for key in keys { cache.getData(DataRequest(url("held")).with(\.key, key)) }
-        try await codec.readers.wait { $0 >= 1 }
+        try await codec.door.waitForArrivals(1)
     }
 
     // MARK: Bytes
 
     @Test("unless the larger one is here, in memory or on disk; a network that only costs is no reason")
     func choice() async throws {
-        let test = scripted(folder: TemporaryFolder())
-        constrain(test.network)
+        let test = openConstrained()
         #expect(try await test.ask(request) == "small from network")
         #expect(test.cache.hasData(for: small) && !test.cache.hasData(for: large))
         #expect(try await test.ask(request) == "small from memory")
@@ -51,16 +54,14 @@ struct LowDataTests {
         await test.cache.idle()
         test.cache.clearMemory()
         #expect(try await test.ask(request) == "large from disk")
-        await test.cache.shutdown()
     }
 
     @Test("a provider that is at hand brings the small form, which is kept in memory alone")
     func provider() async throws {
-        let test = scripted(folder: TemporaryFolder())
+        let test = openConstrained()
         let bundled = MemoryProvider(Data("bundled".utf8), key: "bundled")
         let request = DataRequest(large).with(\.lowDataSource, .provider(bundled))
         #expect(request.lowDataURL == nil && self.request.lowDataSource?.url == small)
-        constrain(test.network)
         #expect(try await test.ask(request) == "bundled from network")
         await test.cache.idle()
         #expect(test.cache.hasData(for: CacheKey("bundled")) && !test.cache.hasData(for: large))
@@ -69,15 +70,12 @@ struct LowDataTests {
         #expect(try await test.ask(request) == "large from network")
         constrain(test.network)
         #expect(try await test.ask(request) == "large from memory")
-        await test.cache.shutdown()
     }
 
     @Test("a call returns while the disk is slow, and turns to the smaller source when the disk has nothing")
     func slowDisk() async throws {
-        let codec = SlowReads()
-        let test = scripted(folder: TemporaryFolder(), codec: codec)
-        constrain(test.network)
-        try await blockReaders(of: test.cache, codec)
+        let test = openConstrained(codec)
+        try await blockReaders(of: test.cache)
         let task = test.cache.getData(request)
         let undecided = test.cache.getData(DataRequest(url("other")).with(\.lowDataURL, url("tiny")))
         #expect(task.key == CacheKey(large) && task.state == .waiting)
@@ -88,15 +86,13 @@ struct LowDataTests {
         #expect(task.key == CacheKey(small))
         await test.cache.idle()
         #expect(test.transport.transfers.map(\.request.url) == [small])
-        await test.cache.shutdown()
     }
 
     @Test("a call that has turned to the smaller source is cancelled, demoted and joined like any other")
     func afterTurning() async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        constrain(test.network)
-        let first = test.cache.getData(request)
-        let transfer = try await test.transport.nextTransfer()
+        let test = openConstrained()
+        test.transport.script(small, [])
+        let (first, transfer) = try await test.begin(request)
         #expect(transfer.request.url == small && first.key == CacheKey(small))
         let plain = test.cache.getData(small)
         first.moveToSlowQueue()
@@ -107,17 +103,14 @@ struct LowDataTests {
         #expect(try await plain.value == Data("small".utf8))
         await test.cache.idle()
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     // MARK: Pictures
 
     @Test("a call is cancelled and moved by the request it was made with, while the disk is slow and afterwards")
     func changes() async throws {
-        let codec = SlowReads()
-        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
-        constrain(test.network)
-        try await blockReaders(of: test.cache.data, codec)
+        let test = openConstrainedImages()
+        try await blockReaders(of: test.cache.data)
         let given = (0..<3).map { _ in test.cache.getImage(pictureRequest) }
         let demoted = test.cache.getImage(ImageRequest(url("other")).with(\.lowDataURL, url("tiny")))
         test.cache.cancel(pictureRequest)
@@ -132,26 +125,20 @@ struct LowDataTests {
         try await transfer.wait { $0.isCancelled }
         await test.cache.idle()
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("an urgent call that is not decided holds prefetches up until it has its answer")
     func reservation() async throws {
-        let codec = SlowReads()
-        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
-        constrain(test.network)
-        try await blockReaders(of: test.cache.data, codec)
+        let test = openConstrainedImages()
+        try await blockReaders(of: test.cache.data)
         let urgent = test.cache.getImage(pictureRequest)
         let prefetch = test.cache.slowGetImage(ImageRequest(url("later")).with(\.cachePolicy, .memoryOnly))
         codec.door.stayOpen()
-        let first = try await test.transport.nextTransfer()
-        #expect(first.request.url == small)
-        first.finish(with: try little.png)
-        let second = try await test.transport.nextTransfer()
-        #expect(second.request.url == url("later"))
-        second.finish(with: try picture.png)
-        _ = try await urgent.value
-        _ = try await prefetch.value
-        await test.cache.shutdown()
+        for target in [small, url("later")] {
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url == target)
+            transfer.finish(with: try Image.sample().png)
+        }
+        for task in [urgent, prefetch] { _ = try await task.value }
     }
 }

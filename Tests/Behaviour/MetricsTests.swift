@@ -9,12 +9,12 @@ import Testing
 struct MetricsTests {
     private func work(_ change: (inout DataCache.Configuration) -> Void) async throws -> CacheStatistics {
         let pressure = ManualMemoryPressure()
-        let test = TestCache { configuration in
+        let test = TestCache(folder: TemporaryFolder()) { configuration in
             configuration.retryPolicy = .fixed(.zero, retries: 1)
             configuration.memoryPressure = pressure
             change(&configuration)
         }
-        let (a, b) = (url("a"), url("b"))
+        let (a, b, old) = (url("a"), url("b"), url("old"))
         var answer = TransferResponse(body: Data("[1, ".utf8))
         answer.metrics.bytesReceived = 4
         answer.metrics.firstByte = .milliseconds(1)
@@ -26,6 +26,16 @@ struct MetricsTests {
         #expect(await test.cache.getData(b).error == .status(404))
         let kept = DataRequest(a).with(\.cachePolicy, .cacheOnly)
         #expect(await test.cache.getValue([Int].self, from: kept).error == .undecodable)
+        try await test.keep("1", ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-if-error=100"], for: old)
+        test.cache.clearMemory()
+        test.transport.script(old, [.status(304), .status(503)])
+        for source in ["disk", "revalidated", "stale"] {
+            #expect(try await test.ask(old) == "1 from \(source)")
+            test.date.advance(by: 10)
+        }
+        // The bytes of a provider are not the network's.
+        let provider = CustomProvider(key: "generated") { Data(count: 9) }
+        #expect(try await test.cache.getData(DataRequest(provider)).value.count == 9)
         pressure.level = .severe
         await test.cache.shutdown()
         return test.cache.statistics
@@ -59,17 +69,21 @@ struct MetricsTests {
         let statistics = try await work { $0.name = name }
         let values = RecordedMetrics.shared.values(of: name)
         let expected: [String: Int64] = [
-            "answers source=network": 1, "answers source=memory": 1, "failures reason=undecodable": 1,
-            "network_requests": 3,
-            "failures reason=status 404": 1, "memory_pressure level=severe": 1, "network_bytes": 4,
+            "answers source=network": 3, "answers source=memory": 1, "answers source=disk": 1,
+            "answers source=revalidated": 1, "answers source=stale": 1, "failures reason=undecodable": 1,
+            "network_requests": 6, "failures reason=status 404": 1, "memory_pressure level=severe": 1,
+            "network_bytes": 4,
             "transfer_first_byte": 1_000_000, "transfer_duration": 2_000_000,
         ]
         for (metric, value) in expected { #expect(values["dipper_\(metric)"] == value, "\(metric)") }
         var counts = CacheStatistics()
-        counts.networkAnswers = 1
+        counts.networkAnswers = 3
         counts.memoryHits = 1
-        counts.networkRequests = 3
-        counts.networkBytes = 4
+        counts.diskHits = 1
+        counts.revalidatedAnswers = 1
+        counts.staleAnswers = 1
+        counts.networkRequests = 6
+        counts.networkBytes = 5
         counts.failures = 2
         #expect(statistics == counts)
     }

@@ -6,11 +6,6 @@ import Testing
 
 @Suite("A running prefetch leaves the link to urgent work", .timeLimit(.minutes(2)))
 struct PausingTests {
-    private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "4"]
-    private func beginning(_ text: String) -> TransferResponse {
-        TransferResponse(headers: fields, body: Data(text.utf8))
-    }
-
     /// A cache with a prefetch of `/s` that is held back for an urgent call for `/u`.
     private struct HeldBack {
         let test = TestCache()
@@ -22,10 +17,8 @@ struct PausingTests {
         init(_ change: (inout DataRequest) -> Void = { _ in }) async throws {
             var request = DataRequest(url("s"))
             change(&request)
-            slow = test.cache.slowGetData(request)
-            slowTransfer = try await test.transport.nextTransfer()
-            urgent = test.cache.getData(url("u"))
-            urgentTransfer = try await test.transport.nextTransfer()
+            (slow, slowTransfer) = try await test.begin(request, in: .slow)
+            (urgent, urgentTransfer) = try await test.begin(url("u"))
             try await slowTransfer.wait { $0.isThrottled }
         }
     }
@@ -34,8 +27,7 @@ struct PausingTests {
     func throttling() async throws {
         let held = try await HeldBack()
         #expect(held.slow.state == .paused && !held.urgentTransfer.isThrottled)
-        held.test.cache.getData(url("v"))
-        let second = try await held.test.transport.nextTransfer()
+        let (_, second) = try await held.test.begin(url("v"))
         held.urgentTransfer.finish(with: Data())
         #expect(await held.urgent.error == nil)
         #expect(held.slowTransfer.isThrottled)
@@ -67,24 +59,24 @@ struct PausingTests {
     @Test("An urgent fetch that is moved to slowQueue keeps its transfer, and is held back while urgent work remains")
     func demoted() async throws {
         let test = TestCache()
-        let tasks = ["a", "b"].map { test.cache.getData(url($0)) }
-        let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
+        let (one, first) = try await test.begin(url("a"))
+        let (other, second) = try await test.begin(url("b"))
         test.cache.moveTaskToSlowQueue(url("a"))
-        try await transfers[0].wait { $0.queue == .slow && $0.isThrottled }
-        #expect(tasks[0].queue == .slow && tasks[0].requestedQueue == .fast && tasks[0].state == .paused)
+        try await first.wait { $0.queue == .slow && $0.isThrottled }
+        #expect(one.queue == .slow && one.requestedQueue == .fast && one.state == .paused)
         // Without urgent work, prefetches that were moved while they ran go on one after the other.
-        tasks[1].moveToSlowQueue()
-        try await transfers[0].wait { !$0.isThrottled }
-        try await transfers[1].wait { $0.isThrottled && $0.queue == .slow }
+        other.moveToSlowQueue()
+        try await first.wait { !$0.isThrottled }
+        try await second.wait { $0.isThrottled && $0.queue == .slow }
         let heard = Box(0)
-        tasks[0].onProgress { progress in heard.update { $0 = progress.received } }
-        transfers[0].send(progress: 9, of: 9)
-        transfers[0].finish(with: Data(count: 9))
-        try await transfers[1].wait { !$0.isThrottled }
-        transfers[1].finish(with: Data())
+        one.onProgress { progress in heard.update { $0 = progress.received } }
+        first.send(progress: 9, of: 9)
+        first.finish(with: Data(count: 9))
+        try await second.wait { !$0.isThrottled }
+        second.finish(with: Data())
         await test.cache.idle()
         #expect(heard.value == 9)
-        for task in tasks { #expect(await task.error == nil) }
+        for task in [one, other] { #expect(await task.error == nil) }
         #expect(test.transport.transfers.count == 2)
     }
 
@@ -104,8 +96,7 @@ struct PausingTests {
         let test = TestCache { $0.tiers = [SlowTier(gate: gate)] }
         let slow = test.cache.slowGetData(url("s"))
         try await gate.waitForArrival()
-        let urgent = test.cache.getData(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
-        let urgentTransfer = try await test.transport.nextTransfer()
+        let (urgent, urgentTransfer) = try await test.begin(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
         gate.open()
         // A second look-up ends after the first one.
         _ = await test.cache.getData(DataRequest(url("none")).with(\.cachePolicy, .cacheOnly)).error
@@ -133,22 +124,19 @@ struct PausingTests {
     @Test("A server that breaks it off again and again without a byte exhausts the retries")
     func brokenOffAgain() async throws {
         let test = TestCache { $0.retryPolicy = .fixed(.zero, retries: 3) }
-        let slow = test.cache.slowGetData(url("s"))
-        try await test.transport.nextTransfer().interrupt(with: beginning("he"))
-        let hasEnded = Box(false)
-        slow.onEnd { _ in hasEnded.update { $0 = true } }
+        let (slow, beginning) = try await test.begin(url("s"), in: .slow)
+        beginning.interrupt(with: Parts.beginning(2))
         for round in 0..<3 {
             let transfer = try await test.transport.nextTransfer()
-            test.cache.getData(url("u\(round)"))
-            let urgent = try await test.transport.nextTransfer()
+            let (_, urgent) = try await test.begin(url("u\(round)"))
             try await transfer.wait { $0.isThrottled }
             urgent.finish(with: Data())
             try await transfer.wait { !$0.isThrottled }
             transfer.fail(with: .connectionLost)
         }
-        #expect(await slow.error == .connectionLost)
+        #expect(await slow.ending.error == .connectionLost)
         await test.cache.idle()
-        #expect(test.transport.transfers(of: url("s")).count == 4 && hasEnded.value)
+        #expect(test.transport.transfers(of: url("s")).count == 4)
     }
 
     @Test("A failure of a hook counts although the attempt before was broken off while it was held back")
@@ -156,12 +144,9 @@ struct PausingTests {
         let count = Box(0)
         let held = try await HeldBack { request in
             request.retryPolicy = .never
-            request.modifier = RequestModifier { (request) async throws(DipperError) in
-                if count.increment() > 1 { throw .timedOut }
-                return request
-            }
+            request.modifier = .changing { _ in if count.increment() > 1 { throw DipperError.timedOut } }
         }
-        held.slowTransfer.interrupt(with: beginning("he"))
+        held.slowTransfer.interrupt(with: Parts.beginning(2))
         held.urgentTransfer.finish(with: Data())
         #expect(await held.slow.error == .timedOut)
         #expect(count.value == 2)
@@ -174,8 +159,7 @@ struct PausingTests {
         let test = TestCache { $0.cachePolicy = .bypass }
         test.transport.script(url("u"), [.body(Data())])
         for _ in 0..<100 {
-            let slow = test.cache.slowGetData(url("s"))
-            let first = try await test.transport.nextTransfer()
+            let (slow, first) = try await test.begin(url("s"), in: .slow)
             async let urgent = test.cache.getData(url("u")).error
             async let redirected: Void = first.finish(with: Data(), status: 302, headers: ["Location": "/t"])
             _ = await (urgent, redirected)

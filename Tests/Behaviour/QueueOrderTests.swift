@@ -8,71 +8,42 @@ import Testing
 struct QueueOrderTests {
     /// Answers the transfers one after the other, and returns the names of those that follow the first one.
     private func startOrder(_ test: TestCache, _ count: Int) async throws -> [String] {
-        var names: [String] = []
-        for _ in 0..<count {
-            let transfer = try await test.transport.nextTransfer()
-            names.append(transfer.request.url.lastPathComponent)
-            transfer.finish(with: Data())
-        }
+        for _ in 0..<count { try await test.transport.nextTransfer().finish(with: Data()) }
         await test.cache.idle()
-        await test.cache.shutdown()
-        return Array(names.dropFirst())
+        return test.transport.transfers.dropFirst().map(\.request.url.lastPathComponent)
     }
 
     // MARK: Between the queues
 
-    @Test("No prefetch starts while an urgent fetch waits or runs, and prefetches run one at a time")
+    @Test("As many urgent fetches run as may, in order; no prefetch starts beside them, and prefetches run one by one")
     func urgentFirst() async throws {
         let journal = Journal()
-        let test = TestCache {
-            $0.fastQueue.maxConcurrent = 2
-            $0.eventSinks.append(journal)
-        }
-        for name in ["u1", "u2", "u3"] { test.cache.getData(url(name)) }
+        let test = TestCache(sink: journal)
+        for number in 0..<19 { test.cache.getData(url("\(number)")) }
         for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
-        test.cache.getData(url("u4"))
-        try await test.transport.waitForTransfers(2)
+        test.cache.getData(url("19"))
+        try await test.transport.waitForTransfers(8)
         test.clock.advance(by: .seconds(86_400))  // without maxPause, no time ends the wait of a prefetch
         await test.answerAll()
-        let lines = journal.lines
-        #expect(lines.prefix(2) == ["+u1", "+u2"])
-        #expect(lines.suffix(4) == ["+s1", "-s1", "+s2", "-s2"])
-        #expect(journal.mostAtOnce == 2)
-    }
-
-    @Test("Every urgent call that may run at a time does, and one more starts when one ends")
-    func limit() async throws {
-        let journal = Journal()
-        let test = TestCache { $0.eventSinks.append(journal) }
-        for number in 0..<20 { test.cache.getData(url("\(number)")) }
-        try await test.transport.waitForTransfers(8)
-        await test.answerAll()
         #expect(Array(journal.lines.prefix(8)) == (0..<8).map { "+\($0)" })
+        #expect(journal.lines.suffix(4) == ["+s1", "-s1", "+s2", "-s2"])
         #expect(journal.mostAtOnce == 8)
-        #expect(journal.lines.count == 40)
+        #expect(journal.lines.count == 44)
     }
 
     @Test("An entry on disk answers an urgent call at once, without a slot and without holding a prefetch back")
     func diskHit() async throws {
-        let journal = EventRecord()
-        let test = TestCache(folder: TemporaryFolder()) {
-            $0.fastQueue.maxConcurrent = 1
-            $0.eventSinks.append(journal)
-        }
+        let record = EventRecord()
+        let test = TestCache(folder: TemporaryFolder(), sink: record) { $0.fastQueue.maxConcurrent = 1 }
         try await test.cache.addDataAndWait(Data("here".utf8), for: CacheKey(url("kept")))
-        test.cache.clearMemory()
-        test.cache.slowGetData(url("s"))
-        let slow = try await test.transport.nextTransfer()
-        #expect(try await test.cache.getData(url("kept")).response.told == "here from disk")
-        slow.finish(with: Data())
-        await test.cache.idle()
-        #expect(!journal.kinds.contains(.paused))
-        test.cache.clearMemory()
-        test.cache.getData(url("busy"))
-        let busy = try await test.transport.nextTransfer()
-        #expect(try await test.cache.getData(url("kept")).response.told == "here from disk")
-        busy.finish(with: Data())
-        await test.cache.shutdown()
+        for (name, queue) in [("s", FetchQueue.slow), ("busy", .fast)] {
+            test.cache.clearMemory()
+            let (_, transfer) = try await test.begin(url(name), in: queue)
+            #expect(try await test.ask(url("kept")) == "here from disk")
+            transfer.finish(with: Data())
+            await test.cache.idle()
+        }
+        #expect(!record.kinds.contains(.paused))
     }
 
     // MARK: Inside a queue
@@ -89,8 +60,7 @@ struct QueueOrderTests {
             ("first", .normal), ("low", .low), ("a", .normal), ("b", .normal), ("high", .high), ("most", 0.9),
         ]
         for (name, priority) in calls {
-            let request = DataRequest(url(name)).with(\.priority, priority)
-            if queue == .fast { test.cache.getData(request) } else { test.cache.slowGetData(request) }
+            test.call(DataRequest(url(name)).with(\.priority, priority), in: queue)
             if name == "first" { try await test.transport.waitForTransfers(1) }
         }
         let equals = order == .fifo ? ["a", "b"] : ["b", "a"]
@@ -112,47 +82,26 @@ struct QueueOrderTests {
         #expect(try await startOrder(test, 5) == ["raised", "joined", "a", "lowered"])
     }
 
-    @Test("No more than maxPerHost fetches run for one host, and those of other hosts pass them by")
-    func perHost() async throws {
-        let journal = Journal()
-        let test = TestCache {
-            $0.fastQueue = QueueConfiguration(maxConcurrent: 3, maxPerHost: 1)
-            $0.eventSinks.append(journal)
-        }
-        for name in ["a1", "a2", "a3", "b1"] {
-            test.cache.getData(DataRequest(string: "http://\(name.prefix(1)).test/\(name)"))
-        }
-        for name in ["a1", "b1"] {
-            let transfer = try await test.transport.nextTransfer()
-            #expect(transfer.request.url.lastPathComponent == name)
-            if name == "a1" { try await test.transport.waitForTransfers(2) }
-            transfer.finish(with: Data())
-        }
-        await test.answerAll()
-        #expect(journal.lines.filter { $0.contains("a") } == ["+a1", "-a1", "+a2", "-a2", "+a3", "-a3"])
-    }
-
-    @Test("Limits may change while fetches wait, and a lower one stops no fetch that runs")
+    @Test("Fetches of other hosts pass those that maxPerHost holds back; limits may change, and stop no running fetch")
     func limitsChange() async throws {
         let journal = Journal()
-        let test = TestCache {
-            $0.fastQueue.maxConcurrent = 1
-            $0.eventSinks.append(journal)
-        }
-        for name in ["a1", "a2", "b1", "a3", "a4"] {
+        let test = TestCache(sink: journal) { $0.fastQueue.maxConcurrent = 1 }
+        for name in ["a1", "a2", "a3", "b1", "a4", "a5"] {
             test.cache.getData(DataRequest(string: "http://\(name.prefix(1)).test/\(name)"))
         }
         try await journal.wait(for: 1)
         test.cache.fastQueue = QueueConfiguration(maxConcurrent: 9, maxPerHost: 2)
         try await journal.wait(for: 3)
+        try await test.transport.nextTransfer().finish(with: Data())
+        try await journal.wait(for: 5)
         test.cache.fastQueue = QueueConfiguration(maxConcurrent: 4)
-        try await journal.wait(for: 4)
+        try await journal.wait(for: 6)
         test.cache.fastQueue.maxConcurrent = 1
         #expect(test.cache.fastQueue == QueueConfiguration(maxConcurrent: 1))
         #expect(test.transport.transfers.allSatisfy { !$0.isCancelled && !$0.isThrottled })
         await test.answerAll()
-        #expect(journal.lines.prefix(4) == ["+a1", "+a2", "+b1", "+a3"])
-        #expect(journal.lines.suffix(2) == ["+a4", "-a4"])
+        #expect(journal.lines.prefix(6) == ["+a1", "+a2", "+b1", "-a1", "+a3", "+a4"])
+        #expect(journal.lines.suffix(2) == ["+a5", "-a5"])
     }
 
     @Test(
@@ -160,24 +109,21 @@ struct QueueOrderTests {
         arguments: [FetchQueue.fast, .slow])
     func suspended(queue: FetchQueue) async throws {
         let test = TestCache()
-        func call(_ name: String) -> DataTask {
-            queue == .fast ? test.cache.getData(url(name)) : test.cache.slowGetData(url(name))
-        }
-        let running = call("running")
-        let transfer = try await test.transport.nextTransfer()
-        if queue == .fast { test.cache.fastQueue.isSuspended = true } else { test.cache.slowQueue.isSuspended = true }
-        let waiting = call("waiting")
+        let isSuspended: ReferenceWritableKeyPath<DataCache, Bool> =
+            queue == .fast ? \.fastQueue.isSuspended : \.slowQueue.isSuspended
+        let (running, transfer) = try await test.begin(url("running"), in: queue)
+        test.cache[keyPath: isSuspended] = true
+        let waiting = test.call(url("waiting"), in: queue)
         transfer.finish(with: Data())
         #expect(await running.error == nil)
         // The other queue goes on, and its fetch is the next one; urgent work that waits still comes before prefetches.
         if queue == .slow {
-            test.cache.getData(url("urgent"))
-            let urgent = try await test.transport.nextTransfer()
+            let (_, urgent) = try await test.begin(url("urgent"))
             #expect(urgent.request.url == url("urgent"))
             urgent.finish(with: Data())
         }
         #expect(waiting.state == .waiting)
-        if queue == .fast { test.cache.fastQueue.isSuspended = false } else { test.cache.slowQueue.isSuspended = false }
+        test.cache[keyPath: isSuspended] = false
         try await test.transport.nextTransfer().finish(with: Data())
         #expect(await waiting.error == nil)
     }
@@ -187,17 +133,11 @@ struct QueueOrderTests {
     @Test("With maxPause one prefetch at a time runs beside urgent work, each after that wait")
     func maxPause() async throws {
         let journal = Journal()
-        let test = TestCache {
-            $0.slowQueue.maxPause = .seconds(5)
-            $0.eventSinks.append(journal)
-        }
-        test.cache.getData(url("u"))
-        let urgent = try await test.transport.nextTransfer()
+        let test = TestCache(sink: journal) { $0.slowQueue.maxPause = .seconds(5) }
+        let (_, urgent) = try await test.begin(url("u"))
         for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
         for name in ["s1", "s2"] {
-            try await test.clock.waitForSleepers(1)
-            test.clock.advance(by: .seconds(5))
-            let slow = try await test.transport.nextTransfer()
+            let slow = try await test.nextTransfer(after: .seconds(5))
             #expect(slow.request.url == url(name) && !slow.request.isThrottled && !slow.isThrottled)
             test.clock.advance(by: .seconds(60))
             slow.finish(with: Data())
@@ -212,10 +152,9 @@ struct QueueOrderTests {
     @Test("With maxPause a prefetch that is held back goes on before another one starts")
     func maxPauseReleases() async throws {
         let test = TestCache { $0.slowQueue.maxPause = .seconds(5) }
-        for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
-        let slow = try await test.transport.nextTransfer()
-        test.cache.getData(url("u"))
-        let urgent = try await test.transport.nextTransfer()
+        let (_, slow) = try await test.begin(url("s1"), in: .slow)
+        test.cache.slowGetData(url("s2"))
+        let (_, urgent) = try await test.begin(url("u"))
         try await slow.wait { $0.isThrottled }
         try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(5))

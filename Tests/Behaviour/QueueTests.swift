@@ -39,26 +39,20 @@ struct QueueTests {
             }
             switch position {
             case .absent: break
-            case .slowQueued:
-                cache.slowGetData(url("ahead"))
-                cache.slowGetData(url("other"))
-                first = cache.slowGetData(key)
+            case .slowQueued, .fastQueued:
+                let queue: FetchQueue = position == .fastQueued ? .fast : .slow
+                test.call(url("ahead"), in: queue)
+                test.cache.slowGetData(url("other"))
+                first = test.call(key, in: queue)
                 ahead = try await test.transport.nextTransfer()
-            case .slowRunning:
-                first = cache.slowGetData(key)
-                own = try await test.transport.nextTransfer()
-            case .fastQueued:
-                cache.getData(url("ahead"))
-                cache.slowGetData(url("other"))
-                first = cache.getData(key)
-                ahead = try await test.transport.nextTransfer()
-            case .fastRunning:
-                first = cache.getData(key)
+            case .slowRunning, .fastRunning:
+                first = test.call(key, in: position == .fastRunning ? .fast : .slow)
                 own = try await test.transport.nextTransfer()
             case .backingOff:
-                first = cache.getData(key)
-                try await test.transport.nextTransfer().fail(with: .connectionLost)
-                try await first?.waitForFailures()
+                let (task, transfer) = try await test.begin(key)
+                first = task
+                transfer.fail(with: .connectionLost)
+                try await task.waitForFailures()
             case .offline:
                 test.network.isUp = false
                 first = cache.slowGetData(key)
@@ -72,6 +66,17 @@ struct QueueTests {
             test.network.isUp = true
             await test.answerAll()
             await cache.shutdown()
+        }
+    }
+
+    /// Returns what is sent for `/k` and its neighbours if the event changes no order.
+    private func lines(_ position: Position) -> [String] {
+        switch position {
+        case .absent: []
+        case .slowQueued: ["+ahead", "-ahead", "+other", "-other", "+k", "-k"]
+        case .fastQueued: ["+ahead", "-ahead", "+k", "-k", "+other", "-other"]
+        case .backingOff: ["+k", "-k", "+k", "-k"]
+        case .slowRunning, .fastRunning, .offline: ["+k", "-k"]
         }
     }
 
@@ -95,14 +100,11 @@ struct QueueTests {
         #expect(stage.queue == .fast)
         #expect(retries.value == (position.isParked ? 1 : 0))
         switch position {
-        case .slowQueued:
-            #expect(stage.journal.lines == ["+ahead", "+k", "-ahead", "-k", "+other", "-other"])
-        case .fastQueued:
-            #expect(stage.journal.lines == ["+ahead", "-ahead", "+k", "-k", "+other", "-other"])
-        case .backingOff:
-            #expect(stage.journal.seconds == [0, 0], "it does not wait for its time")
-        case .absent, .slowRunning, .fastRunning, .offline: #expect(stage.journal.lines == ["+k", "-k"])
+        case .absent: #expect(stage.journal.lines == ["+k", "-k"])
+        case .slowQueued: #expect(stage.journal.lines == ["+ahead", "+k", "-ahead", "-k", "+other", "-other"])
+        default: #expect(stage.journal.lines == lines(position))
         }
+        if position == .backingOff { #expect(stage.journal.seconds == [0, 0], "it does not wait for its time") }
     }
 
     @Test("A prefetch starts or joins the one fetch of its key, and changes nothing else", arguments: Position.allCases)
@@ -112,18 +114,10 @@ struct QueueTests {
         await stage.finish()
         #expect(await call.error == nil)
         #expect(await stage.first?.error == nil)
-        switch position {
-        case .slowQueued:
-            #expect(stage.journal.lines == ["+ahead", "-ahead", "+other", "-other", "+k", "-k"])
-        case .fastQueued:
-            #expect(stage.journal.lines == ["+ahead", "-ahead", "+k", "-k", "+other", "-other"])
-        case .backingOff: #expect(stage.journal.seconds == [0, 9], "it is not woken")
-        case .absent, .slowRunning, .fastRunning, .offline: #expect(stage.journal.lines == ["+k", "-k"])
-        }
-        switch position {
-        case .absent, .slowQueued, .slowRunning, .offline: #expect(stage.queue == .slow)
-        case .fastQueued, .fastRunning, .backingOff: #expect(stage.queue == .fast)
-        }
+        #expect(stage.journal.lines == (position == .absent ? ["+k", "-k"] : lines(position)))
+        if position == .backingOff { #expect(stage.journal.seconds == [0, 9], "it is not woken") }
+        let isFast = [.fastQueued, .fastRunning, .backingOff].contains(position)
+        #expect(stage.queue == (isFast ? .fast : .slow))
     }
 
     @Test(
@@ -137,15 +131,8 @@ struct QueueTests {
         #expect(await stage.first?.error == nil)
         #expect(stage.first?.queue ?? .slow == .slow)
         #expect(stage.queue ?? .slow == .slow)
-        switch position {
-        case .absent: #expect(stage.journal.lines.isEmpty)
-        case .slowQueued:
-            #expect(stage.journal.lines == ["+ahead", "-ahead", "+other", "-other", "+k", "-k"])
-        case .fastQueued:
-            #expect(stage.journal.lines == ["+ahead", "-ahead", "+k", "-k", "+other", "-other"])
-        case .backingOff: #expect(stage.journal.seconds == [0, 9], "its wait goes on")
-        case .slowRunning, .fastRunning, .offline: #expect(stage.journal.lines == ["+k", "-k"])
-        }
+        #expect(stage.journal.lines == lines(position))
+        if position == .backingOff { #expect(stage.journal.seconds == [0, 9], "its wait goes on") }
     }
 
     @Test(
@@ -160,32 +147,22 @@ struct QueueTests {
         await stage.finish()
         #expect(await other.error == nil)
         #expect(stage.queue == .slow)
-        switch position {
-        case .slowQueued:
-            #expect(stage.journal.lines == ["+ahead", "-ahead", "+other", "-other", "+k", "-k"])
-        case .fastQueued:
-            #expect(stage.journal.lines == ["+ahead", "-ahead", "+k", "-k", "+other", "-other"])
-        case .backingOff: #expect(stage.journal.seconds == [0, 9])
-        default: #expect(stage.journal.lines == ["+k", "-k"])
-        }
+        #expect(stage.journal.lines == lines(position))
+        if position == .backingOff { #expect(stage.journal.seconds == [0, 9]) }
     }
 
     @Test("A fetch whose last call is cancelled leaves its queue, or stops", arguments: Position.present)
     func cancelLast(_ position: Position) async throws {
         let stage = try await Stage(position)
         let joined = stage.cache.slowGetData(stage.key)
-        joined.cancel()
-        stage.first?.cancel()
+        for task in [joined, stage.first] { task?.cancel() }
         #expect(await stage.first?.error == .cancelled)
         #expect(await joined.error == .cancelled)
         try await stage.own?.wait { $0.isCancelled }
         await stage.finish()
         #expect(stage.cache.queueCounts == QueueCounts())
-        if position.isQueued {
-            #expect(stage.journal.lines == ["+ahead", "-ahead", "+other", "-other"])
-        } else {
-            #expect(stage.journal.lines == (position == .offline ? [] : ["+k", "-k"]))
-        }
+        let sent = position.isQueued ? ["+ahead", "-ahead", "+other", "-other"] : ["+k", "-k"]
+        #expect(stage.journal.lines == (position == .offline ? [] : sent))
     }
 
     @Test("The end of the only urgent call of a running fetch makes it a prefetch again")

@@ -11,15 +11,12 @@ struct RandomCallsTests {
     func randomCalls(removes: Bool) async {
         let seed = removes ? 1 : 0
         let transport = LivelyTransport(seed)
-        var configuration = DataCache.Configuration(directory: nil)
-        configuration.transport = transport
-        configuration.networkMonitor = ManualNetwork()
-        configuration.memoryPressure = nil
-        configuration.memoryLimit = 20_000
-        configuration.retryPolicy = .fixed(.milliseconds(2), retries: 1)
-        configuration.callbackQueue = .inPlace
-        configuration.logger.logLevel = .critical
-        let cache = DataCache(configuration)
+        let cache = TestCache {
+            $0.transport = transport
+            $0.clock = ContinuousClock()
+            $0.memoryLimit = 20_000
+            $0.retryPolicy = .fixed(.milliseconds(2), retries: 1)
+        }.cache
         let ends = Ends()
         let callers = Box(8)
         for number in 0..<8 {

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("What redirects and modifiers lead to, and how long what comes is kept", .timeLimit(.minutes(2)))
 struct RedirectTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
     private let b = url("b")
 
@@ -17,8 +18,7 @@ struct RedirectTests {
     }
 
     private func follow(_ headers: HTTPHeaders, status: Int = 302, mark: String = "") async throws -> Outcome {
-        let next = Box<String?>(nil)
-        let test = TestCache()
+        let (test, next) = (TestCache(), Box<String?>(nil))
         let base = try #require(URL(string: "http://example.com/b/c/d;p?q" + mark))
         test.transport.script(base, [.status(status, headers)])
         let handler = RedirectHandler { _, request in
@@ -72,11 +72,11 @@ struct RedirectTests {
 
     @Test("https does not become http by a redirect; a handler can allow it, and what comes is not kept")
     func downgrade() async throws {
-        let test = TestCache { $0.retryPolicy = .fixed(.zero) }
         let secure = URL(string: "https://host.test/a")!
         test.transport.script(secure, [.redirect("http://host.test/b", ["Cache-Control": "max-age=1000"])])
         test.transport.script(b, [.text("1", ["Cache-Control": "max-age=1000"])])
-        #expect(await test.cache.getData(secure).error == .insecureRedirect)
+        let refused = DataRequest(secure).with(\.retryPolicy, .fixed(.zero))
+        #expect(await test.cache.getData(refused).error == .insecureRedirect)
         #expect(!DipperError.insecureRedirect.mayPass)
         #expect(test.transport.transfers.map(\.request.url) == [secure])
         let request = DataRequest(secure).with(\.redirectHandler, RedirectHandler { $1 })
@@ -90,16 +90,13 @@ struct RedirectTests {
         "what a redirect that must not be kept leads to is not kept, nor what was kept before",
         arguments: [["Cache-Control": "no-store"], ["Vary": "*"]] as [HTTPHeaders])
     func noStore(fields: HTTPHeaders) async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        test.transport.script(a, [.text("0", ["Cache-Control": "max-age=9"]), .redirect("/b", fields)])
+        try await test.keep("0", ["Cache-Control": "max-age=9"], for: a, age: 10)
+        test.transport.script(a, [.redirect("/b", fields)])
         test.transport.script(b, [.text("1", ["Cache-Control": "max-age=1000"]), .text("2")])
-        #expect(try await test.ask(a) == "0 from network")
-        test.date.advance(by: 10)
         #expect(try await test.ask(a) == "1 from network")
         await test.cache.idle()
         #expect(!test.cache.hasData(for: a))
         #expect(try await test.ask(a) == "2 from network")
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -128,23 +125,18 @@ struct RedirectTests {
 
     @Test("an answer behind a redirect varies by the fields that chose the redirect as well")
     func vary() async throws {
-        let test = TestCache()
-        func request(_ language: String) -> DataRequest {
-            DataRequest(a).with(\.key, "key").with(\.headers, ["Accept-Language": language, "Accept": "text/plain"])
-        }
-        test.transport.script(
-            a, [.redirect("/b", ["Vary": "Accept-Language"]), .redirect("/c", ["Vary": "Accept-Language"])])
+        test.transport.script(a, ["/b", "/c"].map { .redirect($0, ["Vary": "Accept-Language"]) })
         for target in [b, url("c")] { test.transport.script(target, [.text(target.path, ["Vary": "Accept"])]) }
-        #expect(try await test.ask(request("de")) == "/b from network")
-        #expect(try await test.ask(request("en")) == "/c from network")
-        #expect(try await test.ask(request("de")) == "/b from memory")
+        for (language, told) in [("de", "/b from network"), ("en", "/c from network"), ("de", "/b from memory")] {
+            let request = DataRequest(a).with(\.key, "key")
+            #expect(try await test.ask(request, ["Accept-Language": language, "Accept": "text/plain"]) == told)
+        }
     }
 
     @Test("the server behind a redirect is asked about its own answer, and one elsewhere not about what it never sent")
     func notModified() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         let headers: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10"]
-        test.transport.script(a, [.redirect("/b"), .redirect("/b"), .redirect("/c")])
+        test.transport.script(a, ["/b", "/b", "/c"].map { .redirect($0) })
         test.transport.script(b, [.text("b", headers), .status(304)])
         test.transport.script(url("c"), [.text("c", headers)])
         for told in ["b from network", "b from revalidated", "c from network"] {
@@ -153,7 +145,6 @@ struct RedirectTests {
         }
         #expect(test.requests(b)[1]["If-None-Match"] == "\"1\"")
         #expect((test.requests(url("c")) + test.requests(a)).allSatisfy { $0["If-None-Match"] == nil })
-        await test.cache.shutdown()
     }
 
     // MARK: Modifiers
@@ -161,10 +152,8 @@ struct RedirectTests {
     /// A request whose URL is signed with a new signature for each transfer.
     private var signed: DataRequest {
         let count = Box(0)
-        let modifier = RequestModifier(identity: "signer") { request in
-            var request = request
+        let modifier = RequestModifier.changing(identity: "signer") { request in
             request.url = URL(string: request.url.absoluteString + "?signed=\(count.increment())")!
-            return request
         }
         return DataRequest(a).with(\.modifier, modifier)
     }
@@ -175,32 +164,29 @@ struct RedirectTests {
 
     @Test("what a modified URL has brought is asked about by its validators, and what it has begun is continued")
     func modified() async throws {
-        let test = TestCache { $0.retryPolicy = .fixed(.zero) }
-        let request = signed
-        let first = test.cache.getData(request)
-        let fields: HTTPHeaders = ["ETag": "\"v\"", "Cache-Control": "max-age=1"]
-        try await test.transport.nextTransfer().interrupt(
-            with: TransferResponse(headers: fields.adding("Content-Length", "4"), body: Data("ab".utf8)))
+        let request = signed.with(\.retryPolicy, .fixed(.zero))
+        let (first, beginning) = try await test.begin(request)
+        beginning.interrupt(with: Parts.beginning(40, Parts.fields.adding("Cache-Control", "max-age=1")))
         let rest = try await test.transport.nextTransfer()
-        #expect(rest.request.headers["Range"] == "bytes=2-" && rest.request.offset == 2)
+        #expect(rest.request.headers["Range"] == "bytes=40-" && rest.request.offset == 40)
         rest.finish(
-            with: Data("cd".utf8), status: 206, headers: fields.adding("Content-Range", "bytes 2-3/4"))
-        #expect(try await first.value == Data("abcd".utf8))
+            with: Parts.whole[40...], status: 206,
+            headers: Parts.part(40..<100).headers.adding("Cache-Control", "max-age=1"))
+        #expect(try await first.value == Parts.whole)
         test.date.advance(by: 5)
-        let second = test.cache.getData(request)
-        let transfer = try await test.transport.nextTransfer()
+        let (second, transfer) = try await test.begin(request)
         #expect(transfer.request.headers["If-None-Match"] == "\"v\"")
         transfer.finish(with: Data(), status: 304, headers: ["ETag": "\"v\""])
-        #expect(try await second.response.told == "abcd from revalidated")
+        let response = try await second.response
+        #expect(response.data == Parts.whole && response.source == .revalidated)
         #expect(sent(test) == ["a?signed=1", "a?signed=2", "a?signed=3"])
     }
 
     @Test("each request that is sent is changed once, after a refusal and a redirect too")
     func once() async throws {
-        let test = TestCache()
         let credentials = Credentials.provider { $0.demand == nil ? "old" : "new" }
-        let task = test.cache.getData(signed.with(\.credentials, credentials))
-        try await test.transport.nextTransfer().finish(with: Data(), status: 401, headers: ["WWW-Authenticate": "X"])
+        let (task, first) = try await test.begin(signed.with(\.credentials, credentials))
+        first.finish(with: Data(), status: 401, headers: ["WWW-Authenticate": "X"])
         let second = try await test.transport.nextTransfer()
         #expect(second.request.headers["Authorization"] == "new")
         second.finish(with: Data(), status: 302, headers: ["Location": "b"])
@@ -211,12 +197,7 @@ struct RedirectTests {
 
     @Test("a method that would break out of its line is not sent", arguments: ["GET / HTTP/1.1\r\nX: y", "", "A B"])
     func method(method: String) async throws {
-        let test = TestCache()
-        let modifier = RequestModifier { request in
-            var request = request
-            request.method = method
-            return request
-        }
+        let modifier = RequestModifier.changing { $0.method = method }
         #expect(await test.cache.getData(DataRequest(a).with(\.modifier, modifier)).error == .invalidHeader)
         #expect(test.transport.transfers.isEmpty)
         // Nor by the transport itself.

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -7,6 +6,7 @@ import Testing
 
 @Suite("Hooks of a request", .timeLimit(.minutes(2)))
 struct RequestHookTests {
+    private let test = TestCache()
     private let a = url("a")
     private let b = url("b")
     private let c = url("c")
@@ -15,15 +15,12 @@ struct RequestHookTests {
 
     @Test("A modifier has the last word on each request that is sent, and its identity is part of the key")
     func modifier() async throws {
-        let test = TestCache()
         test.transport.script(a, [.status(503), .text("1")])
         let count = Box(0)
-        let modifier = RequestModifier { request in
+        let modifier = RequestModifier.changing { request in
             await Task.yield()
-            var request = request
             request.headers["X-Signed"] = "\(count.increment())"
             request.headers["Priority"] = "u=0"
-            return request
         }
         let request = DataRequest(a).with(\.modifier, modifier).with(\.retryPolicy, .fixed(.zero))
         #expect(try await test.ask(request) == "1 from network")
@@ -35,19 +32,14 @@ struct RequestHookTests {
 
     @Test("An error that a modifier throws ends the attempt: for good, or to be tried again")
     func throwingModifier() async throws {
-        let test = TestCache()
         test.transport.script(a, [.text("1")])
         let count = Box(0)
-        let failing = RequestModifier { (request) async throws(DipperError) in
-            if count.increment() == 1 { throw .timedOut }
-            return request
-        }
-        let failures = Box<[Bool]>([])
+        let failing = RequestModifier.changing { _ in if count.increment() == 1 { throw DipperError.timedOut } }
         let task = test.cache.getData(DataRequest(a).with(\.modifier, failing).with(\.retryPolicy, .fixed(.zero)))
-            .onFail { _, isFatal in failures.update { $0.append(isFatal) } }
+        let failures = task.failures()
         #expect(try await task.ending.get().told == "1 from network")
-        #expect(failures.value == [false])
-        let refusing = RequestModifier { (_) async throws(DipperError) in throw .rejected }
+        #expect(failures.value == ["timed out"])
+        let refusing = RequestModifier { _ in throw DipperError.rejected }
         #expect(await test.cache.getData(DataRequest(b).with(\.modifier, refusing)).error == .rejected)
         #expect(test.transport.transfers.count == 1)
         #expect(test.cache.queueCounts == QueueCounts())
@@ -55,7 +47,6 @@ struct RequestHookTests {
 
     @Test("A modifier or a redirect handler may lead elsewhere, but only where http goes, and with valid fields")
     func modifiedURL() async throws {
-        let test = TestCache()
         test.transport.script(a, [.redirect("/b")])
         test.transport.script(c, [.text("1")])
         let changes: [(@Sendable (inout TransferRequest) -> Void, DipperError?)] = [
@@ -65,18 +56,12 @@ struct RequestHookTests {
             ({ $0.headers["X"] = "a\r\nb: c" }, .invalidHeader), ({ $0.url = url("c") }, nil),
         ]
         for (change, error) in changes {
-            let changing: @Sendable (TransferRequest) -> TransferRequest = { request in
-                var request = request
-                change(&request)
-                return request
+            let modified = DataRequest(b).with(\.modifier, .changing { change(&$0) })
+            let handled = DataRequest(a).with(\.redirectHandler, .changing { change(&$0) })
+            for request in [modified, handled] {
+                #expect(await test.cache.getRemoteData(request).error == error)
+                #expect(test.cache.hasData(for: request) == (error == nil))
             }
-            let modified = DataRequest(b).with(\.modifier, RequestModifier { changing($0) })
-            #expect(await test.cache.getRemoteData(modified).error == error)
-            let handled = DataRequest(a).with(\.redirectHandler, RedirectHandler { changing($1) })
-            #expect(await test.cache.getRemoteData(handled).error == error)
-            #expect(
-                test.cache.hasData(for: handled) == (error == nil)
-                    && test.cache.hasData(for: modified) == (error == nil))
         }
         #expect(test.transport.transfers(of: b).isEmpty && test.transport.transfers(of: c).count == 2)
         #expect(!test.cache.hasData(for: c))
@@ -84,15 +69,10 @@ struct RequestHookTests {
 
     @Test("A relative redirect is resolved against the URL that a modifier has led to")
     func movedByModifier() async throws {
-        let test = TestCache()
         let edge = URL(string: "http://edge.test/a")!
         test.transport.script(edge, [.redirect("/moved")])
         test.transport.script(URL(string: "http://edge.test/moved")!, [.text("here")])
-        let modifier = RequestModifier { request in
-            var request = request
-            if request.url == url("a") { request.url = edge }
-            return request
-        }
+        let modifier = RequestModifier.changing { if $0.url == url("a") { $0.url = edge } }
         #expect(try await test.ask(DataRequest(a).with(\.modifier, modifier)) == "here from network")
     }
 
@@ -112,7 +92,6 @@ struct RequestHookTests {
 
     @Test("A redirect handler follows, changes or stops; a redirect that is not followed is the answer")
     func handler() async throws {
-        let test = TestCache()
         test.transport.script(a, [.text("moved", ["Location": "/b", "X-Why": "moved"], status: 307)])
         for target in [b, c] { test.transport.script(target, [.text("1")]) }
         let seen = Box<[String]>([])
@@ -122,18 +101,14 @@ struct RequestHookTests {
         }
         #expect(await test.cache.getRemoteData(DataRequest(a).with(\.redirectHandler, follow)).error == nil)
         #expect(seen.value == ["307 moved 0 /b"])
-        let change = RedirectHandler { _, request in
+        let change = RedirectHandler.changing { request in
             await Task.yield()
-            var request = request
             request.url = url("c")
             request.headers["X-Plain"] = "changed"
             request.headers["X-Other"] = nil
-            return request
         }
         let headers: HTTPHeaders = ["X-Plain": "first", "X-Other": "first"]
-        #expect(
-            await test.cache.getData(DataRequest(a).with(\.redirectHandler, change).with(\.headers, headers)).error
-                == nil)
+        _ = try await test.ask(DataRequest(a).with(\.redirectHandler, change), headers)
         let sent = try #require(test.requests(c).last)
         #expect(sent["X-Plain"] == "changed" && sent["X-Other"] == nil)
         for request in [
@@ -152,27 +127,23 @@ struct RequestHookTests {
     @Test(
         "Fixed credentials are sent, and not again after a refusal; a refused token is renewed once",
         arguments: [
-            ([], 1), (["Bearer 1"], 1), (["Bearer 1", "Bearer 1"], 1), (["Bearer 1", "Bearer 2", "Bearer 3"], 2),
-            (["fixed"], 1),
-        ] as [([String], Int)])
-    func refused(answers: [String], requests: Int) async throws {
-        let test = TestCache()
+            (nil, ["Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="]), ([], [nil]), (["Bearer 1"], ["Bearer 1"]),
+            (["Bearer 1", "Bearer 1"], ["Bearer 1"]),
+            (["Bearer 1", "Bearer 2", "Bearer 3"], ["Bearer 1", "Bearer 2"]),
+        ] as [([String]?, [String?])])
+    func refused(tokens: [String]?, sent: [String?]) async throws {
         test.transport.script(a, [.status(401, ["WWW-Authenticate": "Bearer"])])
-        let left = Box(answers)
+        let left = Box(tokens ?? [])
         let credentials =
-            answers == ["fixed"]
+            tokens == nil
             ? Credentials.basic(user: "Aladdin", password: "open sesame")
             : .provider { _ in left.update { $0.isEmpty ? nil : $0.removeFirst() } }
         #expect(await test.cache.getData(DataRequest(a).with(\.credentials, credentials)).error == .status(401))
-        #expect(test.requests(a).count == requests)
-        if answers == ["fixed"] {
-            #expect(test.requests(a)[0]["Authorization"] == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
-        }
+        #expect(test.requests(a).map { $0["Authorization"] } == sent)
     }
 
     @Test("The request with a renewed token is no failure and no retry")
     func refreshedToken() async throws {
-        let test = TestCache()
         test.transport.script(a, [.status(401, ["WWW-Authenticate": "Bearer error=expired"]), .text("1")])
         let asked = Box<[String?]>([])
         let provider = Credentials.provider { challenge in
@@ -211,7 +182,6 @@ struct RequestHookTests {
         let task = test.cache.getData(request)
         await test.whileClockRuns { _ = await task.result }
         #expect(try await task.response.attempts == 3)
-        await test.cache.shutdown()
     }
 
     // MARK: Body transform
@@ -250,13 +220,12 @@ struct RequestHookTests {
         let errors: [any Error] = [CocoaError(.coderInvalidValue), DipperError.truncated]
         test.transport.script(a, [.text("1"), .text("2"), .text("3"), .status(404)])
         let count = Box(0)
-        let request = DataRequest(a).with(
-            \.bodyTransform,
-            BodyTransform(identifier: "") { bytes in
-                let number = count.increment()
-                if number <= errors.count { throw errors[number - 1] }
-                return bytes + Data("!".utf8)
-            })
+        let transform = BodyTransform(identifier: "") { bytes in
+            let number = count.increment()
+            if number <= errors.count { throw errors[number - 1] }
+            return bytes + Data("!".utf8)
+        }
+        let request = DataRequest(a).with(\.bodyTransform, transform)
         #expect(await test.cache.getData(request).error == .undecodable)
         #expect(try await test.ask(request) == "3! from network")
         test.cache.removeData(for: request)
@@ -264,36 +233,17 @@ struct RequestHookTests {
         #expect(count.value == 3)
     }
 
-    @Test("A call that is cancelled while its bytes are transformed ends at once, and the next one gets them")
+    @Test("A call that is cancelled while its bytes are transformed ends at once, and they replace no newer ones")
     func cancelledTransform() async throws {
-        let (door, test) = (Door(), TestCache())
-        test.transport.script(a, [.text("1"), .text("1")])
-        let request = DataRequest(a).with(
-            \.bodyTransform,
-            BodyTransform(identifier: "") { bytes in
-                door.pass()
-                return bytes
-            })
-        let task = test.cache.getData(request)
-        while door.arrivals == 0 { await Task.yield() }
-        task.cancel()
-        #expect(await task.error == .cancelled)
-        door.stayOpen()
-        #expect(try await test.cache.getData(request).value == Data("1".utf8))
-    }
-
-    @Test("Bytes that were transformed for a cancelled call do not take the place of newer ones")
-    func lateTransform() async throws {
-        let (door, test) = (Door(), TestCache())
+        let door = Door()
         test.transport.script(a, [.text("old"), .text("new")])
-        let request = DataRequest(a).with(
-            \.bodyTransform,
-            BodyTransform(identifier: "") { bytes in
-                if bytes == Data("old".utf8) { door.pass() }
-                return bytes
-            })
+        let transform = BodyTransform(identifier: "") { bytes in
+            if bytes == Data("old".utf8) { door.pass() }
+            return bytes
+        }
+        let request = DataRequest(a).with(\.bodyTransform, transform)
         let task = test.cache.getData(request)
-        while door.arrivals == 0 { await Task.yield() }
+        try await door.waitForArrivals(1)
         task.cancel()
         #expect(await task.error == .cancelled)
         #expect(try await test.ask(request) == "new from network")
@@ -305,7 +255,6 @@ struct RequestHookTests {
 
     @Test("A part of a body that the caller has asked for itself is not transformed")
     func partOfBody() async throws {
-        let test = TestCache()
         let part = TransferResponse(status: 206, headers: ["Content-Range": "bytes 0-1/9"], body: Data("ab".utf8))
         test.transport.script(a, [.response(part)])
         var request = DataRequest(a).with(\.headers, ["Range": "bytes=0-1"])
@@ -317,39 +266,92 @@ struct RequestHookTests {
 
     @Test("Alternatives are tried in order, from their beginning, and the answer is kept under the first URL")
     func alternatives() async throws {
-        let test = TestCache()
         let part = TransferResponse(headers: ["ETag": "\"v\"", "Content-Length": "4"], body: Data("12".utf8))
         test.transport.script(a, [.status(404)])
         test.transport.script(b, [.interrupted(part, .connectionLost)])
         test.transport.script(c, [.text("1", ["Cache-Control": "max-age=50", "ETag": "\"v\""])])
-        let told = Box<[String]>([])
-        var request = DataRequest(a).with(\.retryPolicy, .fixed(.zero, retries: 1))
-        request = request.with(\.alternatives, [b, c, url("d")])
-        let task = test.cache.getData(request)
-            .onFail { error, isFatal in told.update { $0.append("\(error) \(isFatal)") } }
+        let request = DataRequest(a).with(\.retryPolicy, .fixed(.zero, retries: 1))
+        let task = test.cache.getData(request.with(\.alternatives, [b, c, url("d")]))
+        let failures = task.failures()
         await test.whileClockRuns { await test.cache.idle() }
         #expect(try await task.response.told == "1 from network")
         #expect(test.transport.transfers.map(\.request.url) == [a, b, b, c])
         #expect(test.requests(b)[1]["Range"] != nil && test.requests(c)[0]["Range"] == nil)
-        #expect(told.value == ["status 404 false", "connection lost false", "connection lost false"])
+        #expect(failures.value == ["status 404", "connection lost", "connection lost"])
         #expect(try await test.ask(a) == "1 from memory")
         #expect(!test.cache.hasData(for: c))
     }
 
     @Test("Each request tells the server its priority, unless the caller has")
     func priority() async throws {
-        let test = TestCache()
-        for (queue, priority, text) in [
-            (FetchQueue.fast, Priority.normal, "u=2"), (.fast, .high, "u=1"), (.fast, .low, "u=3"),
-            (.slow, .normal, "u=6"), (.slow, .high, "u=5"), (.slow, .low, "u=7"), (.fast, .normal, "u=4, i"),
-        ] {
-            var request = DataRequest(url("\(queue)\(priority.value)\(text)")).with(\.priority, priority)
-            if text == "u=4, i" { request.headers = ["priority": text] }
-            let task = queue == .fast ? test.cache.getData(request) : test.cache.slowGetData(request)
-            let transfer = try await test.transport.nextTransfer()
+        for (queue, priority, own, text) in [
+            (FetchQueue.fast, Priority.normal, nil, "u=2"), (.fast, .high, nil, "u=1"), (.fast, .low, nil, "u=3"),
+            (.slow, .normal, nil, "u=6"), (.slow, .high, nil, "u=5"), (.slow, .low, nil, "u=7"),
+            (.fast, .normal, "u=4, i", "u=4, i"),
+        ] as [(FetchQueue, Priority, String?, String)] {
+            var request = DataRequest(a).with(\.priority, priority).with(\.cachePolicy, .bypass)
+            if let own { request.headers = ["priority": own] }
+            let (task, transfer) = try await test.begin(request, in: queue)
             #expect(transfer.request.headers["Priority"] == text)
             transfer.finish(with: Data())
             #expect(await task.error == nil)
         }
+    }
+
+    // MARK: What all requests of a cache have in common
+
+    @Test("calls, look-ups, additions and removals all use the completed request")
+    func data() async throws {
+        let test = TestCache {
+            $0.completeRequest = { request in
+                request.headers["X-App"] = "kiosk"
+                request.credentials = .bearer("secret", identity: "me")
+            }
+        }
+        test.transport.script(a, [.text("here")])
+        #expect(try await test.ask(a) == "here from network")
+        let sent = test.requests(a)[0]
+        #expect(sent["X-App"] == "kiosk" && sent["Authorization"] == "Bearer secret")
+        #expect(test.cache.data(for: a) != nil && test.cache.response(for: a) != nil && test.cache.hasData(for: a))
+        #expect(test.cache.data(for: CacheKey(a)) == nil, "the key is another one")
+        let others = [DataRequest(url("b")), DataRequest(url("b")).with(\.headers, ["Accept": "image/webp"])].map {
+            test.cache.getData($0)
+        }
+        test.cache.cancel(url("b"))
+        for task in others { #expect(await task.error == .cancelled, "a URL still means all its calls") }
+        test.cache.removeData(for: a)
+        #expect(test.cache.data(for: a) == nil)
+        try test.cache.addData(Data("added".utf8), for: a)
+        #expect(try await test.ask(a) == "added from memory")
+        #expect(test.requests(a).count == 1)
+    }
+
+    @Test("pictures and values too")
+    func pictures() async throws {
+        let test = TestImageCache { $0.data.completeRequest = { $0.headers["X-App"] = "kiosk" } }
+        try test.script(a, .sample())
+        let image = try await test.cache.getImage(a).value
+        #expect(test.transport.transfers[0].request.headers["X-App"] == "kiosk")
+        #expect(test.cache.image(for: a)?.storage === image.storage && test.cache.hasImage(for: a))
+        test.cache.removeImage(for: a)
+        #expect(test.cache.image(for: a) == nil && !test.cache.hasImage(for: a))
+        test.transport.script(url("v"), [.text("[1]")])
+        #expect(try await test.cache.data.getValue([Int].self, from: url("v")).value == [1])
+        #expect(test.cache.data.value([Int].self, for: url("v")) == [1])
+        #expect(test.transport.transfers.last?.request.headers["X-App"] == "kiosk")
+    }
+
+    @Test("the closure changes each request once, also for files that are added and for prefetchers")
+    func once() async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.data.completeRequest = { $0.key = CacheKey("mine " + $0.cacheKey.string) }
+        }
+        try test.cache.addImage(bytes: Image.sample().png, for: a)
+        #expect(test.cache.hasImage(for: a) && test.cache.image(for: a) != nil)
+        #expect(try await test.pixels(a) == Image.sample().pixels && test.transport.transfers.isEmpty)
+        await test.cache.idle()
+        let request = ImageRequest(a)
+        #expect(await ImagePrefetcher(test.cache, filesOf: [request]).value.skipped == [request])
+        #expect(await DataPrefetcher(test.cache.data, urls: [a]).value.skipped.count == 1)
     }
 }

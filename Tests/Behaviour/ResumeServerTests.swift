@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Bodies are continued, and answers kept, against a real server", .timeLimit(.minutes(2)))
+@Suite("The cache and its transport against a real server", .timeLimit(.minutes(2)))
 struct ResumeServerTests {
     private let size = 300_000
     private var path: String { "/bytes/\(size)/a" }
@@ -15,14 +15,20 @@ struct ResumeServerTests {
         _ body: (FaultServer, DataCache) async throws -> Void
     ) async throws {
         let server = try await FaultServer.start()
+        let cache = DataCache(configuration(folder, change))
+        try await body(server, cache)
+        await cache.shutdown()
+        await server.stop()
+    }
+
+    private func configuration(
+        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
+    ) -> DataCache.Configuration {
         var configuration = DataCache.Configuration(directory: folder?.url)
         configuration.logger.logLevel = .critical
         configuration.retryPolicy = .fixed(.milliseconds(1), retries: 6)
         change(&configuration)
-        let cache = DataCache(configuration)
-        try await body(server, cache)
-        await cache.shutdown()
-        await server.stop()
+        return configuration
     }
 
     private var body: Data { FaultServer.body(of: path, size: size) }
@@ -82,9 +88,7 @@ struct ResumeServerTests {
             #expect(await task.error == .cancelled)
             await server.waitForEnds(1)
             await cache.shutdown()
-            var configuration = DataCache.Configuration(directory: folder.url)
-            configuration.logger.logLevel = .critical
-            let next = DataCache(configuration)
+            let next = DataCache(configuration(folder))
             #expect(try await next.getData(target).value == body)
             let range = try #require(server.requests.last?.header("Range"))
             let offset = try #require(Int(range.dropFirst(6).dropLast()))
@@ -187,5 +191,70 @@ struct ResumeServerTests {
             #expect(ends.value.count == 300 && ends.value.values.allSatisfy { $0 == 1 })
             #expect(served.value > 60, "\(served.value) of 300")
         }
+    }
+
+    // MARK: The transport alone
+
+    private func result(
+        of request: TransferRequest, over transport: CurlTransport, _ begun: (any Transfer) async -> Void = { _ in }
+    ) async -> Result<TransferResponse, DipperError> {
+        let (ends, end) = AsyncStream.makeStream(of: Result<TransferResponse, DipperError>.self)
+        await begun(transport.start(request) { if case .finished(let result) = $0 { end.yield(result) } })
+        for await result in ends { return result }
+        return .failure(.cancelled)
+    }
+
+    @Test("A body that is too large ends a transfer that was held back, once it is let go on")
+    func tooLargeAfterPause() async throws {
+        let server = try await FaultServer.start()
+        var configuration = CurlConfiguration()
+        configuration.maximumBodySize = 1_000
+        let transport = CurlTransport(configuration)
+        func end(of path: String, _ begun: (any Transfer) async -> Void = { _ in }) async -> DipperError? {
+            await result(of: TransferRequest(url: server.url(path), queue: .slow), over: transport, begun).error
+        }
+        let error = await end(of: "/bytes/10000/a?chunked=1&delay=50") { transfer in
+            transfer.setThrottled(true)
+            await server.waitForEnds(1)
+            // The first bytes have been held back when another transfer of the pool is over.
+            #expect(await end(of: "/bytes/10/b?delay=50") == nil)
+            transfer.setThrottled(false)
+        }
+        #expect(error == .tooLarge)
+        await transport.shutdown()
+        await server.stop()
+    }
+
+    @Test("A server that hangs up amid the TLS handshake is a failure that may pass", arguments: [true, false])
+    func handshake(isReset: Bool) async throws {
+        let server = try await RawServer.start(greeting: [isReset ? .reset : .close])
+        let cache = DataCache(configuration { $0.retryPolicy = .never })
+        let error = await cache.getData(DataRequest(string: server.url("/", scheme: "https"))).error
+        // A reset may come before the connection counts as made.
+        #expect(error == .connectionLost || isReset && error == .connectionFailed)
+        if !isReset { #expect(error?.detail == "the TLS handshake was broken off") }
+        await cache.shutdown()
+        await server.stop()
+    }
+
+    @Test("A request leaves nothing of its method and body behind for the next one")
+    func methods() async throws {
+        let server = try await RawServer.start { request in
+            let body = request.head.hasPrefix("HEAD") ? "" : "here"
+            return [.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\n" + body), .close]
+        }
+        let transport = CurlTransport()
+        let requests = [
+            ("POST", Data("1".utf8)), ("POST", Data()), ("HEAD", nil), ("POST", Data("1".utf8)), ("GET", nil),
+        ]
+        for (method, body) in requests {
+            var request = TransferRequest(url: URL(string: server.url("/x"))!)
+            request.method = method
+            request.body = body
+            let response = try await result(of: request, over: transport).get()
+            #expect(response.body == Data((method == "HEAD" ? "" : "here").utf8), "\(method)")
+        }
+        await transport.shutdown()
+        await server.stop()
     }
 }

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Failures and retries", .timeLimit(.minutes(2)))
 struct RetryTests {
+    private let test = TestCache()
     private let a = url("a")
 
     /// A cache whose requests for `/a` all fail, and the seconds at which they are sent.
@@ -14,7 +15,7 @@ struct RetryTests {
         at date: ManualDate = ManualDate()
     ) async -> [Double] {
         let journal = Journal()
-        let test = TestCache(date: date) { $0.eventSinks.append(journal) }
+        let test = TestCache(date: date, sink: journal)
         test.transport.script(a, steps)
         test.cache.getData(DataRequest(a).with(\.retryPolicy, policy))
         await test.whileClockRuns { await test.cache.idle() }
@@ -31,13 +32,12 @@ struct RetryTests {
             .status(400), .status(401), .status(403), .status(404), .status(410), .status(451), .status(304),
         ])
     func fatal(error: DipperError) async {
-        let test = TestCache()
-        test.transport.script(a, [error.status.map { .status($0) } ?? .failure(error)])
-        let heard = Box<[Bool]>([])
-        let task = test.cache.getData(a).onFail { _, isFatal in heard.update { $0.append(isFatal) } }
+        test.transport.script(a, [.failing(error)])
+        let task = test.cache.getData(a)
+        let failures = task.failures()
         #expect(await task.error == error)
         await test.cache.idle()
-        #expect(heard.value == [true])
+        #expect(failures.value.map { $0.hasPrefix("fatal ") } == [true])
         #expect(test.transport.transfers.count == 1)
     }
 
@@ -48,8 +48,7 @@ struct RetryTests {
             .status(408), .status(425), .status(429), .status(500), .status(503), .status(599),
         ])
     func mayPass(error: DipperError) async throws {
-        let failure: ScriptedTransport.Step = error.status.map { .status($0) } ?? .failure(error)
-        #expect(await seconds(.fixed(.seconds(5)), [failure, .body(Data())]) == [0, 5])
+        #expect(await seconds(.fixed(.seconds(5)), [.failing(error), .body(Data())]) == [0, 5])
     }
 
     // MARK: When
@@ -74,21 +73,20 @@ struct RetryTests {
 
     @Test("A rule of the program's own is asked about every failure, and may take its time")
     func ownRule() async throws {
-        let test = TestCache()
         let asked = Box<[DipperError]>([])
-        let gate = Box(false)
+        let gate = Gate()
         test.transport.script(a, [.status(401), .status(404), .text("here")])
         let policy = RetryPolicy.custom { context in
             asked.update { $0.append(context.error) }
-            if context.error == .status(401) { try? await gate.wait { $0 } }
+            if context.error == .status(401) { await gate.pass() }
             return context.failures < 3 ? .zero : nil
         }
         let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy).with(\.timeout, .seconds(5)))
-        try await asked.wait { $0.count == 1 }
+        try await gate.waitForArrival()
         // The time limit stands still while the rule thinks.
         test.clock.advance(by: .seconds(60))
         let joined = test.cache.getData(a)
-        gate.update { $0 = true }
+        gate.open()
         // The call that has joined has another policy.
         #expect(await joined.error == .status(401))
         #expect(try await task.value == Data("here".utf8))
@@ -98,59 +96,49 @@ struct RetryTests {
     @Test("While a rule of the program's own thinks, others end and the fetch takes no place")
     func slowRule() async throws {
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        let gates = [Gate(), Gate()]
         let asked = Box(0)
-        let gate = Box(false)
         let policy = RetryPolicy.custom { _ in
-            asked.update { $0 += 1 }
-            try? await gate.wait { $0 }
+            await gates[asked.increment() - 1].pass()
             return .zero
         }
-        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy))
+        let request = DataRequest(a).with(\.retryPolicy, policy)
+        let (task, first) = try await test.begin(request)
         let plain = test.cache.getData(a)
         let next = test.cache.getData(url("next"))
-        let first = try await test.transport.nextTransfer()
-        try await first.wait { !$0.isCancelled }
         first.finish(with: Data(), status: 404)
         #expect(await plain.error == .status(404))
         let second = try await test.transport.nextTransfer()
         #expect(second.request.url == url("next"))
         second.finish(with: Data("next".utf8))
         #expect(try await next.value == Data("next".utf8))
-        try await asked.wait { $0 == 1 }
-        gate.update { $0 = true }
+        gates[0].open()
         try await test.transport.nextTransfer().finish(with: Data("here".utf8))
         #expect(try await task.value == Data("here".utf8))
-        let cancelled = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy).with(\.cachePolicy, .ignoreCache))
-        gate.update { $0 = false }
-        try await test.transport.nextTransfer().finish(with: Data(), status: 404)
-        try await asked.wait { $0 == 2 }
+        let (cancelled, last) = try await test.begin(request.with(\.cachePolicy, .ignoreCache))
+        last.finish(with: Data(), status: 404)
+        try await gates[1].waitForArrival()
         cancelled.cancel()
         #expect(await cancelled.error == .cancelled)
         await test.cache.idle()
-        gate.update { $0 = true }
+        gates[1].open()
     }
 
-    @Test("By default a failure is tried again three times, within half a second, a second and two")
-    func byDefault() async {
-        let times = await seconds(nil)
-        #expect(times.count == 4)
-        for (wait, bound) in zip(zip(times.dropFirst(), times).map { $0 - $1 }, [0.5, 1, 2]) {
-            #expect((0...bound).contains(wait))
-        }
-    }
-
-    @Test("An exponential back-off waits at random, up to a bound that doubles each time and has a limit")
-    func jitter() async {
-        var longest = [0.0, 0, 0, 0]
+    @Test(
+        "An exponential back-off, as by default, waits at random, up to bounds that double and have a limit",
+        arguments: [
+            (nil, [0.5, 1, 2]), (.exponential(base: .seconds(4), cap: .seconds(10), retries: 4), [4, 8, 10, 10]),
+        ] as [(RetryPolicy?, [Double])])
+    func backOff(policy: RetryPolicy?, bounds: [Double]) async {
+        var longest = bounds.map { _ in 0.0 }
         for _ in 0..<100 {
-            let times = await seconds(.exponential(base: .seconds(4), cap: .seconds(10), retries: 4))
-            #expect(times.count == 5)
+            let times = await seconds(policy)
             let waits = zip(times.dropFirst(), times).map { $0 - $1 }
-            for (wait, bound) in zip(waits, [4.0, 8, 10, 10]) { #expect((0...bound).contains(wait)) }
-            #expect(Set(waits).count == 4, "\(waits)")
+            #expect(waits.count == bounds.count && zip(waits, bounds).allSatisfy { (0...$1).contains($0) }, "\(waits)")
+            #expect(Set(waits).count == bounds.count, "\(waits)")
             longest = zip(longest, waits).map(max)
         }
-        for (wait, bound) in zip(longest, [2.0, 4, 8, 8]) { #expect(wait > bound, "\(longest)") }
+        #expect(zip(longest, bounds).allSatisfy { $0 > $1 * 0.8 }, "\(longest)")
     }
 
     @Test(
@@ -182,8 +170,8 @@ struct RetryTests {
     func slotIsFree() async throws {
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
         for name in ["s", "u"] { test.transport.script(url(name), [.body(Data())]) }
-        let waiting = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
-        try await test.transport.nextTransfer().fail(with: .status(503))
+        let (waiting, transfer) = try await test.begin(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
+        transfer.fail(with: .status(503))
         try await waiting.waitForFailures()
         _ = try await test.cache.slowGetData(url("s")).value
         _ = try await test.cache.getData(url("u")).value
@@ -195,7 +183,6 @@ struct RetryTests {
 
     @Test("Each call keeps its own policy: one gives up, and the fetch goes on for the other, in its queue")
     func policiesOfJoiners() async throws {
-        let test = TestCache()
         let hasty = test.cache.getData(DataRequest(a).with(\.retryPolicy, .never))
         let patient = test.cache.slowGetData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(3))))
         let hastier = test.cache.slowGetData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(2), retries: 1)))
@@ -216,12 +203,8 @@ struct RetryTests {
     @Test("A time limit counts from the first attempt: the wait for a slot does not count")
     func queueDoesNotCount() async throws {
         let ends = EventRecord()
-        let test = TestCache {
-            $0.fastQueue.maxConcurrent = 1
-            $0.eventSinks.append(ends)
-        }
-        test.cache.getData(url("busy"))
-        let busy = try await test.transport.nextTransfer()
+        let test = TestCache(sink: ends) { $0.fastQueue.maxConcurrent = 1 }
+        let (_, busy) = try await test.begin(url("busy"))
         let limited = test.cache.getData(DataRequest(a).with(\.timeout, .seconds(10)))
         #expect(limited.state == .waiting)
         test.clock.advance(by: .seconds(100))
@@ -236,14 +219,12 @@ struct RetryTests {
 
     @Test("A time limit includes retries and the waits before them, and no attempt begins that would come too late")
     func retriesCount() async throws {
-        let test = TestCache()
-        let limited = test.cache.getData(
-            DataRequest(a).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(4))))
-        let failures = Box(0)
-        limited.onFail { _, _ in failures.update { $0 += 1 } }
+        let request = DataRequest(a).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(4)))
+        let limited = test.cache.getData(request)
+        let failures = limited.failures()
         for count in 1...3 {
             try await test.transport.nextTransfer().fail(with: .connectionLost)
-            try await failures.wait { $0 == count }
+            try await failures.wait { $0.count == count }
             try await test.clock.waitForSleepers(count < 3 ? 1 : 0)
             test.clock.advance(by: .seconds(4))
         }
@@ -253,25 +234,141 @@ struct RetryTests {
 
     @Test("The wait for a slot after a failure does not count towards the time limit")
     func slotAfterFailure() async throws {
-        let queued = Box(0)
-        let test = TestCache {
-            $0.eventSinks.append(
-                Observer(.fetches) { event in
-                    if event.key == CacheKey(url("s")), case .queued = event.kind { queued.update { $0 += 1 } }
-                })
-        }
-        let limited = test.cache.slowGetData(
-            DataRequest(url("s")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(1))))
-        try await test.transport.nextTransfer().fail(with: .connectionLost)
+        let record = EventRecord()
+        let test = TestCache(sink: record)
+        let request = DataRequest(url("s")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(1)))
+        let (limited, first) = try await test.begin(request, in: .slow)
+        first.fail(with: .connectionLost)
         try await limited.waitForFailures()
-        test.cache.getData(url("u"))
-        let urgent = try await test.transport.nextTransfer()
+        let (_, urgent) = try await test.begin(url("u"))
         try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
-        try await queued.wait { $0 == 2 }
+        try await record.wait { $0.count { $0.kind == .queued(.slow) } == 2 }
         test.clock.advance(by: .seconds(100))
         urgent.finish(with: Data())
         try await test.transport.nextTransfer().finish(with: Data())
         #expect(await limited.error == nil)
+    }
+
+    // MARK: Without a network
+
+    @Test("A call waits for the network without a request, tells of its wait, and begins when the network returns")
+    func networkReturns() async throws {
+        test.network.isUp = false
+        let heard = Box<[String]>([])
+        let task = test.cache.getData(a)
+        task.onFail { error, isFatal in heard.update { $0.append("\(error) \(isFatal)") } }
+            .onRetry { heard.update { $0.append("retry") } }
+        try await task.waitForFailures()
+        #expect(task.state == .parked && task.attempts == 0)
+        #expect(test.transport.transfers.isEmpty)
+        let joined = test.cache.slowGetData(a)
+        try await joined.waitForFailures()
+        test.network.isUp = true
+        await test.answerAll()
+        for task in [task, joined] { #expect(await task.error == nil) }
+        #expect(heard.value == ["network unreachable false", "retry"])
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    @Test("The loss of the network during a transfer is not a failure that counts")
+    func lossDoesNotCount() async throws {
+        let (task, first) = try await test.begin(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1), retries: 1)))
+        test.network.isUp = false
+        first.fail(with: .connectionLost)
+        try await task.waitForFailures()
+        test.transport.script(a, [.status(503), .text("here")])
+        test.network.isUp = true
+        await test.whileClockRuns { await test.cache.idle() }
+        #expect(try await task.value == Data("here".utf8))
+        #expect(test.transport.transfers.count == 3)
+    }
+
+    @Test("A transfer that stands still after its host has become unreachable gives up and begins anew later")
+    func standsStill() async throws {
+        let (task, transfer) = try await test.begin(a)
+        test.network.setReachable(false, host: "host.test")
+        try await test.clock.waitForSleepers(1)
+        test.clock.advanceToNextSleeper()
+        try await transfer.wait { $0.isCancelled }
+        #expect(test.clock.now.offset == .seconds(2))
+        try await task.waitForFailures()
+        #expect(task.state == .parked)
+        test.network.setReachable(true, host: "host.test")
+        await test.answerAll()
+        #expect(await task.error == nil)
+        #expect(test.transport.transfers.count == 2)
+    }
+
+    @Test(
+        "The wait for the network ends with the policy's deadline, by default an hour, and needs retries",
+        arguments: [(nil, 3_600, false), (.seconds(60), 60, false), (.seconds(60), 60, true)]
+            as [(Duration?, Int, Bool)])
+    func deadline(own: Duration?, seconds: Int, hasFailedBefore: Bool) async throws {
+        let record = EventRecord()
+        let test = TestCache(sink: record)
+        test.network.isUp = hasFailedBefore
+        var policy = hasFailedBefore ? RetryPolicy.fixed(.seconds(20)) : .default
+        if let own { policy.deadline = own }
+        let request = DataRequest(a).with(\.retryPolicy, policy)
+        test.transport.script(a, [.status(503)])
+        let patient = test.cache.getData(hasFailedBefore ? request : request.with(\.timeout, .seconds(1)))
+        try await patient.waitForFailures()
+        test.network.isUp = false
+        #expect(await test.cache.getData(DataRequest(url("b")).with(\.retryPolicy, .never)).error == .unreachable)
+        await test.whileClockRuns { _ = await patient.error }
+        #expect(await patient.error == .unreachable, "the time without a network does not count as the call's own")
+        #expect(record.events.last { $0.kind == .callFailed(.unreachable) }?.time == .seconds(seconds))
+        #expect(test.transport.transfers.count == (hasFailedBefore ? 1 : 0))
+    }
+
+    @Test("A host that cannot be reached holds up its own calls alone, also after a redirect to it")
+    func oneHost() async throws {
+        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        let far = DataRequest(string: "http://far.test/x")
+        test.network.setReachable(false, host: "far.test")
+        test.transport.script(a, [.redirect("http://far.test/x")])
+        let tasks = [test.cache.getData(far), test.cache.getData(a)]
+        for task in tasks { try await task.waitForFailures() }
+        #expect(tasks.map(\.state) == [.parked, .parked])
+        for name in ["b", "s"] { test.transport.script(url(name), [.text(name)]) }
+        #expect(try await test.ask(url("b")) == "b from network")
+        #expect(try await test.cache.slowGetData(url("s")).value == Data("s".utf8))
+        #expect(test.transport.transfers.map(\.request.url) == [a, url("b"), url("s")])
+        // Another change of the network does not wake the calls.
+        test.network.setReachable(false, host: "other.test")
+        test.network.setReachable(true, host: "far.test")
+        await test.answerAll()
+        for task in tasks { #expect(await task.error == nil) }
+        #expect(test.transport.transfers(of: a).count == 2)
+    }
+
+    @Test("Calls that have waited for the network begin one after the other, within four seconds, urgent ones first")
+    func wakeUp() async throws {
+        // So many that they would take longer, a few milliseconds apart.
+        let count = 600
+        let test = TestCache {
+            $0.fastQueue.maxConcurrent = 2 * count
+            $0.slowQueue.maxConcurrent = 2 * count
+        }
+        test.network.isUp = false
+        var tasks = (0..<count).map { test.cache.slowGetData(url("s\($0)")) }
+        tasks += (0..<count).map { test.cache.getData(url("u\($0)")) }
+        for task in tasks { try await task.waitForFailures() }
+        #expect(test.cache.queueCounts.parked == 2 * count)
+        test.network.isUp = true
+        var instants: [ManualClock.Instant] = []
+        for number in 0..<2 * count {
+            try await test.clock.waitForSleepers(1, dueWithin: .seconds(4))
+            test.clock.advanceToNextSleeper()
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url.lastPathComponent.hasPrefix(number < count ? "u" : "s"))
+            transfer.finish(with: Data())
+            instants.append(test.clock.now)
+        }
+        #expect(Set(instants).count == 2 * count, "no two at a time")
+        #expect(test.clock.now.offset < .seconds(4.1))
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 2 * count)
     }
 }

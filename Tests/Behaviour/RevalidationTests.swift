@@ -6,6 +6,7 @@ import Testing
 
 @Suite("What is out of date is used where the server or the request allows it", .timeLimit(.minutes(2)))
 struct RevalidationTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
     private let window: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-while-revalidate=100"]
 
@@ -18,16 +19,10 @@ struct RevalidationTests {
 
     @Test("old bytes at once, newer ones by one prefetch behind the urgent work", arguments: [false, true])
     func whileRevalidating(fromDisk: Bool) async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: folder)
-        test.transport.script(a, [.text("1", window)])
-        _ = try await test.ask(a)
-        if fromDisk { test = await test.reopened(folder) }
-        test.transport.script(a, [])
-        test.date.advance(by: 10)
-        let urgent = test.cache.getData(url("urgent"))
-        let urgentTransfer = try await test.transport.nextTransfer()
-
+        var test = self.test
+        try await test.keep("1", window, for: a, age: 10)
+        if fromDisk { test = await test.reopened() }
+        let (urgent, urgentTransfer) = try await test.begin(url("urgent"))
         let hits = (0..<20).map { _ in test.cache.getData(a) }
         var refreshes: [DataTask] = []
         for hit in hits {
@@ -47,15 +42,12 @@ struct RevalidationTests {
         for hit in hits { #expect(try await refreshed(hit) == "2 from network") }
         #expect(try await test.ask(a) == "2 from memory")
         #expect(test.transport.transfers(of: a).count == (fromDisk ? 1 : 2))
-        await test.cache.shutdown()
     }
 
     @Test("a refresh that the server confirms makes the entry fresh")
     func confirmedRefresh() async throws {
-        let test = TestCache()
-        test.transport.script(a, [.text("1", window), .status(304)])
-        _ = try await test.ask(a)
-        test.date.advance(by: 109)
+        try await test.keep("1", window, for: a, age: 109)
+        test.transport.script(a, [.status(304)])
         let response = try await test.cache.getData(a).response
         #expect(response.told == "1 from stale")
         #expect(try await #require(response.revalidation).response.told == "1 from revalidated")
@@ -66,9 +58,8 @@ struct RevalidationTests {
     @Test("a refresh that fails is told, and the old bytes stay for the time they may")
     func failedRefresh() async throws {
         let test = TestCache { $0.retryPolicy = .never }
-        test.transport.script(a, [.text("1", window), .status(503), .text("2", window)])
-        _ = try await test.ask(a)
-        test.date.advance(by: 20)
+        try await test.keep("1", window, for: a, age: 20)
+        test.transport.script(a, [.status(503), .text("2", window)])
         let task = test.cache.getData(a)
         #expect(try await task.response.told == "1 from stale")
         await #expect(throws: DipperError.status(503)) { try await refreshed(task) }
@@ -83,11 +74,7 @@ struct RevalidationTests {
 
     @Test("an urgent call with no-cache takes the refresh over, which is then urgent")
     func promotedRefresh() async throws {
-        let test = TestCache()
-        test.transport.script(a, [.text("1", window)])
-        _ = try await test.ask(a)
-        test.transport.script(a, [])
-        test.date.advance(by: 10)
+        try await test.keep("1", window, for: a, age: 10)
         let stale = try await test.cache.getData(a).response
         let transfer = try await test.transport.nextTransfer()
         #expect(transfer.queue == .slow)
@@ -105,14 +92,10 @@ struct RevalidationTests {
 
     @Test("cancelling a call that is being revalidated ends the request, and the entry stays")
     func cancelledRevalidation() async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        test.transport.script(a, [.text("1", ["ETag": "\"1\"", "Cache-Control": "max-age=10"])])
-        _ = try await test.ask(a)
-        test.transport.script(a, [])
-        test.date.advance(by: 10)
+        try await test.keep("1", ["ETag": "\"1\"", "Cache-Control": "max-age=10"], for: a, age: 10)
         let ends = Box(0)
-        let task = test.cache.getData(a).onEnd { _ in ends.increment() }
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(a)
+        task.onEnd { _ in ends.increment() }
         task.cancel()
         #expect(await task.error == .cancelled)
         try await transfer.wait { $0.isCancelled }
@@ -120,7 +103,6 @@ struct RevalidationTests {
         await test.cache.idle()
         #expect(ends.value == 1)
         #expect(test.cache.data(for: a) == Data("1".utf8))
-        await test.cache.shutdown()
     }
 
     // MARK: stale-if-error and missing network
@@ -129,31 +111,22 @@ struct RevalidationTests {
         "with stale-if-error what is kept stands in for a server that fails, at once, for the time it may",
         arguments: [DipperError.status(500), .status(503), .connectionFailed, .timedOut, .hostNotFound])
     func staleIfError(error: DipperError) async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: folder)
-        test.transport.script(a, [.text("1", ["Cache-Control": "max-age=10, stale-if-error=100"])])
-        _ = try await test.ask(a)
-        test = await test.reopened(folder)
-        test.transport.script(a, [error.status.map { .status($0) } ?? .failure(error)])
-        test.date.advance(by: 110)
-        let failures = Box(0)
-        let task = test.cache.getData(a).onFail { _, _ in failures.increment() }
+        try await test.keep("1", ["Cache-Control": "max-age=10, stale-if-error=100"], for: a, age: 110)
+        let next = await test.reopened()
+        next.transport.script(a, [.failing(error)])
+        let task = next.cache.getData(a)
+        let failures = task.failures()
         #expect(try await task.response.told == "1 from stale")
-        await test.cache.idle()
-        #expect(failures.value == 0)
-        test.date.advance(by: 1)
-        #expect(await test.cache.getData(DataRequest(a).with(\.retryPolicy, .never)).error == error)
-        #expect(test.requests(a).count == 2)
-        await test.cache.shutdown()
+        await next.cache.idle()
+        #expect(failures.value.isEmpty)
+        next.date.advance(by: 1)
+        #expect(await next.cache.getData(DataRequest(a).with(\.retryPolicy, .never)).error == error)
+        #expect(next.requests(a).count == 2)
     }
 
     @Test("one who must have the server's word waits on when another is served what is kept")
     func mixedOnError() async throws {
-        let test = TestCache()
-        test.transport.script(a, [.text("1", ["Cache-Control": "max-age=10, stale-if-error=100"])])
-        _ = try await test.ask(a)
-        test.transport.script(a, [])
-        test.date.advance(by: 20)
+        try await test.keep("1", ["Cache-Control": "max-age=10, stale-if-error=100"], for: a, age: 20)
         let easy = test.cache.getData(a)
         let strict = test.cache.getData(
             DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"])
@@ -177,14 +150,12 @@ struct RevalidationTests {
         arguments: [false, true], [DataRequest.CachePolicy.useCache, .cacheOnly])
     func outOfDate(fromDisk: Bool, policy: DataRequest.CachePolicy) async throws {
         func target(_ control: String) -> URL { url(control.filter(\.isLetter)) }
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: folder)
+        var test = self.test
         for (control, _) in Self.controls {
-            test.transport.script(target(control), [.text("1", ["Cache-Control": control, "ETag": "\"1\""])])
-            _ = try await test.ask(target(control))
+            try await test.keep("1", ["Cache-Control": control, "ETag": "\"1\""], for: target(control))
         }
         test.date.advance(by: 1_000_000)
-        if fromDisk { test = await test.reopened(folder) }
+        if fromDisk { test = await test.reopened() }
         test.network.isUp = policy == .cacheOnly
         let count = test.transport.transfers.count
         for (control, mayBeStale) in Self.controls {
@@ -205,6 +176,5 @@ struct RevalidationTests {
         }
         await test.cache.idle()
         #expect(test.transport.transfers.count == count, "the network is not asked")
-        await test.cache.shutdown()
     }
 }

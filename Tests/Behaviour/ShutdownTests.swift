@@ -14,37 +14,31 @@ struct ShutdownTests {
         test.network.setReachable(false, host: "far.test")
         let parked = test.cache.getData(DataRequest(string: "http://far.test/x"))
         try await parked.waitForFailures()
-        let tasks = [test.cache.getData(a), test.cache.slowGetData(url("b")), parked]
-        let transfer = try await test.transport.nextTransfer()
+        let (running, transfer) = try await test.begin(a)
+        let waiting = test.cache.slowGetData(url("b"))
         let events = test.cache.events
         await test.cache.shutdown()
-        for task in tasks { #expect(await task.error == .cancelled) }
+        for task in [running, waiting, parked] { #expect(await task.error == .cancelled) }
         #expect(transfer.isCancelled)
         #expect(test.cache.queueCounts == QueueCounts())
         var count = 0
         for await _ in events { count += 1 }
         #expect(count > 0, "the stream of events ends")
-        #expect(await test.cache.getData(a).error == .shutDown)
-        #expect(await test.cache.slowGetData(a).error == .shutDown)
+        for queue in [FetchQueue.fast, .slow] { #expect(await test.call(a, in: queue).error == .shutDown) }
         await test.cache.shutdown()
         #expect(test.transport.transfers.count == 1)
     }
 
     @Test("Each of many calls is told its end once, and what had come before is on disk")
     func manyCalls() async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: folder) { $0.callbackQueue = .serial() }
-        for number in 0..<20 { test.transport.script(url("\(number)"), [.text("\(number)")]) }
-        for number in 0..<20 { _ = try await test.cache.getData(url("\(number)")).value }
+        let test = TestCache(folder: TemporaryFolder()) { $0.callbackQueue = .serial() }
+        for number in 0..<20 { try await test.keep("\(number)", for: url("\(number)")) }
         let ended = Box(0)
-        for number in 0..<2_000 {
-            test.cache.slowGetData(url("more\(number)")).onEnd { _ in ended.update { $0 += 1 } }
-        }
-        await test.cache.shutdown()
+        for number in 0..<2_000 { test.cache.slowGetData(url("more\(number)")).onEnd { _ in ended.increment() } }
+        let next = await test.reopened()
         try await ended.wait { $0 == 2_000 }
-        let next = DataCache(.init(directory: folder.url))
-        for number in 0..<20 { #expect(next.data(for: url("\(number)")) == Data("\(number)".utf8)) }
-        await next.shutdown()
+        for number in 0..<20 { #expect(next.cache.data(for: url("\(number)")) == Data("\(number)".utf8)) }
+        await next.cache.shutdown()
         #expect(ended.value == 2_000)
     }
 
@@ -88,13 +82,13 @@ struct ShutdownTests {
     func noCycle() async throws {
         let test = TestCache()
         let gone = [Box(false), Box(false)]
-        test.transport.script(url("b"), [.failure(.connectionLost), .silence])
         do {
             let canaries = gone.map { Canary($0) }
-            let fetched = test.cache.getData(a)
+            let (fetched, transfer) = try await test.begin(a)
             fetched.onEnd { [canary = canaries[0]] _ in withExtendedLifetime((canary, fetched)) {} }
-            try await test.transport.nextTransfer().finish(with: Data())
+            transfer.finish(with: Data())
             _ = await fetched.ending
+            test.transport.script(url("b"), [.failure(.connectionLost), .silence])
             let cancelled = test.cache.getData(url("b"))
             cancelled.onFail { [canary = canaries[1]] _, _ in withExtendedLifetime((canary, cancelled)) {} }
             try await cancelled.waitForFailures()
@@ -107,18 +101,16 @@ struct ShutdownTests {
 
     @Test("Nothing is kept of a call whose transport answers before it has returned the transfer")
     func instantTransport() async throws {
-        struct InstantTransport: Transport {
-            struct Done: Transfer {
-                let receive: @Sendable (TransferEvent) -> Void
-                func cancel() {}
-                func setThrottled(_ isThrottled: Bool) {}
-                func setQueue(_ queue: FetchQueue) {}
-            }
+        struct InstantTransport: Transport, Transfer {
+            var receive: (@Sendable (TransferEvent) -> Void)?
+            func cancel() {}
+            func setThrottled(_ isThrottled: Bool) {}
+            func setQueue(_ queue: FetchQueue) {}
             func start(
                 _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
             ) -> any Transfer {
                 receive(.finished(.success(TransferResponse(body: Data("here".utf8)))))
-                return Done(receive: receive)
+                return InstantTransport(receive: receive)
             }
             func shutdown() async {}
         }

@@ -6,11 +6,12 @@ import Testing
 
 @Suite("Slow code of the program's own holds up no other call", .timeLimit(.minutes(2)))
 struct SlowCodeTests {
+    private let test = TestCache()
     private let a = url("a")
     private let b = url("b")
 
-    private func expectAnswer(_ test: TestCache, whileHeldAt arrivals: Box<Int>, _ door: Door) async throws {
-        try await arrivals.wait { $0 > 0 }
+    private func expectAnswer(_ test: TestCache, whileHeldAt door: Door) async throws {
+        try await door.waitForArrivals(1)
         test.transport.script(b, [.text("b")])
         #expect(try await test.ask(b) == "b from network")
         door.stayOpen()
@@ -18,24 +19,20 @@ struct SlowCodeTests {
 
     @Test("a validation of an answer")
     func validation() async throws {
-        let (door, arrivals) = (Door(), Box(0))
-        let test = TestCache()
+        let door = Door()
         test.transport.script(a, [.text("a")])
         let slow = ResponseValidation { _ in
-            arrivals.update { $0 += 1 }
             door.pass()
             return nil
         }
         let task = test.cache.getData(DataRequest(a).with(\.validation, slow))
-        try await expectAnswer(test, whileHeldAt: arrivals, door)
+        try await expectAnswer(test, whileHeldAt: door)
         #expect(try await task.value == Data("a".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("a call that joins while the validation of another is asked is asked itself")
     func joining() async throws {
         let (door, asked) = (Door(), Box<[String]>([]))
-        let test = TestCache { $0.retryPolicy = .never }
         test.transport.script(a, [.text("broken", ["Cache-Control": "max-age=500"])])
         func request(_ name: String) -> DataRequest {
             let validation = ResponseValidation { _ in
@@ -43,7 +40,7 @@ struct SlowCodeTests {
                 if name == "first" { door.pass() }
                 return .rejected
             }
-            return DataRequest(a).with(\.validation, validation)
+            return DataRequest(a).with(\.validation, validation).with(\.retryPolicy, .never)
         }
         let first = test.cache.getData(request("first"))
         try await asked.wait { $0 == ["first"] }
@@ -54,58 +51,72 @@ struct SlowCodeTests {
         for task in [first, second] { #expect(await task.error == .rejected) }
         #expect(asked.value.contains("second"))
         #expect(test.cache.data(for: a) == nil)
-        await test.cache.shutdown()
     }
 
     @Test("a modifier that does not return: neither cancelling nor a shutdown waits for it", arguments: [false, true])
     func endlessModifier(isShutDown: Bool) async throws {
-        let (asked, ends) = (Box(0), AsyncStream<Void>.makeStream())
+        let gate = Gate()
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
-        let endless = RequestModifier { request in
-            asked.increment()
-            for await _ in ends.stream {}
-            return request
-        }
-        let task = test.cache.getData(DataRequest(a).with(\.modifier, endless))
-        try await asked.wait { $0 == 1 }
+        let task = test.cache.getData(DataRequest(a).with(\.modifier, .changing { _ in await gate.pass() }))
+        try await gate.waitForArrival()
         test.transport.script(b, [.text("b")])
         let next = test.cache.getData(b)
         if isShutDown { await test.cache.shutdown() } else { task.cancel() }
         #expect(await task.error == .cancelled)
         #expect(await next.error == (isShutDown ? .cancelled : nil), "its place in the queue is free")
-        ends.continuation.finish()
+        gate.open()
         await test.cache.shutdown()
         #expect(test.requests(a).isEmpty)
     }
 
     @Test("a codec of what is kept in a tier of the program's own")
     func codec() async throws {
-        let codec = StalledCodec()
-        let shelf = Shelf()
+        let (codec, shelf) = (StalledCodec(), Shelf())
         let test = TestCache {
             $0.tiers = [shelf]
             $0.recordCodec = codec
         }
         test.transport.script(a, [.text("a", ["Cache-Control": "max-age=500"])])
         #expect(try await test.ask(a) == "a from network")
-        try await expectAnswer(test, whileHeldAt: codec.arrivals, codec.door)
+        try await expectAnswer(test, whileHeldAt: codec.door)
         await test.cache.idle()
         #expect(shelf.records.value.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("a hook that runs in place")
     func hook() async throws {
-        let (door, arrivals) = (Door(), Box(0))
-        let test = TestCache { $0.callbackQueue = .inPlace }
-        test.cache.getData(a).onEnd { _ in
-            arrivals.update { $0 += 1 }
-            door.pass()
-        }
+        let door = Door()
         // A hook that is added after the end runs where it is added, which would hold up the test itself.
-        try await test.transport.nextTransfer().finish(with: Data("a".utf8))
-        try await expectAnswer(test, whileHeldAt: arrivals, door)
+        let (task, transfer) = try await test.begin(a)
+        task.onEnd { _ in door.pass() }
+        transfer.finish(with: Data("a".utf8))
+        try await expectAnswer(test, whileHeldAt: door)
         await test.cache.idle()
-        await test.cache.shutdown()
+    }
+
+    // MARK: Busy threads
+
+    @Test("a program that blocks all of Swift's threads gets its answers all the same: retries, disk, decoding")
+    func blocked() async {
+        await #expect(processExitsWith: .success) {
+            let test = TestCache(folder: TemporaryFolder()) {
+                $0.clock = ContinuousClock()
+                $0.retryPolicy = .fixed(.milliseconds(20))
+            }
+            test.transport.script(url("a"), [.status(503), .body(Data("[1]".utf8))])
+            let values = Box<[Int]>([])
+            // The threads are let go when the value is there, or far too late.
+            let tooLate = ContinuousClock.now + .seconds(60)
+            await withTaskGroup { group in
+                for _ in 0..<(4 * ProcessInfo.processInfo.activeProcessorCount) {
+                    group.addTask {
+                        while values.value.isEmpty, ContinuousClock.now < tooLate { usleep(1_000) }
+                    }
+                }
+                test.cache.getValue([Int].self, from: url("a")).then { value in values.update { $0 = value } }
+            }
+            #expect(values.value == [1] && ContinuousClock.now < tooLate)
+            await test.cache.shutdown()
+        }
     }
 }

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Providers as alternatives of a URL", .timeLimit(.minutes(2)))
 struct StandInTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
     private let b = url("b")
     private let bundled = DataRequest.Source.provider(MemoryProvider(Data("bundled".utf8), key: "bundled"))
@@ -14,54 +15,44 @@ struct StandInTests {
         "bytes that are at hand stand in for one call, and are not kept: the next one asks the URL again",
         arguments: [.immutable(for: .days(9)), nil] as [FreshnessPolicy?])
     func standIn(freshness: FreshnessPolicy?) async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [.status(404), .text("real")])
-        let told = Box<[String]>([])
         let request = DataRequest(a).with(\.alternatives, [bundled, .url(b)]).with(\.freshness, freshness)
         let task = test.cache.getData(request.with(\.waitsForDiskWrite, true))
-            .onFail { error, isFatal in told.update { $0.append("\(error) \(isFatal)") } }
+        let failures = task.failures()
         let response = try await task.response
         #expect(response.told == "bundled from network")
         #expect(response.freshUntil.map { $0 <= test.date.now } == true)
         await test.cache.idle()
-        #expect(told.value == ["status 404 false"])
+        #expect(failures.value == ["status 404"])
         #expect(!test.cache.hasData(for: a) && !test.cache.hasData(for: CacheKey("bundled")))
         #expect(test.cache.memoryCount == 0 && test.cache.diskCount == 0)
         #expect(try await test.ask(request) == "real from network")
         #expect(try await test.ask(request) == "real from memory")
         #expect(test.requests(b).isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("what is kept stays as it is, out of date as it may be, and so does the beginning of a body")
     func keptStays() async throws {
-        let test = TestCache(folder: TemporaryFolder()) { $0.retryPolicy = .never }
         let headers: HTTPHeaders = ["Cache-Control": "max-age=10, must-revalidate", "ETag": "\"1\""]
-        test.transport.script(a, [.text("old", headers), .status(404), .status(304, headers)])
-        _ = try await test.ask(a)
-        test.date.advance(by: 20)
+        try await test.keep("old", headers, for: a, age: 20)
+        test.transport.script(a, [.status(404), .status(304, headers)])
         let request = DataRequest(a).with(\.alternatives, [bundled])
         #expect(try await test.ask(request) == "bundled from network")
         #expect(test.cache.data(for: a) == Data("old".utf8))
         #expect(try await test.ask(request) == "old from revalidated")
 
-        let broken = test.cache.getData(DataRequest(b).with(\.alternatives, [bundled]))
-        try await test.transport.nextTransfer().interrupt(
-            with: TransferResponse(headers: ["ETag": "\"2\"", "Content-Length": "4"], body: Data("ab".utf8)))
+        let other = DataRequest(b).with(\.alternatives, [bundled]).with(\.retryPolicy, .never)
+        let (broken, transfer) = try await test.begin(other)
+        transfer.interrupt(with: Parts.beginning(2))
         #expect(try await broken.response.told == "bundled from network")
-        let next = test.cache.getData(b)
-        #expect(try await test.transport.nextTransfer().request.headers["Range"] == "bytes=2-")
-        next.cancel()
-        await test.cache.shutdown()
+        #expect(try await test.nextFields(of: b)["Range"] == "bytes=2-")
     }
 
     @Test(
         "of those who share a fetch, who has named nobody to stand in hears of the failure", arguments: [true, false])
     func sharedFetch(isFirst: Bool) async throws {
-        let test = TestCache()
         let other = DataRequest(a).with(\.alternatives, [bundled])
-        let first = test.cache.slowGetData(isFirst ? other : DataRequest(a))
-        let transfer = try await test.transport.nextTransfer()
+        let (first, transfer) = try await test.begin(isFirst ? other : DataRequest(a), in: .slow)
         let second = test.cache.getData(isFirst ? DataRequest(a) : other)
         transfer.finish(with: Data(), status: 404)
         let (plain, withStandIn) = isFirst ? (second, first) : (first, second)
@@ -72,14 +63,12 @@ struct StandInTests {
 
     @Test("a prefetch and a refresh in the background have no use for it")
     func background() async throws {
-        let test = TestCache()
         let request = DataRequest(a).with(\.alternatives, [bundled])
-        let headers: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=100"]
-        test.transport.script(a, [.status(404), .text("old", headers), .status(404)])
+        test.transport.script(a, [.status(404)])
         let result = await DataPrefetcher(test.cache, [request]).value
         #expect(result.failed.map(\.error) == [.status(404)])
-        _ = try await test.ask(a)
-        test.date.advance(by: 20)
+        try await test.keep("old", ["Cache-Control": "max-age=10, stale-while-revalidate=100"], for: a, age: 20)
+        test.transport.script(a, [.status(404)])
         let response = try await test.cache.getData(request).response
         #expect(response.told == "old from stale")
         #expect(await response.revalidation?.error == .status(404))
@@ -87,14 +76,12 @@ struct StandInTests {
 
     @Test("what a provider of the program's own brings is kept under the request's key")
     func custom() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [.status(410)])
         let provider = CustomProvider(key: "custom") { Data("made".utf8) }
         #expect(try await test.ask(DataRequest(a).with(\.alternatives, [.provider(provider)])) == "made from network")
         await test.cache.idle()
         #expect(test.cache.diskCount == 1 && !test.cache.hasData(for: CacheKey("custom")))
         #expect(try await test.ask(a) == "made from memory")
-        await test.cache.shutdown()
     }
 
     @Test("URLs come after providers that fail, also for a provider; the last failure tells of those before it")
@@ -141,12 +128,10 @@ struct StandInTests {
 
     @Test("a cancelled provider is not followed by the next source")
     func cancelled() async throws {
-        let test = TestCache()
         test.transport.script(a, [.status(404)])
-        let asked = Box(0)
-        let gate = Gate()
+        let (asked, gate) = (Box(0), Gate())
         let slow = CustomProvider(key: "slow") {
-            asked.update { $0 += 1 }
+            asked.increment()
             await gate.pass()
             throw CancellationError()
         }

@@ -5,6 +5,19 @@ import TestSupport
 import Testing
 
 extension TestCache {
+    @discardableResult
+    func call(_ source: some DataRequestConvertible, in queue: FetchQueue) -> DataTask {
+        queue == .fast ? cache.getData(source) : cache.slowGetData(source)
+    }
+
+    /// Makes a call, and returns its task and the next transfer.
+    func begin(
+        _ source: some DataRequestConvertible, in queue: FetchQueue = .fast
+    ) async throws(WaitTimeout) -> (DataTask, ScriptedTransfer) {
+        let task = call(source, in: queue)
+        return (task, try await transport.nextTransfer())
+    }
+
     /// Lets the clock advance as soon as somebody sleeps, and returns the next transfer.
     func nextTransfer(after wait: Duration) async throws(WaitTimeout) -> ScriptedTransfer {
         try await clock.waitForSleepers(1)
@@ -54,6 +67,13 @@ extension FetchTask {
         let heard = Box(0)
         onFail { _, _ in heard.update { $0 += 1 } }
         try await heard.wait { $0 >= count }
+    }
+
+    /// A record of the failures that the task tells of, such as "status 503" and "fatal status 404".
+    func failures() -> Box<[String]> {
+        let heard = Box<[String]>([])
+        onFail { error, isFatal in heard.update { $0.append(isFatal ? "fatal \(error)" : "\(error)") } }
+        return heard
     }
 
     /// The result, reported by a hook: the hooks that were added before have been called.
@@ -121,21 +141,6 @@ final class Journal: EventSink {
     }
 
     func wait(for count: Int) async throws(WaitTimeout) { try await state.wait { $0.lines.count >= count } }
-}
-
-/// A codec that changes nothing. It holds the thread that writes to disk until the test opens the door.
-struct StalledCodec: RecordCodec {
-    let identifier = "stalled"
-    let door = Door()
-    let arrivals = Box(0)
-
-    func encode(_ record: Data) throws(DipperError) -> Data {
-        arrivals.update { $0 += 1 }
-        door.pass()
-        return record
-    }
-
-    func decode(_ bytes: Data) throws(DipperError) -> Data { bytes }
 }
 
 /// An object whose release a test waits for: closures that the cache keeps hold it.

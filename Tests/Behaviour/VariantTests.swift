@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Answers that depend on the request's fields are kept beside each other", .timeLimit(.minutes(2)))
 struct VariantTests {
+    private let test = TestCache(folder: TemporaryFolder())
     private let a = url("a")
 
     private func request(_ language: String?, control: String? = nil) -> DataRequest {
@@ -19,37 +20,37 @@ struct VariantTests {
         ["Vary": vary, "ETag": "\"\(language)\"", "Cache-Control": "max-age=100"]
     }
 
+    /// Scripts the answers, and asks for each of them.
+    private func keep(_ languages: [String], in test: TestCache) async throws {
+        test.transport.script(a, languages.map { answer($0) })
+        for language in languages {
+            #expect(try await test.ask(request(language)) == "\(language) from network")
+        }
+    }
+
     private func answer(_ language: String, vary: String = "Accept-Language") -> ScriptedTransport.Step {
         .text(language, fields(language, vary: vary))
     }
 
     @Test("each variant is fetched once, and served to those who ask for it", arguments: [false, true])
     func beside(onDisk: Bool) async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: onDisk ? folder : nil)
-        test.transport.script(a, [answer("de"), answer("en"), answer("fr")])
-        for language in ["de", "en", "fr"] {
-            #expect(try await test.ask(request(language)) == "\(language) from network")
-        }
+        let test = TestCache(folder: onDisk ? TemporaryFolder() : nil)
+        try await keep(["de", "en", "fr"], in: test)
         for language in ["en", "de", "fr", "de"] {
             let told = try await test.ask(request(language))
             #expect(told.hasPrefix(language) && !told.hasSuffix("network"))
         }
         #expect(test.transport.transfers.count == 3)
-        if onDisk {
-            let other = await test.reopened(folder)
-            for language in ["fr", "de", "en"] {
-                #expect(try await other.ask(request(language)).hasPrefix("\(language) "))
-            }
-            #expect(other.transport.transfers.isEmpty)
-            await other.cache.shutdown()
+        guard onDisk else { return }
+        let other = await test.reopened()
+        for language in ["fr", "de", "en"] {
+            #expect(try await other.ask(request(language)).hasPrefix("\(language) "))
         }
-        await test.cache.shutdown()
+        #expect(other.transport.transfers.isEmpty)
     }
 
     @Test("a field that is absent is a variant of its own, and white space and case of names do not count")
     func normalised() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [answer("none"), answer("de, en")])
         #expect(try await test.ask(request(nil)) == "none from network")
         #expect(try await test.ask(request("de,en")) == "de, en from network")
@@ -59,45 +60,32 @@ struct VariantTests {
         #expect(try await test.ask(request(nil)) == "none from memory")
         #expect(test.cache.data(for: request("fr")) == nil && test.cache.data(for: request("de,en")) != nil)
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("revalidating one variant leaves the other, whichever came first", arguments: ["de", "en"], [false, true])
     func revalidated(language: String, replaces: Bool) async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: folder)
-        test.transport.script(a, [answer("de"), answer("en")])
-        for language in ["de", "en"] { _ = try await test.ask(request(language)) }
-        test = await test.reopened(folder)
-        test.transport.script(a, [replaces ? answer(language) : .status(304, ["ETag": "\"\(language)\""])])
-        let told = try await test.ask(request(language, control: "no-cache"))
+        try await keep(["de", "en"], in: test)
+        let next = await test.reopened()
+        next.transport.script(a, [replaces ? answer(language) : .status(304, ["ETag": "\"\(language)\""])])
+        let told = try await next.ask(request(language, control: "no-cache"))
         #expect(told == "\(language) from \(replaces ? "network" : "revalidated")")
-        #expect(test.requests(a)[0]["If-None-Match"] == "\"\(language)\"")
-        for language in ["de", "en"] { #expect(try await test.ask(request(language)).hasPrefix(language)) }
-        test = await test.reopened(folder)
-        for language in ["de", "en"] { #expect(try await test.ask(request(language)) == "\(language) from disk") }
-        #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
+        #expect(next.requests(a)[0]["If-None-Match"] == "\"\(language)\"")
+        for language in ["de", "en"] { #expect(try await next.ask(request(language)).hasPrefix(language)) }
+        let last = await next.reopened()
+        for language in ["de", "en"] { #expect(try await last.ask(request(language)) == "\(language) from disk") }
+        #expect(last.transport.transfers.isEmpty)
     }
 
     @Test("removing the entry removes all its variants, and a new one does not find the old")
     func removal() async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: folder)
-        test.transport.script(a, [answer("de"), answer("en")])
-        for language in ["de", "en"] { _ = try await test.ask(request(language)) }
+        try await keep(["de", "en"], in: test)
         test.cache.removeData(for: "key")
-        test = await test.reopened(folder)
-        test.transport.script(a, [answer("de"), answer("en")])
-        for language in ["de", "en"] { #expect(try await test.ask(request(language)) == "\(language) from network") }
-        await test.cache.shutdown()
+        try await keep(["de", "en"], in: test.reopened())
     }
 
     @Test("who joins a fetch with other fields gets a fetch of their own, and never the other variant")
     func joiner() async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        let german = test.cache.getData(request("de"))
-        let first = try await test.transport.nextTransfer()
+        let (german, first) = try await test.begin(request("de"))
         #expect(first.request.headers["Accept-Language"] == "de")
         let english = test.cache.slowGetData(request("en"))
         let french = test.cache.getData(request("fr"))
@@ -114,27 +102,22 @@ struct VariantTests {
         #expect(try await french.value == Data("fr".utf8))
         for language in ["de", "en", "fr"] { #expect(try await test.ask(request(language)).hasPrefix(language)) }
         #expect(test.transport.transfers.count == 3)
-        await test.cache.shutdown()
     }
 
     @Test("an answer that varies with everything is kept for nobody; other names than before begin anew")
     func names() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         test.transport.script(a, [answer("1", vary: "*"), answer("2", vary: "*")])
-        #expect(try await test.ask(request("de")) == "1 from network")
-        #expect(try await test.ask(request("de")) == "2 from network")
+        for number in 1...2 { #expect(try await test.ask(request("de")) == "\(number) from network") }
         #expect(!test.cache.hasData(for: "key"))
-        test.transport.script(a, [answer("de"), answer("en"), answer("x", vary: "User-Agent")])
-        for language in ["de", "en"] { _ = try await test.ask(request(language)) }
+        try await keep(["de", "en"], in: test)
+        test.transport.script(a, [answer("x", vary: "User-Agent")])
         #expect(try await test.ask(request("fr")) == "x from network")
         #expect(try await test.ask(request("de")).hasPrefix("x"), "it does not depend on the language any more")
         #expect(test.transport.transfers.count == 5)
-        await test.cache.shutdown()
     }
 
     @Test("variants from many tasks are never mixed up, whatever is removed or out of date meanwhile")
     func storm() async throws {
-        let test = TestCache(folder: TemporaryFolder())
         await test.whileServing {
             answer($0.headers["Accept-Language"] ?? "")
         } _: {
@@ -156,43 +139,33 @@ struct VariantTests {
             }
             await test.cache.idle()
         }
-        await test.cache.shutdown()
     }
 
     // MARK: What credentials and modifiers send
 
     @Test("an answer that varies by a field of the modifier's is for requests that are sent the same")
     func varyBySent() async throws {
-        let test = TestCache()
         let language = Box("de")
-        let modifier = RequestModifier(identity: "me") { request in
-            var request = request
-            request.headers["Accept-Language"] = language.value
-            return request
-        }
+        let modifier = RequestModifier.changing(identity: "me") { $0.headers["Accept-Language"] = language.value }
         let request = DataRequest(a).with(\.modifier, modifier)
         test.transport.script(a, [answer("de"), answer("en")])
-        for (sent, source) in [
-            ("de", "network"), ("de", "memory"), ("en", "network"), ("en", "memory"), ("de", "memory"),
-        ] {
-            language.update { $0 = sent }
-            #expect(try await test.ask(request) == "\(sent) from \(source)")
+        for told in ["de from network", "de from memory", "en from network", "en from memory", "de from memory"] {
+            language.update { $0 = String(told.prefix(2)) }
+            #expect(try await test.ask(request) == told)
         }
     }
 
     @Test("an answer that varies by the credentials is asked about if it was sent the same, and fetched anew if not")
     func varyByCredentials() async throws {
-        let test = TestCache()
         let token = Box("Bearer 1")
         let request = DataRequest(a).with(\.credentials, .provider(identity: "me") { _ in token.value })
         let fields: HTTPHeaders = ["Vary": "Authorization", "Cache-Control": "max-age=10", "ETag": "\"1\""]
         test.transport.script(a, [.text("1", fields), .status(304, fields), .text("2", fields)])
-        _ = try await test.ask(request)
-        test.date.advance(by: 20)
-        #expect(try await test.ask(request) == "1 from revalidated")
-        test.date.advance(by: 20)
-        token.update { $0 = "Bearer 2" }
-        #expect(try await test.ask(request) == "2 from network")
+        for told in ["1 from network", "1 from revalidated", "2 from network"] {
+            if told.hasPrefix("2") { token.update { $0 = "Bearer 2" } }
+            #expect(try await test.ask(request) == told)
+            test.date.advance(by: 20)
+        }
         #expect(test.requests(a).map { $0["If-None-Match"] } == [nil, "\"1\"", nil])
     }
 }

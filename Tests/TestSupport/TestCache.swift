@@ -13,15 +13,22 @@ package struct TestCache {
     private let folder: TemporaryFolder?
 
     package init(
-        folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(),
+        folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(), sink: (any EventSink)? = nil,
         _ change: (inout DataCache.Configuration) -> Void = { _ in }
     ) {
         self.date = date
         self.folder = folder
         var configuration = DataCache.Configuration(directory: folder?.url)
         configuration.use(transport, clock, network, date)
+        if let sink { configuration.eventSinks.append(sink) }
         change(&configuration)
         cache = DataCache(configuration)
+    }
+
+    /// Ends the cache, and returns a new one on the same folder at the same date.
+    package func reopened() async -> TestCache {
+        await cache.shutdown()
+        return TestCache(folder: folder, date: date)
     }
 }
 
@@ -75,6 +82,17 @@ extension DataCache.Configuration {
 
 /// Returns a URL whose host does not exist.
 package func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)").unsafelyUnwrapped }
+
+extension Date {
+    /// The date in the format of HTTP fields (RFC 9110, section 5.6.7).
+    package var httpText: String {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(identifier: "GMT")
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.string(from: self)
+    }
+}
 
 extension FetchTask {
     package var error: DipperError? {

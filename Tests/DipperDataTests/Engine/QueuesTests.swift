@@ -68,34 +68,22 @@ private struct QueueWalk {
         switch random.below(16) {
         case 0...4 where items.count < 60: add()
         case 5:
-            change { walk, item in
-                let level = UInt8(walk.random.below(3) * 50)
-                if item.place == .queued, level != item.level { walk.requeue(item, in: item.queue, atFront: false) }
-                walk.queues.setLevel(level, of: item)
-            }
+            guard let item = pick() else { break }
+            let level = UInt8(random.below(3) * 50)
+            if item.place == .queued, level != item.level { requeue(item, in: item.queue, atFront: false) }
+            queues.setLevel(level, of: item)
         case 6, 7:
-            change { walk, item in
-                let queue: FetchQueue = item.queue == .fast ? .slow : .fast
-                if item.place == .queued { walk.requeue(item, in: queue, atFront: queue == .slow) }
-                if item.place == .looking {
-                    if queue == .slow { walk.wasDemoted.insert(item.name) } else { walk.wasDemoted.remove(item.name) }
-                }
-                walk.queues.move(item, to: queue)
+            guard let item = pick() else { break }
+            let queue: FetchQueue = item.queue == .fast ? .slow : .fast
+            if item.place == .queued { requeue(item, in: queue, atFront: queue == .slow) }
+            if item.place == .looking {
+                if queue == .slow { wasDemoted.insert(item.name) } else { wasDemoted.remove(item.name) }
             }
-        case 8:
-            change { walk, item in
-                if item.place == .running { walk.queues.park(item) }
-            }
-        case 9:
-            change { walk, item in
-                if item.place == .parked { walk.enqueue(item) }
-            }
-        case 10:
-            change { walk, item in
-                if item.place == .looking { walk.enqueue(item) }
-            }
-        case 11 where random.below(2) == 0:
-            change { _, item in item.nextIsLocal.toggle() }
+            queues.move(item, to: queue)
+        case 8: if let item = pick(.running) { queues.park(item) }
+        case 9: if let item = pick(.parked) { enqueue(item) }
+        case 10: if let item = pick(.looking) { enqueue(item) }
+        case 11 where random.below(2) == 0: pick()?.nextIsLocal.toggle()
         case 11:
             reservations += 1
             queues.reserve(.fast)
@@ -106,7 +94,7 @@ private struct QueueWalk {
             isHolding.toggle()
             hold(isHolding)
         case 14 where random.below(20) == 0: configure()
-        default: change { walk, item in walk.remove(item) }
+        default: if let item = pick() { remove(item) }
         }
         decide()
     }
@@ -135,11 +123,12 @@ private struct QueueWalk {
         if random.below(3) == 0 { queues.look(item) } else { enqueue(item) }
     }
 
-    private mutating func change(_ body: (inout QueueWalk, Item) -> Void) {
-        guard !items.isEmpty else { return }
+    /// Returns one of the items, if it is in the place.
+    private mutating func pick(_ place: QueueEntry.Place? = nil) -> Item? {
+        guard !items.isEmpty else { return nil }
         let names = items.keys.sorted()
-        let name = names[random.below(names.count)]
-        if let item = items[name] { body(&self, item) }
+        let item = items[names[random.below(names.count)]]
+        return place == nil || item?.place == place ? item : nil
     }
 
     private mutating func configure() {
@@ -183,19 +172,15 @@ private struct QueueWalk {
         var actions: [Queues.Action] = []
         queues.dispatch(into: &actions)
         for action in actions {
-            switch action {
-            case .start(let entry):
-                guard let item = entry as? Item else { continue }
-                let expected = candidate(item.queue, isLocal: item.wasLocal)
-                expect(item === expected, "\(item.name) started in place of \(expected?.name ?? 0)")
-                expect(item.queue == .fast || !isFastBusy || item.wasLocal, "\(item.name) started beside fast work")
-                expect(item.queue == .fast || reservations == 0, "\(item.name) started before urgent work")
-                expect(configurations[item.queue]?.isSuspended != true, "\(item.name) started although suspended")
-                expect(item.queue == .fast || !isHolding, "\(item.name) started although held")
-                waiting[item.queue]?.removeAll { $0 === item }
-                queues.reachNetwork(item)
-            case .throttle, .armPause: break
-            }
+            guard case .start(let entry) = action, let item = entry as? Item else { continue }
+            let expected = candidate(item.queue, isLocal: item.wasLocal)
+            expect(item === expected, "\(item.name) started in place of \(expected?.name ?? 0)")
+            expect(item.queue == .fast || !isFastBusy || item.wasLocal, "\(item.name) started beside fast work")
+            expect(item.queue == .fast || reservations == 0, "\(item.name) started before urgent work")
+            expect(configurations[item.queue]?.isSuspended != true, "\(item.name) started although suspended")
+            expect(item.queue == .fast || !isHolding, "\(item.name) started although held")
+            waiting[item.queue]?.removeAll { $0 === item }
+            queues.reachNetwork(item)
         }
         actions = []
         queues.dispatch(into: &actions)
@@ -219,11 +204,9 @@ private struct QueueWalk {
         let configuration = configurations[queue] ?? .fast
         let started = (waiting[queue] ?? []).filter { $0.wasLocal == isLocal }
         // The item that has started counts as running by now, although it still is in the list.
+        let others = running(queue, isLocal: isLocal).filter { other in !started.contains { $0 === other } }
         let free = started.filter { item in
-            let others = running(queue, isLocal: isLocal).filter { other in
-                other.host == item.host && !started.contains { $0 === other }
-            }
-            return isLocal || configuration.maxPerHost.map { others.count < $0 } ?? true
+            isLocal || others.count { $0.host == item.host } < configuration.maxPerHost ?? .max
         }
         guard let level = free.map(\.level).max() else { return nil }
         let best = free.filter { $0.level == level }

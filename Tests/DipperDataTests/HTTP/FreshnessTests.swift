@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
@@ -7,7 +8,7 @@ import Testing
 struct FreshnessTests {
     private let now: TimeInterval = 784_111_777
 
-    private func date(_ offset: TimeInterval) -> String { httpDate(now + offset) }
+    private func date(_ offset: TimeInterval) -> String { Date(timeIntervalSince1970: now + offset).httpText }
 
     /// Seconds from reception until it is stale.
     private func left(
@@ -108,21 +109,6 @@ struct FreshnessTests {
         #expect(left(["Last-Modified": date(-1_050), "Date": date(-50)]) == 50)
         #expect(left([:]) == 0)
     }
-
-    @Test("the last moment of freshness is the one before its end")
-    func boundary() {
-        let freshness = Freshness(generated: 100, until: 200)
-        #expect(freshness.isFresh(at: 199.9))
-        #expect(!freshness.isFresh(at: 200))
-    }
-}
-
-func httpDate(_ seconds: TimeInterval) -> String {
-    let formatter = DateFormatter()
-    formatter.locale = Locale(identifier: "en_US_POSIX")
-    formatter.timeZone = TimeZone(identifier: "GMT")
-    formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-    return formatter.string(from: Date(timeIntervalSince1970: seconds))
 }
 
 @Suite("Dates of HTTP", .timeLimit(.minutes(2)))

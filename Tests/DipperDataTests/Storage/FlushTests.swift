@@ -8,6 +8,7 @@ import Testing
 @Suite("A durable entry is on the device when it counts as written", .timeLimit(.minutes(2)))
 struct FlushTests {
     private let folder = TemporaryFolder()
+    private let writes = StalledCodec()
 
     /// A request whose file has a name that no other test's has.
     private var request: DataRequest {
@@ -16,24 +17,17 @@ struct FlushTests {
 
     private var relaxed: DataRequest { request.with(\.durability, .relaxed) }
 
-    /// A codec that changes nothing, and at which writes wait until the test opens its door.
-    private struct HeldWrites: RecordCodec {
-        let identifier = "held writes"
-        let door = Door()
-        func encode(_ record: Data) throws(DipperError) -> Data {
-            door.pass()
-            return record
-        }
-        func decode(_ bytes: Data) throws(DipperError) -> Data { bytes }
-    }
-
     private var flushes: Int { Int(flush_log_count("-" + request.cacheKey.digest)) }
+
+    private func open(holdsWrites: Bool = false) -> TestCache {
+        TestCache(folder: folder) { if holdsWrites { $0.recordCodec = writes } }
+    }
 
     // MARK: Writes
 
     @Test("a large entry's file is flushed once, and its folders")
     func large() async throws {
-        let test = TestCache(folder: folder)
+        let test = open()
         try await test.cache.addDataAndWait(Data(count: 9_000), for: request)
         #expect(flushes == 1)
         let file = try #require(test.cache.file(for: request.cacheKey))
@@ -44,7 +38,7 @@ struct FlushTests {
 
     @Test("of calls that share a fetch one that wants it durable decides", arguments: [true, false])
     func shared(isFirst: Bool) async throws {
-        let test = TestCache(folder: folder)
+        let test = open()
         let tasks = (isFirst ? [request, relaxed] : [relaxed, request]).map { test.cache.getData($0) }
         try await test.transport.nextTransfer().finish(with: Data(count: 9_000))
         for task in tasks { _ = try await task.value }
@@ -53,7 +47,7 @@ struct FlushTests {
 
     @Test("where nothing can be flushed no entry counts as durable, small or large", arguments: [100, 9_000])
     func failing(size: Int) async throws {
-        let cache = TestCache(folder: folder).cache
+        let cache = open().cache
         try await cache.addDataAndWait(Data(count: 10), for: "first")
         let failing = flush_log_fail(folder.url.lastPathComponent)
         await #expect(throws: DipperError.notWritten) {
@@ -83,8 +77,7 @@ struct FlushTests {
 
     @Test("bytes that wait to be written, in memory or not, are waited for and flushed", arguments: [true, false])
     func waiting(isInMemory: Bool) async throws {
-        let writes = HeldWrites()
-        let test = TestCache(folder: folder) { $0.recordCodec = writes }
+        let test = open(holdsWrites: true)
         try test.cache.addData(Data(count: 9_000), for: relaxed)
         if !isInMemory { test.cache.clearMemory() }
         let order = Box<[String]>([])
@@ -95,13 +88,11 @@ struct FlushTests {
         await test.cache.idle()
         #expect(order.value == ["written", "ended"])
         #expect(flushes == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a write that waits for its turn is flushed if a durable call joins it")
     func joined() async throws {
-        let writes = HeldWrites()
-        let test = TestCache(folder: folder) { $0.recordCodec = writes }
+        let test = open(holdsWrites: true)
         try test.cache.addData(Data(count: 10), for: "first")
         try await writes.door.waitForArrivals(1)
         try test.cache.addData(Data(count: 9_000), for: relaxed)
@@ -112,26 +103,23 @@ struct FlushTests {
         #expect(try await task.value.count == 9_000)
         await test.cache.idle()
         #expect(flushes == 1)
-        await test.cache.shutdown()
     }
 
     @Test("what was written without being flushed is flushed, once")
     func onDisk() async throws {
-        let test = TestCache(folder: folder)
+        let test = open()
         try await test.cache.addDataAndWait(Data(count: 9_000), for: relaxed)
         #expect(flushes == 0)
         for request in [request, relaxed] {
             #expect(try await test.cache.getData(request).response.source == .memory)
             #expect(flushes == 1)
         }
-        await test.cache.shutdown()
     }
 
     @Test("what the disk does not have is written, unless it is removed or replaced meanwhile", arguments: 0..<3)
     func notOnDisk(change: Int) async throws {
-        let writes = HeldWrites()
         writes.door.open()
-        let test = TestCache(folder: folder) { $0.recordCodec = writes }
+        let test = open(holdsWrites: true)
         try await test.cache.addDataAndWait(Data(count: 9_000), for: relaxed)
         test.cache.removeData(for: request, from: .disk)
         await test.cache.synchronize()
@@ -148,16 +136,14 @@ struct FlushTests {
         #expect(test.cache.data(for: request)?.count == [9_000, nil, 8_000][change])
         // A write that is replaced may have begun, and is then flushed, too.
         if change != 1 { #expect(change == 0 ? flushes == 1 : (1...2).contains(flushes)) }
-        await test.cache.shutdown()
     }
 
     @Test("a disk that fails fails the durable call and no other, and so does a cache without one")
     func fails() async throws {
-        let test = TestCache(folder: folder)
+        let test = open()
         let failing = flush_log_fail(folder.url.lastPathComponent)
         defer { flush_log_mend(failing) }
-        let memoryOnly = TestCache()
-        for cache in [test.cache, memoryOnly.cache] {
+        for cache in [test.cache, TestCache().cache] {
             try await cache.addDataAndWait(Data(count: 9_000), for: relaxed)
             #expect(await cache.getData(request).error == .notWritten)
             #expect(await cache.getData(relaxed).error == nil)
