@@ -6,7 +6,8 @@ import Testing
 
 @Suite("A disk that fails or is slow, made with FailingDisk", .timeLimit(.minutes(2)))
 struct DiskFailureTests {
-    private let (folder, disk) = (TemporaryFolder(), FailingDisk())
+    private let folder = TemporaryFolder()
+    private let disk = FailingDisk()
 
     private func cache(memoryLimit: Int = 1 << 20) -> TestCache {
         TestCache(folder: folder) {
