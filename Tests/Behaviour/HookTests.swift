@@ -124,27 +124,36 @@ struct HookTests {
         #expect(heard.value == [1, 9, 100])
     }
 
-    @Test("A hook that is added while nothing comes hears how far this attempt has come, and nothing of the one before")
+    @Test("A hook that is added while nothing comes hears how far the transfer has come")
     func lateListeners() async throws {
+        let test = TestCache { $0.progressInterval = .zero }
+        let (task, transfer) = try await test.begin(a)
+        transfer.send(progress: 40, of: 100)
+        await task.receives(40)
+        let heard = Box<[TaskProgress]>([])
+        task.onProgress { progress in heard.update { $0.append(progress) } }
+        try await heard.wait { $0.last == TaskProgress(received: 40, expected: 100) }
+        #expect(heard.value.last?.fraction == 0.4)
+        transfer.finish(with: Data(count: 100))
+        #expect(await task.error == nil)
+    }
+
+    @Test("A new attempt does not tell of the bytes of the one before")
+    func newAttempt() async throws {
         let test = TestCache {
             $0.progressInterval = .zero
             $0.retryPolicy = .fixed(.zero)
         }
         let (task, first) = try await test.begin(a)
         first.send(progress: 40, of: 100)
-        await task.receives(40)
-        let heard = Box<[TaskProgress]>([])
-        task.onProgress { progress in heard.update { $0.append(progress) } }
-        try await heard.wait { $0.last == TaskProgress(received: 40, expected: 100) }
-        #expect(heard.value.last?.fraction == 0.4)
         first.fail(with: .connectionLost)
         let second = try await test.transport.nextTransfer()
-        let late = Box<[Int]>([])
-        task.onProgress { progress in late.update { $0.append(progress.received) } }
+        let heard = Box<[Int]>([])
+        task.onProgress { progress in heard.update { $0.append(progress.received) } }
         second.send(progress: 7, of: 100)
         second.finish(with: Data(count: 100))
         #expect(try await task.ending.get().data.count == 100)
-        #expect(late.value == [7])
+        #expect(heard.value == [7])
     }
 
     // MARK: Queues of closures
