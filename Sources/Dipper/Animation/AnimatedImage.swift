@@ -70,6 +70,8 @@ public final class AnimatedImage: Sendable {
     private let scale: Double
     private let time: TimeSource
     private let player: Mutex<Player>
+    /// Busy tasks of the program do not hold up its timers.
+    private static let timers = DispatchQueue(label: "dipper.timers")
 
     /// Creates a player, which ``start()`` starts. A picture without ``Image/animation`` is shown once.
     public init(_ image: Image, options: AnimationOptions = .init()) {
@@ -178,7 +180,7 @@ public final class AnimatedImage: Sendable {
         case .decode: work.decodes = player.source
         case .wake(let due):
             work.cancelsWake = true
-            player.cancelWake = time.wake(at: due) { [weak self] in
+            player.cancelWake = time.wake(at: due, on: Self.timers) { [weak self] in
                 self?.handle { player, now in player.schedule.woken(now) }
             }
         case .tell(let event):
@@ -310,20 +312,19 @@ extension AnimatedImage {
 }
 
 extension TimeSource {
-    /// Busy tasks of the program do not hold up its timers.
-    private static let timers = DispatchQueue(label: "dipper.timers")
-
-    /// Calls a closure once, at a time. Returns a closure that cancels it.
-    func wake(at due: Duration, _ body: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+    /// Calls a closure once, on a queue, at a time. Returns a closure that cancels it.
+    func wake(at due: Duration, on queue: DispatchQueue, _ body: @escaping @Sendable () -> Void) -> @Sendable () -> Void
+    {
         guard isReal else {
-            let task = Task.detached { [sleep] in
-                try? await sleep(due)
-                if !Task.isCancelled { Self.timers.async(execute: body) }
+            let task = Task.detached { [now, sleep] in
+                // The ticks of the clock may be coarser than the time.
+                repeat { try? await sleep(due) } while !Task.isCancelled && now() < due
+                if !Task.isCancelled { queue.async(execute: body) }
             }
             return { task.cancel() }
         }
         // Any thread may cancel a timer of Dispatch; only its Swift type does not say so.
-        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: Self.timers)
+        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: queue)
         let schedule: @Sendable () -> Void = { [now] in
             // Timers of Dispatch stand still while the computer sleeps, but `ContinuousClock` goes on.
             let wait = min(max(due - now(), .zero), .seconds(60))

@@ -45,8 +45,18 @@ final class FrameSource: @unchecked Sendable {
 
     func abandon() { isAbandoned.store(true, ordering: .relaxed) }
 
-    /// Must not be called again before the frame is there.
+    /// Whether the next frame is in memory already, and needs no thread.
+    private var isAtHand: Bool {
+        if isWhole { return position < kept.count }
+        guard options.processors.isEmpty, case .animation(let animation) = content else { return false }
+        return position < animation.preloaded?.count ?? 0
+    }
+
+    /// Must not be called again before the frame is there, which may be at once.
     func decodeNext(_ bring: @escaping @Sendable (Decoded) -> Void) {
+        while isAtHand {
+            if let frame = step() { return bring(frame) }
+        }
         Self.threads.run { [self] in
             guard !isAbandoned.load(ordering: .relaxed) else { return }
             if let result = step() {

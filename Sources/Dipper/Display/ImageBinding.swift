@@ -155,12 +155,20 @@ public final class ImageBinding: Sendable {
     ) async throws(DipperError) -> ImageResponse {
         if Task.isCancelled { throw .cancelled }
         let (results, end) = AsyncStream.makeStream(of: Result<ImageResponse, DipperError>.self)
-        let setting = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
-            queue.perform {
-                self.setImage(request, placeholder: placeholder, options: options) { end.yield($0) }
-                continuation.resume(returning: self.link.withLock { $0.setting })
+        let cancellation = Cancellation()
+        let setting = await withTaskCancellationHandler {
+            await withCheckedContinuation { (continuation: CheckedContinuation<Int?, Never>) in
+                queue.perform {
+                    // A picture that was set while this one waited for the queue stays.
+                    if cancellation.isSet { return continuation.resume(returning: nil) }
+                    self.setImage(request, placeholder: placeholder, options: options) { end.yield($0) }
+                    continuation.resume(returning: self.link.withLock { $0.setting })
+                }
             }
+        } onCancel: {
+            cancellation.set()
         }
+        guard let setting else { throw .cancelled }
         // The stream ends without a result as soon as the task is cancelled.
         for await result in results { return try result.get() }
         queue.perform { [weak self] in self?.cancel(setting: setting) }

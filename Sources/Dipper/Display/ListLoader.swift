@@ -52,6 +52,7 @@ public final class ListLoader: @unchecked Sendable {
     private let plan: Mutex<Plan>
 
     private let queue = DispatchQueue(label: "dipper.list")
+    private let timers = DispatchQueue(label: "dipper.list.timers")
     /// The plan that the calls follow.
     private var arrangement: Arrangement
     private var rows: [Int: Row] = [:]
@@ -90,7 +91,8 @@ public final class ListLoader: @unchecked Sendable {
         let cancelOld = plan.withLock { plan -> (@Sendable () -> Void)? in
             plan.arrangement.window.move(to: rows, heading: destination, at: now)
             guard let rest = plan.arrangement.window.restsAt else { return nil }
-            return exchange(&plan.cancelRest, with: time.wake(at: rest) { [weak self] in self?.restIfDue() })
+            return exchange(
+                &plan.cancelRest, with: time.wake(at: rest, on: timers) { [weak self] in self?.restIfDue() })
         }
         cancelOld?()
         arrange()

@@ -210,10 +210,15 @@ struct OwnedDescriptor: ~Copyable, Sendable {
         init() throws(DipperError) {
             var ends: [Int32] = [-1, -1]
             guard dipper_pipe(&ends) == 0 else { throw OwnedDescriptor.failure("a pipe", errno) }
-            let reading = try OwnedDescriptor(ends[0], for: "a pipe")
-            let writing = try OwnedDescriptor(ends[1], for: "a pipe")
+            let reading: OwnedDescriptor
+            do throws(DipperError) {
+                reading = try OwnedDescriptor(ends[0], for: "a pipe")
+            } catch {
+                close(ends[1])
+                throw error
+            }
+            writing = try OwnedDescriptor(ends[1], for: "a pipe")
             self.reading = reading
-            self.writing = writing
         }
     }
 

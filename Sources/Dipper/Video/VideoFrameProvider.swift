@@ -89,8 +89,8 @@ public struct VideoFrameProvider: DataProvider {
         if Task.isCancelled { throw DipperError.cancelled }
         let (results, caller) = AsyncStream.makeStream(of: Result<Data, DipperError>.self)
         let cancellation = Cancellation()
-        caller.onTermination = { _ in cancellation.isSet.store(true, ordering: .relaxed) }
-        let isCancelled: @Sendable () -> Bool = { cancellation.isSet.load(ordering: .relaxed) }
+        caller.onTermination = { _ in cancellation.set() }
+        let isCancelled: @Sendable () -> Bool = { cancellation.isSet }
         threads.run {
             guard !isCancelled() else { return }
             do throws(DipperError) {
@@ -102,10 +102,6 @@ public struct VideoFrameProvider: DataProvider {
         // The stream ends without a result as soon as the task is cancelled.
         for await result in results { return try result.get() }
         throw DipperError.cancelled
-    }
-
-    private final class Cancellation: Sendable {
-        let isSet = Atomic(false)
     }
 
     private static func name(_ time: Duration, _ bounds: PixelSize?) -> String {

@@ -9,6 +9,7 @@ final class CurlSockets: @unchecked Sendable {
         var watched: UInt32 = 0
         var speaksHTTP1 = false
         var isLimited = false
+        var hasKnownPorts = false
         /// When its link was first found down; `nil` while the link is up.
         var standsStillSince: ContinuousClock.Instant?
     }
@@ -25,7 +26,7 @@ final class CurlSockets: @unchecked Sendable {
     }
 
     func remove(_ socket: Int32) {
-        if open.removeValue(forKey: socket) != nil { byPorts = byPorts.filter { $0.value != socket } }
+        if open.removeValue(forKey: socket)?.hasKnownPorts == true { byPorts = byPorts.filter { $0.value != socket } }
     }
 
     /// An idle connection stays watched, which saves two system calls for each transfer.
@@ -56,13 +57,14 @@ final class CurlSockets: @unchecked Sendable {
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
-        let found = open.keys.first { socket in
-            guard let peer = Self.endpoint(of: socket, getpeername) else { return false }
+        let found = open.first { socket, state in
+            guard !state.hasKnownPorts, let peer = Self.endpoint(of: socket, getpeername) else { return false }
             return peer.port == ports.peer && peer.address == address
                 && Self.endpoint(of: socket, getsockname)?.port == ports.local
         }
-        byPorts[ports] = found
-        return found
+        found?.value.hasKnownPorts = true
+        byPorts[ports] = found?.key
+        return found?.key
     }
 
     /// Whether bytes have arrived without a request: over HTTP/1 a server sends nothing before the next request.

@@ -51,10 +51,10 @@ final class HostResolver: @unchecked Sendable {
         return lookup
     }
 
-    /// New transfers do not join earlier look-ups.
+    /// New transfers join only look-ups that have not begun.
     func networkChanged() {
         known = [:]
-        current = [:]
+        current = Dictionary(queue.map { ($0.host, $0) }) { $1 }
     }
 
     private func startNext() {

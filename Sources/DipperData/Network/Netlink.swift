@@ -51,7 +51,7 @@ final class Netlink {
     var descriptor: Int32 { mnl_socket_get_fd(handle) }
 
     /// - Returns: whether messages were lost after those taken.
-    func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) -> Bool {
+    func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) throws(NetlinkError) -> Bool {
         var isLossy = false
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
@@ -63,8 +63,8 @@ final class Netlink {
             case EAGAIN: return isLossy
             case EINTR: continue
             // The socket continues to work, and may have messages from before.
-            case ENOBUFS: isLossy = true
-            default: return true
+            case ENOBUFS, ENOMEM: isLossy = true
+            default: throw NetlinkError("receive")
             }
         }
     }

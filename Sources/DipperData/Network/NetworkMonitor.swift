@@ -109,12 +109,14 @@ public final class NetlinkMonitor: NetworkMonitor {
         } catch {
             failure = error
         }
-        state.withLock { [canReach, failure] state in
+        // A program that has no descriptor left for the question may have one soon.
+        let silence = failure.flatMap { [EMFILE, ENFILE, ENOMEM].contains($0.code) ? nil : $0 }
+        state.withLock { [canReach] state in
             for name in target == nil ? [host, ""] : [host] {
-                state.answers.keep(canReach, for: name, isFailure: failure != nil, askedAt: changes)
+                state.answers.keep(canReach, for: name, isFailure: silence != nil, askedAt: changes)
             }
         }
-        if let failure { warn(failure) }
+        if let silence { warn(silence) }
         return canReach
     }
 
@@ -171,6 +173,12 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     fileprivate func forgetAnswers() { state.withLock { $0.answers.forget() } }
+
+    /// An observation hears of no change any more, so nothing may wait for one.
+    fileprivate func lostWatch(_ error: NetlinkError) {
+        state.withLock { $0.unwatchedObservations += 1 }
+        warn(error)
+    }
 }
 
 private struct ReachabilityAnswers {
@@ -256,13 +264,18 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
         lastCall = .now
         var isChanged = false
         // A later change is heard in the next round.
-        let isLossy = socket.drain { type, payload in
-            if filter.isChange(type, payload) { isChanged = true }
+        do throws(NetlinkError) {
+            let isLossy = try socket.drain { type, payload in
+                if filter.isChange(type, payload) { isChanged = true }
+            }
+            if isLossy { (filter, isChanged) = (NetlinkChangeFilter(), true) }
+            poll(true)
+        } catch {
+            isChanged = true
+            monitor.lostWatch(error)
         }
-        if isLossy { filter = NetlinkChangeFilter() }
-        poll(true)
         monitor.forgetAnswers()
-        if isChanged || isLossy { onKernelChange() }
+        if isChanged { onKernelChange() }
         return nil
     }
 }

@@ -291,6 +291,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
 
     private func call(_ number: Int, _ request: Request) {
         let task = cache.call(request)
+        let given = priority
+        if let given { task.priority = given }
         listen(to: task, number)
         // The call may have ended or been taken out already.
         let (isWanted, priority) = state.withLock { state in
@@ -298,7 +300,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             return (state.calls[number] != nil, state.priority)
         }
         if !isWanted { task.cancel() }
-        if let priority { task.priority = priority }
+        if let priority, priority != given { task.priority = priority }
     }
 
     private func listen(to task: some FetchTask, _ number: Int) {

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// An observation of changes, which ends when nobody holds it any more.
 public final class ChangeObservation: Sendable {
@@ -69,4 +70,14 @@ private func run(
         return
     }
     if Thread.isMainThread { plain() } else { Task { @MainActor in plain() } }
+}
+
+/// Tells another thread that a task has been cancelled.
+package final class Cancellation: Sendable {
+    private let flag = Atomic(false)
+
+    package init() {}
+
+    package var isSet: Bool { flag.load(ordering: .relaxed) }
+    package func set() { flag.store(true, ordering: .relaxed) }
 }

@@ -31,6 +31,8 @@ public struct PNGDecoder: ImageDecoder {
         let reader = try PNGReader(bytes, mayEndEarly: options.allowsPartial)
         let size = reader.size
         try options.limits.check(size)
+        // The file may be copied, to end its last chunk.
+        if options.allowsPartial { try options.limits.checkMemory(size, beside: bytes.count) }
         let color = PNGColors.transform(for: reader.header)
         var writer = try RowWriter(
             source: size, of: size, alpha: reader.header.has_alpha ? .straight : .opaque, orientation: orientation,
