@@ -62,13 +62,13 @@ struct CachePolicyTests {
         #expect(test.transport.transfers.count == 1)
     }
 
-    @Test("A call that waits for the disk ends when its entry is there")
-    func waitsForDisk() async throws {
-        test.transport.script(a, [.text("1")])
-        #expect(try await test.ask(DataRequest(a).with(\.waitsForDiskWrite, true)) == "1 from network")
+    @Test("A call that waits for the disk ends when its entry is there, an empty one too", arguments: ["1", ""])
+    func waitsForDisk(body: String) async throws {
+        test.transport.script(a, [.text(body)])
+        #expect(try await test.ask(DataRequest(a).with(\.waitsForDiskWrite, true)) == "\(body) from network")
         #expect(test.cache.diskCount == 1)
         test.cache.clearMemory()
-        #expect(try await test.ask(a) == "1 from disk")
+        #expect(try await test.ask(a) == "\(body) from disk")
     }
 
     @Test("An answer that expires at once is handed out and not kept")

@@ -67,7 +67,9 @@ struct ImageCacheTests {
             #expect(await test.error(address) == error)
             #expect(test.cache.image(for: address) == nil && test.cache.data.data(for: address) == body)
             #expect(test.transport.transfers(of: address).count == 1)
-            #expect(try await test.pixels(address) == picture.pixels)
+            await test.forgetMemory()
+            let response = try await test.cache.getImage(address).response
+            #expect(response.source == .network && response.image.pixels == picture.pixels)
             #expect(test.transport.transfers(of: address).count == 2)
         }
     }

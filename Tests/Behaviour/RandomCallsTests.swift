@@ -8,7 +8,7 @@ import Testing
 @Suite("Random calls from eight threads", .timeLimit(.minutes(10)))
 struct RandomCallsTests {
     @Test("each call ends once, and no key has two requests at a time unless it was removed", arguments: [false, true])
-    func randomCalls(removes: Bool) async {
+    func randomCalls(removes: Bool) async throws {
         let seed = removes ? 1 : 0
         let transport = LivelyTransport(seed)
         let cache = TestCache {
@@ -26,7 +26,7 @@ struct RandomCallsTests {
                 callers.update { $0 -= 1 }
             }
         }
-        try? await callers.wait(within: .seconds(540)) { $0 == 0 }
+        try await callers.wait(within: .seconds(540)) { $0 == 0 }
         await cache.idle()
         #expect(ends.once == ends.begun, "\(ends.begun) calls, \(ends.once) ended once, \(ends.again) again")
         #expect(ends.again == 0)

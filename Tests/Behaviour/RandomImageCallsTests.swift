@@ -14,7 +14,7 @@ struct RandomImageCallsTests {
     /// Makes calls from eight threads, and returns when they have been made.
     private func makeCalls(
         _ count: Int, _ cache: ImageCache, seed: Int, date: ManualDate? = nil, beside action: () async -> Void = {}
-    ) async {
+    ) async throws {
         let callers = Box(8), tasks = Box<[ImageTask]>([])
         for number in 0..<8 {
             let caller = ImageCaller(cache, tasks, ends, wrong, Self.pictures, date, seed: seed * 8 + number)
@@ -24,7 +24,7 @@ struct RandomImageCallsTests {
             }
         }
         await action()
-        try? await callers.wait(within: .seconds(540)) { $0 == 0 }
+        try await callers.wait(within: .seconds(540)) { $0 == 0 }
     }
 
     private func expectEnds() {
@@ -51,7 +51,7 @@ struct RandomImageCallsTests {
         configuration.data.callbackQueue = .inPlace
         configuration.data.logger.logLevel = .critical
         let cache = ImageCache(configuration)
-        await makeCalls(workload(10_000), cache, seed: seed)
+        try await makeCalls(workload(10_000), cache, seed: seed)
         await cache.idle()
         expectEnds()
         #expect(cache.data.queueCounts == QueueCounts())
@@ -66,10 +66,10 @@ struct RandomImageCallsTests {
         let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 1 + round }
         let headers: HTTPHeaders = ["Cache-Control": "max-age=60, stale-while-revalidate=600", "ETag": "\"1\""]
         let rubbish = ScriptedTransport.Step.body(Data("rubbish".utf8))
-        for index in 0..<40 {
-            let good = try ScriptedTransport.Step.image(Self.pictures[index % 12], headers: headers)
+        for index in 0..<8 {
+            let good = try ScriptedTransport.Step.image(Self.pictures[index], headers: headers)
             let steps: [ScriptedTransport.Step] =
-                switch index % 8 {
+                switch index {
                 case 0: [.status(503), good, .status(503), good]
                 case 1: [rubbish, good, rubbish, good]
                 case 2: [.failure(.connectionLost), good]
@@ -79,7 +79,7 @@ struct RandomImageCallsTests {
             test.transport.script(url("\(index)"), steps)
         }
         let count = workload(600)
-        await makeCalls(count, test.cache, seed: round, date: test.date) {
+        try await makeCalls(count, test.cache, seed: round, date: test.date) {
             try? await ends.wait { $0.count >= count * round / 4 }
             await test.cache.shutdown()
         }
@@ -124,7 +124,9 @@ private final class ImageCaller: @unchecked Sendable {
     }
 
     private func step() {
-        let address = url("\(random.below(40))")
+        // Calls that a shutdown ends are for few pictures, which often leave memory and disk.
+        let isCrowded = date != nil
+        let address = url("\(random.below(isCrowded ? 8 : 40))")
         let (steps, expected) = chains[random.below(4)]
         var request = ImageRequest(address)
         let policies = DataRequest.CachePolicy.allCases
@@ -146,8 +148,8 @@ private final class ImageCaller: @unchecked Sendable {
         case 8: if random.chance(4) { cache.removeVariant(for: request) }
         case 9: if steps.isEmpty, random.chance(4) { try? cache.addImage(pictures[random.below(12)], for: address) }
         case 10: check(cache.image(for: request), expected)
-        case 11: if random.chance(100) { cache.clear() }
-        case 12: if random.chance(20) { cache.clearMemory() }
+        case 11: if isCrowded || random.chance(100) { cache.clear() }
+        case 12: if isCrowded || random.chance(20) { cache.clearMemory() }
         case 13: date?.advance(by: 50)
         default: break
         }

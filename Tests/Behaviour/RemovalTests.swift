@@ -322,6 +322,7 @@ struct RemovalTests {
         try await test.transport.nextTransfer().finish(with: Self.whole)
         #expect(try await task.value == Self.whole)
         codec.door.stayOpen()
+        await test.cache.shutdown()
     }
 
     private func cache(_ folder: TemporaryFolder?, _ transport: LateTransport, _ shelf: Shelf...) -> DataCache {

@@ -73,9 +73,10 @@ struct TierTests {
         #expect(test.transport.transfers.isEmpty)
         test.clock.advance(by: .milliseconds(20))
         #expect(try await task.response.source == .network)
-        // The write hangs as well.
+        // The write hangs as well, and holds up no shutdown.
         try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(5))
+        await test.cache.shutdown()
     }
 
     @Test("faults of a tier reach nobody: each call gets the right bytes")

@@ -51,6 +51,7 @@ enum GuideTables {
         decoding.scale = 2
         decoding.preloadsFrames = true
         decoding.firstFrameOnly = true
+        _ = (CodecRegistry.standard.writable.contains(.webp), CodecRegistry().readable)
         _ = try CodecRegistry.standard.decode(bytes, decoding)
         _ = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.8))
         let info = try ImageInfo(bytes)
