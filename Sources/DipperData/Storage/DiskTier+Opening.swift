@@ -56,7 +56,7 @@ extension DiskTier {
     private func openReadingOnly(_ folder: Folder, _ new: inout Opened) {
         guard let path = IndexFile.pathReadingOnly(in: folder) else { return }
         new.files = try? BlobFiles(readingOnly: folder, faults: options.faults)
-        new.index = try? EntryIndex(readingOnly: path)
+        if new.files != nil { new.index = try? EntryIndex(readingOnly: path) }
     }
 
     private func openIndex(in folder: Folder, _ isWaiting: Bool, _ new: inout Opened) throws {

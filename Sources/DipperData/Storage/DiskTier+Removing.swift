@@ -45,7 +45,10 @@ extension DiskTier {
     func carryOutRemovals(_ removals: [StagingArea.Scope: StagingArea.PendingRemoval]) -> Bool {
         var areDone = true
         for (scope, removal) in removals {
-            let isDone = attempt { try removeAll(in: scope, removal) } == true
+            // After one that failed, others lose no time.
+            let mayTry = areDone || !(removal.hasFailed || state.withLock { $0.isStalled })
+            let isDone = mayTry && attempt { try removeAll(in: scope, removal) } == true
+            if isDone { setStalled(false) }
             state.withLock { $0.staged.finish(scope, removal, isDone: isDone) }
             areDone = areDone && isDone
         }

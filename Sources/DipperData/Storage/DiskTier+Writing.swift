@@ -16,8 +16,7 @@ extension DiskTier {
             return (batch, state.staged.removals, !state.isWriting)
         }
         if isDone { return false }
-        reopenIfLost()
-        if opened.isIndexHeld { attempt {} }
+        if opened.isIndexHeld { attempt {} } else { reopenIfLost() }
         let failed = carryOutRemovals(removals) ? carryOut(batch) : failure(of: batch)
         let finished = update { $0.staged.finish(batch, failed: failed) }
         for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
@@ -138,19 +137,26 @@ extension DiskTier {
     static let mostAttempts = 30
 
     /// Makes a change of the index, and tries again for up to a minute while another process holds it. If that was in
-    /// vain before, tries once, so that later changes lose no time.
+    /// vain before, tries once, so that later changes lose no time; in a tier that ends, not at all.
     @discardableResult
     func attempt<Result>(_ change: () throws -> Result) -> Result? {
-        var left = state.withLock { $0.isStalled } ? 1 : Self.mostAttempts
+        let (wasStalled, hasGivenUp) = state.withLock { ($0.isStalled, $0.hasGivenUp) }
+        if hasGivenUp { return nil }
+        var left = wasStalled ? 1 : Self.mostAttempts
         while true {
             let begun = ContinuousClock.now
             do {
                 if opened.isIndexHeld { reopen() }
                 if opened.isIndexHeld { throw SQLiteError(code: SQLiteError.busy) }
-                return try change()
+                let result = try change()
+                // A change that only reads does not end what others have met.
+                if !wasStalled { setStalled(false) }
+                return result
             } catch {
+                let isHeld = IndexFailure(error) == .busy
                 left = min(left, isClosed ? 5 : Self.mostAttempts) - 1
-                guard IndexFailure(error) == .busy, left > 0 else {
+                guard isHeld, left > 0 else {
+                    if isHeld, isClosed { state.withLock { $0.hasGivenUp = true } }
                     indexFailed(error)
                     return nil
                 }
@@ -160,7 +166,7 @@ extension DiskTier {
         }
     }
 
-    private func setStalled(_ isStalled: Bool) {
+    func setStalled(_ isStalled: Bool) {
         let isNews = update { exchange(&$0.isStalled, with: isStalled) != isStalled }
         if isNews, isStalled { complain("another process holds the index: entries wait in memory", nil) }
     }

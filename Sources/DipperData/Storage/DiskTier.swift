@@ -78,6 +78,8 @@ final class DiskTier: Sendable {
         var isWriting = false
         /// Whether another process holds the index, so that nothing can be written. Nothing waits for room then.
         var isStalled = false
+        /// Whether the tier has ended in vain attempts, so that the rest stays unwritten.
+        var hasGivenUp = false
         var isClosed = false
         var jobs = DiskJobs()
         fileprivate var backlog = StorageBacklog.none

@@ -315,15 +315,13 @@ extension EntryIndex.Row {
     }
 
     init(_ row: SQLiteConnection.Row) throws {
-        guard let id = row.integer(0), let key = row.text(1), let trailer = row.blob(9) else {
-            throw EntryIndex.Damage()
-        }
+        guard let id = row.integer(0), let key = row.text(1) else { throw EntryIndex.Damage() }
         self.init(
             id: id, key: key, url: row.text(2) ?? key, size: try EntryIndex.number(row, 3),
             stored: EntryIndex.moment(row, 4), accessed: EntryIndex.moment(row, 5),
             lifetime: Lifetime(
                 expires: EntryIndex.time(row, 6) ?? .infinity, accessExtension: EntryIndex.time(row, 7)),
-            blob: row.text(8), trailer: trailer, uses: UInt8(clamping: row.integer(10) ?? 0),
+            blob: row.text(8), trailer: row.blob(9) ?? Data(), uses: UInt8(clamping: row.integer(10) ?? 0),
             isPresent: row.integer(11) == 1)
     }
 }

@@ -84,13 +84,16 @@ struct OrphanSweep: DiskJob {
 
     private var isVerification: Bool { if case .verification = purpose { true } else { false } }
 
-    func end(_ tier: DiskTier) { whenEnded(report) }
+    func end(_ tier: DiskTier) {
+        var report = report
+        if isVerification, index == nil { report.indexProblems = ["the store cannot be opened"] }
+        whenEnded(report)
+    }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
         if index == nil {
             tier.reopenIfLost()
             index = tier.opened.index
-            if index == nil { report.indexProblems = ["the store cannot be opened"] }
         }
         let opened = tier.opened
         guard let index, index === opened.index, opened.isPresent, let files = opened.files, mayGoOn(tier, opened)
