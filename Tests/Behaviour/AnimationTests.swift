@@ -387,5 +387,35 @@
             try await loops.wait { $0 > before }
             player.stop()
         }
+
+        @Test("frames come on a clock whose ticks are coarser than their times", arguments: [false, true])
+        func coarseClock(preloaded: Bool) async throws {
+            let options = AnimationOptions(clock: TickingClock(), callbackQueue: .inPlace)
+            let player = AnimatedImage(try Film.image([25, 25, 25], preloaded: preloaded), options: options)
+            let told = Box<[Int]>([])
+            player.onFrame { _, index in told.update { $0.append(index) } }.start()
+            try await told.wait { $0.contains(2) }
+            player.stop()
+        }
+    }
+
+    /// A clock that knows the time to 16 milliseconds.
+    private struct TickingClock: Clock {
+        struct Instant: InstantProtocol {
+            var tick: Int
+
+            func advanced(by duration: Duration) -> Instant { Instant(tick: tick + Int(duration / .milliseconds(16))) }
+            func duration(to other: Instant) -> Duration { .milliseconds(16) * (other.tick - tick) }
+            static func < (a: Self, b: Self) -> Bool { a.tick < b.tick }
+        }
+
+        private let start = ContinuousClock.now
+
+        var now: Instant { Instant(tick: Int((ContinuousClock.now - start) / .milliseconds(16))) }
+        var minimumResolution: Duration { .milliseconds(16) }
+
+        func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+            try await Task.sleep(until: start + .milliseconds(16) * deadline.tick, clock: .continuous)
+        }
     }
 #endif

@@ -342,6 +342,25 @@ struct DisplayTests {
         await #expect(throws: DipperError.cancelled) { try await cancelled.value }
     }
 
+    @Test("a wait that is cancelled before the display's queue gets to it leaves the picture that was set before it")
+    func cancelledInQueue() async throws {
+        try test.script(b, picture)
+        let screen = Screen(test.cache)
+        let (binding, isFree) = (screen.binding, DispatchSemaphore(value: 0))
+        screen.queue.async {
+            isFree.wait()
+            binding.setImage(b) { [ends = screen.ends] result in ends.update { $0.append(result.text) } }
+        }
+        let waiting = Task { _ = try await binding.setImageAndWait(ImageRequest(a)) }
+        // The closure of the wait stands in the queue soon.
+        try await Task.sleep(for: .milliseconds(50))
+        waiting.cancel()
+        isFree.signal()
+        await #expect(throws: DipperError.cancelled) { try await waiting.value }
+        try await screen.waits(forEnds: 1)
+        #expect(screen.ends.value == ["16x12"] && test.transport.transfers.count == 1)
+    }
+
     @Test("letting go of the binding ends what it waits for; letting go of the display, too")
     func release() async throws {
         let ends = Box<[String]>([])

@@ -318,7 +318,11 @@ extension TimeSource {
         guard isReal else {
             let task = Task.detached { [now, sleep] in
                 // The ticks of the clock may be coarser than the time.
-                repeat { try? await sleep(due) } while !Task.isCancelled && now() < due
+                var next = due
+                repeat {
+                    try? await sleep(next)
+                    next += .milliseconds(1)
+                } while !Task.isCancelled && now() < due
                 if !Task.isCancelled { queue.async(execute: body) }
             }
             return { task.cancel() }

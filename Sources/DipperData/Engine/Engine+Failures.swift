@@ -234,7 +234,7 @@ struct FailedAttempt: Sendable {
             guard mayWait, policy.waitsForNetwork else { return .end }
             guard let deadline = policy.deadline else { return .waitForNetwork(nil) }
             let elapsed = count.context.elapsed
-            // mutant Offline|Retry: `eadline - elapsed) : .en` => `eadline) : .en`
+            // mutant Retry: `eadline - elapsed) : .en` => `eadline) : .en`
             return elapsed < deadline ? .waitForNetwork(deadline - elapsed) : .end
         }
         guard let delay = policy.delay(after: count.context, answer: count.answer, unit: unit()) else { return .end }
@@ -264,7 +264,7 @@ struct FailureCount {
     private var first: Duration?
 
     mutating func add(_ attempt: FailedAttempt) -> RetryPolicy.Context {
-        // mutant Offline|Retry: `if !attempt.isOffline { count += 1 }` => `count += 1`
+        // mutant Retry: `if !attempt.isOffline { count += 1 }` => `count += 1`
         if !attempt.isOffline { count += 1 }
         let first = first ?? attempt.time
         self.first = first

@@ -76,7 +76,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         }
         let names = fields.map(\.name).joined(separator: ",")
         // A URL contains no line break, so the text after it cannot be part of it.
-        // mutant Identity|OwnKey|Variant|Redaction: `mes)=\(Self.digest(text))")` => `mes)=\(text)")`
+        // mutant Identity|Variant|Redaction: `mes)=\(Self.digest(text))")` => `mes)=\(text)")`
         self.init(verbatim: "\(Self.text(of: url))\n\(fields.count):\(names)=\(Self.digest(text))")
     }
 
