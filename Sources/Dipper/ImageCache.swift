@@ -29,8 +29,8 @@ public final class ImageCache: Sendable {
     let tools: ImageTools
     private let defaultStep: ImageStep
     let source: ObjectSource
-    let backlog: DecodeBacklog
-    let memory: ObjectTier
+    let backlog: DecodeBackpressure
+    let memory: ObjectMemoryTier
     let configuration: Configuration
     let defaults: ResolvedOptions
     private let completesByDefault: Bool
@@ -51,7 +51,7 @@ public final class ImageCache: Sendable {
         self.configuration = configuration
         ownsData = configuration.originals == nil
         data = configuration.originals ?? DataCache(configuration.dataConfiguration)
-        memory = data.makeObjectTier(limit: configuration.memoryLimit, count: configuration.memoryCountLimit)
+        memory = data.makeObjectMemoryTier(limit: configuration.memoryLimit, count: configuration.memoryCountLimit)
         // Called last: other observers of the pressure release pictures, whose memory would be kept for later pictures.
         let pixels = PixelPressure()
         pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
@@ -63,7 +63,7 @@ public final class ImageCache: Sendable {
         source = data.objectSource()
         tools = ImageTools(codecs: configuration.codecs, limits: configuration.limits)
         defaultStep = ImageStep(defaults, configuration.options.targetCache?.tools ?? tools)
-        let backlog = DecodeBacklog(limit: configuration.undecodedBytes)
+        let backlog = DecodeBackpressure(limit: configuration.undecodedBytes)
         self.backlog = backlog
         backlog.follow(data)
         var listener = ObjectCache.Listener()
@@ -290,7 +290,7 @@ public final class ImageCache: Sendable {
 
     /// Returns the picture of a key in memory. A request with options of its own decides how long memory keeps it.
     @inline(__always)
-    func entry(for key: CacheKey, _ request: DataRequest, _ options: ResolvedOptions) -> ObjectTier.Entry? {
+    func entry(for key: CacheKey, _ request: DataRequest, _ options: ResolvedOptions) -> ObjectMemoryTier.Entry? {
         let key = options.inMemory(key)
         if !options.hasTarget, !request.decidesMemoryLifetime { return memory.entry(for: key) }
         return originals(of: options).object(key, in: home(of: options).memory, for: request)

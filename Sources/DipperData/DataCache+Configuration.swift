@@ -201,7 +201,7 @@ extension DataCache {
     }
 }
 
-extension TierStack {
+extension SharedTiers {
     convenience init?(_ configuration: DataCache.Configuration, _ history: RemovalHistory, _ time: TimeSource) {
         guard !configuration.tiers.isEmpty else { return nil }
         self.init(

@@ -63,8 +63,8 @@ extension DataCache {
     }
 
     /// Creates a memory tier for objects that has this cache's clock, and follows its removals and its memory pressure.
-    package func makeObjectTier(limit: Int, count: Int?) -> ObjectTier {
-        ObjectTier(
+    package func makeObjectMemoryTier(limit: Int, count: Int?) -> ObjectMemoryTier {
+        ObjectMemoryTier(
             limit: limit, count: count, order: configuration.evictionOrder, history: store.history,
             now: configuration.now, expiries: store.expiries, pressure: pressure
         ) { [events = engine.events] in events.cleaned($0) }
@@ -80,7 +80,9 @@ extension DataCache {
         defaults.use(of: info, for: request, at: configuration.now)
     }
 
-    package func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
+    package func object(_ key: CacheKey, in memory: ObjectMemoryTier, for request: DataRequest) -> ObjectMemoryTier
+        .Entry?
+    {
         store.object(key, in: memory, for: request)
     }
 
@@ -102,7 +104,8 @@ extension DataCache {
         ObjectSource(engine, defaults, forms: forms?.store)
     }
 
-    package func makeObjectCache(memory: ObjectTier, workers: Workers, _ listener: ObjectCache.Listener) -> ObjectCache
+    package func makeObjectCache(memory: ObjectMemoryTier, workers: Workers, _ listener: ObjectCache.Listener)
+        -> ObjectCache
     {
         ObjectCache(engine, memory: memory, workers: workers, listener)
     }

@@ -73,7 +73,7 @@ extension DataCache {
 
     private var typedValues: ObjectCache {
         if let present = values.load() { return present }
-        let memory = makeObjectTier(limit: configuration.valueMemoryLimit, count: nil)
+        let memory = makeObjectMemoryTier(limit: configuration.valueMemoryLimit, count: nil)
         let made = values.storeIfNil(
             ObjectCache(
                 engine, memory: memory,

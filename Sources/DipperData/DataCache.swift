@@ -68,7 +68,7 @@ public final class DataCache: Sendable {
                 order: configuration.evictionOrder, history: history, now: configuration.now,
                 expiries: expiries, onCleaned: events.cleaned),
             disk: disk, partials: disk == nil ? MemoryTier(partialsOf: configuration, history, expiries) : nil,
-            tiers: TierStack(configuration, history, time), history: history, expiries: expiries,
+            tiers: SharedTiers(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
         let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
         engine = Engine(

@@ -146,3 +146,27 @@ struct PictureScan: PreviewScan {
         return data.count
     }
 }
+
+enum DecodeCost {
+    /// In bytes, by the header: the pixels of the result, and those that the codec holds meanwhile; without a size in
+    /// the header, the bytes of the file. Without options, the picture is decoded as it is.
+    static func bytes(of data: Data, _ options: ResolvedOptions?) -> Int {
+        guard let info = try? ImageInfo(data), let size = info.size else { return data.count }
+        let chain = options?.chain
+        let target = chain?.decodeTarget.map { $0.size(for: size) } ?? size
+        let whole = bytes(size)
+        let held =
+            switch info.format {
+            // Rows are resampled as they are decoded; a progressive or interlaced picture is assembled first.
+            case .jpeg, .png: info.isProgressive ? whole : 0
+            // Other formats are decoded into a canvas, which is then copied in the requested size.
+            default: whole
+            }
+        // A processor makes a second picture from the decoded one.
+        let pictures = chain?.processors.isEmpty == false ? 2.0 : 1
+        let sum = held + pictures * bytes(target)
+        return sum < 0x1p62 ? Int(sum) : .max
+    }
+
+    private static func bytes(_ size: PixelSize) -> Double { 4 * Double(size.width) * Double(size.height) }
+}

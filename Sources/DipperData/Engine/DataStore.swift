@@ -29,7 +29,7 @@ final class DataStore: Sendable {
     let disk: DiskTier?
     /// The partial bodies of a cache without a disk tier; `nil` with one, which keeps them.
     let partials: MemoryTier<StoredData>?
-    let tiers: TierStack?
+    let tiers: SharedTiers?
     let history: RemovalHistory
     let expiries: ExpiryWatch
     let readers: Workers?
@@ -40,7 +40,7 @@ final class DataStore: Sendable {
     let listener = AtomicLazyReference<StoreListener>()
 
     init(
-        memory: MemoryTier<StoredData>, disk: DiskTier?, partials: MemoryTier<StoredData>?, tiers: TierStack? = nil,
+        memory: MemoryTier<StoredData>, disk: DiskTier?, partials: MemoryTier<StoredData>?, tiers: SharedTiers? = nil,
         history: RemovalHistory, expiries: ExpiryWatch,
         defaults: StoreDefaults, now: @escaping @Sendable () -> Date
     ) {
@@ -114,7 +114,7 @@ final class DataStore: Sendable {
         }
     }
 
-    private func take(_ key: CacheKey, _ call: Call, from tiers: TierStack) async -> StoredData? {
+    private func take(_ key: CacheKey, _ call: Call, from tiers: SharedTiers) async -> StoredData? {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
         guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
@@ -200,7 +200,7 @@ final class DataStore: Sendable {
     }
 
     @inline(__always)
-    func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
+    func object(_ key: CacheKey, in memory: ObjectMemoryTier, for request: DataRequest) -> ObjectMemoryTier.Entry? {
         guard request.decidesMemoryLifetime else { return memory.entry(for: key) }
         return memory.entry(for: key, reading(request))
     }

@@ -38,14 +38,14 @@ package final class ObjectCache: Sendable {
     }
 
     let engine: Engine
-    package let memory: ObjectTier
+    package let memory: ObjectMemoryTier
     package let workers: Workers
     let listener: Listener
     let state = State()
     private let staged = Mutex<[CacheKey: MadeObject]>([:])
 
     /// - Parameter memory: contains no other objects.
-    init(_ engine: Engine, memory: ObjectTier, workers: Workers, _ listener: Listener = Listener()) {
+    init(_ engine: Engine, memory: ObjectMemoryTier, workers: Workers, _ listener: Listener = Listener()) {
         (self.engine, self.memory, self.workers, self.listener) = (engine, memory, workers, listener)
     }
 
@@ -87,7 +87,7 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    private func object(_ entry: ObjectTier.Entry, _ source: ResponseSource = .memory) -> MadeObject {
+    private func object(_ entry: ObjectMemoryTier.Entry, _ source: ResponseSource = .memory) -> MadeObject {
         var object = MadeObject(entry.product, Provenance(info: entry.info, digest: entry.digest, source: source))
         object.isAdded = entry.isAdded
         object.isPresent = true

@@ -107,7 +107,7 @@ package final class ObjectSource: Sendable {
     }
 
     @inline(__always)
-    func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
+    func object(_ key: CacheKey, in memory: ObjectMemoryTier, for request: DataRequest) -> ObjectMemoryTier.Entry? {
         forms.object(key, in: memory, for: request)
     }
 

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The bytes that wait to be decoded, from all data caches together. At the limit all fetches wait for the decoder, and
 /// prefetches at half of it, so that there is room for urgent pictures.
-final class DecodeBacklog: Sendable {
+final class DecodeBackpressure: Sendable {
     private struct State: Sendable {
         /// For each of ``queues``.
         var budgets: [ByteBudget]
@@ -53,46 +53,5 @@ final class DecodeBacklog: Sendable {
 
     private static func tell(_ notices: [ByteBudget.Notice], to holds: [FetchHold]) {
         for (notice, hold) in zip(notices, holds) { hold.tell(notice) }
-    }
-}
-
-enum DecodeCost {
-    /// In bytes, by the header: the pixels of the result, and those that the codec holds meanwhile; without a size in
-    /// the header, the bytes of the file. Without options, the picture is decoded as it is.
-    static func bytes(of data: Data, _ options: ResolvedOptions?) -> Int {
-        guard let info = try? ImageInfo(data), let size = info.size else { return data.count }
-        let chain = options?.chain
-        let target = chain?.decodeTarget.map { $0.size(for: size) } ?? size
-        let whole = bytes(size)
-        let held =
-            switch info.format {
-            // Rows are resampled as they are decoded; a progressive or interlaced picture is assembled first.
-            case .jpeg, .png: info.isProgressive ? whole : 0
-            // Other formats are decoded into a canvas, which is then copied in the requested size.
-            default: whole
-            }
-        // A processor makes a second picture from the decoded one.
-        let pictures = chain?.processors.isEmpty == false ? 2.0 : 1
-        let sum = held + pictures * bytes(target)
-        return sum < 0x1p62 ? Int(sum) : .max
-    }
-
-    private static func bytes(_ size: PixelSize) -> Double { 4 * Double(size.width) * Double(size.height) }
-}
-
-/// Releases the memory that is kept for later pictures when memory becomes short, and keeps none until the pressure
-/// ends: displays and caches release their pictures a little later, and that memory must go back to the system.
-final class PixelPressure: Sendable {
-    private final class Pause: Sendable {
-        init() { PixelMemory.pausePooling() }
-        deinit { PixelMemory.resumePooling() }
-    }
-
-    private let pause = Mutex<Pause?>(nil)
-
-    func follow(_ level: MemoryPressure) {
-        let next = level == .normal ? nil : Pause()
-        let last = pause.withLock { exchange(&$0, with: next) }
-        _ = consume last
     }
 }

@@ -2,7 +2,7 @@ import DequeModule
 import Foundation
 
 /// The changes that a tier has yet to carry out, and whether it works.
-struct TierQueue {
+struct SharedTierQueue {
     private static let removalLimit = 65_536
 
     private(set) var changes = TierChanges()

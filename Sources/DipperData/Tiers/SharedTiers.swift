@@ -5,11 +5,11 @@ import Synchronization
 
 /// The program's own tiers. A look-up asks one after the other; each change goes to all, in the background. No tier is
 /// called under the lock.
-final class TierStack: Sendable {
+final class SharedTiers: Sendable {
     private typealias LookUp = @Sendable () async -> Void
 
     private struct State {
-        var queues: [TierQueue]
+        var queues: [SharedTierQueue]
         var isClosed = false
         var runningLookUps = 0
         var urgentLookUps = Deque<LookUp>()
@@ -41,7 +41,7 @@ final class TierStack: Sendable {
         self.time = time
         self.now = now
         self.logger = logger
-        state = Mutex(State(queues: Array(repeating: TierQueue(), count: tiers.count)))
+        state = Mutex(State(queues: Array(repeating: SharedTierQueue(), count: tiers.count)))
     }
 
     // MARK: Looking up

@@ -1,7 +1,7 @@
 import Foundation
 
 /// A memory tier for pictures and values, with the metadata of the bytes that they were made from.
-package final class ObjectTier: Sendable {
+package final class ObjectMemoryTier: Sendable {
     package struct Entry: Sendable {
         package let product: Product
         let digest: UInt64
