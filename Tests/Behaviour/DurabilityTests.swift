@@ -12,7 +12,7 @@ struct DurabilityTests {
     @Test("an entry is there after a restart as it was, with everything known of it")
     func restart() async throws {
         let first = TestCache(folder: folder)
-        let sizes = [0, 1, 10, 2_047, 2_048, 2_049, 70_000]
+        let sizes = [0, 1, 10, 2_048, 7_000, 8_192, 70_000]
         for size in sizes {
             let fields: HTTPHeaders = ["ETag": "\"\(size)\"", "Cache-Control": "max-age=500"]
             let answer = TransferResponse(headers: fields, body: DiskBytes.of(size))
@@ -31,10 +31,20 @@ struct DurabilityTests {
             #expect(entry.url == url("\(size)").absoluteString && entry.key == CacheKey(url("\(size)")))
             #expect(entry.stored == stored && entry.expires == stored + 1_000)
             #expect(entry.size >= size && entry.size < size + 1_000)
-            #expect((test.cache.file(for: entry.key) != nil) == (size == 70_000), "a large one has a file")
+            #expect((test.cache.file(for: entry.key) != nil) == (size > 7_000), "a large one has a file")
             let response = try #require(test.cache.response(for: url("\(size)")))
             #expect(response.data == DiskBytes.of(size) && response.source == .disk && response.status == 200)
             #expect(response.headers["ETag"] == "\"\(size)\"" && response.freshUntil == stored + 500)
+        }
+    }
+
+    @Test("synchronize returns when all that was added before it is on disk", arguments: [50, 128, 300, 1_000])
+    func synchronize(count: Int) async throws {
+        let test = TestCache.onDisk(folder)
+        for round in 1...3 {
+            for number in 0..<count { try test.cache.addData(DiskBytes.of(100), for: CacheKey("\(round) \(number)")) }
+            await test.cache.synchronize()
+            #expect(test.cache.diskCount == round * count)
         }
     }
 

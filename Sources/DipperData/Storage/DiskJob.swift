@@ -65,22 +65,21 @@ extension DiskTier {
 
     private func finish(forAll: Bool) async {
         // Work of the writer may stage changes, which may begin jobs.
-        _ = await turn()
-        let change = state.withLock { $0.staged.latest }
-        while state.withLock({ $0.staged.isWaiting(upTo: change) }), await turn() {}
-        let job = state.withLock { $0.jobs.latest }
-        while state.withLock({ $0.jobs.isWaiting(upTo: job, forAll: forAll) }), await turn() {}
+        guard let change = await askWriter({ $0.staged.latest }) else { return }
+        while await askWriter({ $0.staged.isWaiting(upTo: change) }) == true {}
+        guard let job = await askWriter({ $0.jobs.latest }) else { return }
+        while await askWriter({ $0.jobs.isWaiting(upTo: job, forAll: forAll) }) == true {}
     }
 
     /// Returns when the index is open, or when another process has held it for a minute.
     func indexOpened() async {
-        for _ in 0..<Self.mostAttempts where opened.isIndexHeld { _ = await turn() }
+        for _ in 0..<Self.mostAttempts where opened.isIndexHeld { _ = await askWriter { _ in true } }
     }
 
-    /// Returns when the writer has done what was waiting for it; `false` if it is ending.
-    private func turn() async -> Bool {
-        await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
-            if !writer.run({ continuation.resume(returning: true) }) { continuation.resume(returning: false) }
+    /// Asks between two pieces of the writer's work, when none is half done; `nil` if the writer is ending.
+    private func askWriter<Answer: Sendable>(_ ask: @escaping @Sendable (State) -> Answer) async -> Answer? {
+        await fromThread { answer in
+            if !writer.run({ answer(self.state.withLock { ask($0) }) }) { answer(nil) }
         }
     }
 }
