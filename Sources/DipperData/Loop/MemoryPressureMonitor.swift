@@ -204,11 +204,9 @@ package final class PressureRelay: Sendable {
     private func tell() {
         var told: MemoryPressure?
         while case let level = self.level, level != told {
-            let (followers, isNew) = state.withLock { state in
-                (state.followers, exchange(&state.told, with: level) != level && !state.isEnded)
-            }
+            let followers = state.withLock { $0.followers }
             for follower in followers { follower.call(level) }
-            if isNew { onChange(level) }
+            if state.withLock({ exchange(&$0.told, with: level) != level && !$0.isEnded }) { onChange(level) }
             told = level
         }
     }

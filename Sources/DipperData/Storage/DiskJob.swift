@@ -44,7 +44,11 @@ extension DiskTier {
     private func carryOn(_ job: some DiskJob, _ number: UInt64) {
         let isRunning = writer.run {
             var job = job
-            if self.attempt({ try job.step(self) }) == true {
+            let wasStalled = self.state.withLock { $0.isStalled }
+            let goesOn = self.attempt { try job.step(self) }
+            // What a job has met does not shorten the patience of writes.
+            if goesOn == nil, !wasStalled { self.setStalled(false) }
+            if goesOn == true {
                 self.carryOn(job, number)
             } else {
                 self.end(job, number)
