@@ -149,8 +149,7 @@
             let (clock, player) = (projector.clock, projector.player)
             try await projector.play(frames: 3)
             try await watch.waitForDecoded(5)
-            try await clock.waitForSleepers(1)
-            clock.advance(by: .milliseconds(20))
+            try await clock.wake(after: .milliseconds(20))
             player.pause()
             #expect(player.state == .paused)
             clock.advance(by: .seconds(100))
@@ -162,8 +161,7 @@
             #expect(projector.frames == [0, 1, 2] && player.currentIndex == 2)
             player.resume()
             #expect(player.state == .playing)
-            try await clock.waitForSleepers(1)
-            clock.advanceToNextSleeper()
+            try await clock.wake()
             try await projector.run()
             #expect(projector.frames == [0, 1, 2, 3, 4, 5])
             #expect(projector.times == [0, 50, 100, 100_150, 100_200, 100_250])
@@ -195,8 +193,7 @@
             let projector = Projector(image, AnimationOptions(loop: .never, bufferCount: 8, processors: [watch]))
             try await projector.play(frames: 2)
             try await watch.waitForDecoded(10)
-            try await projector.clock.waitForSleepers(1)
-            projector.clock.advance(by: time)
+            try await projector.clock.wake(after: time)
             try await projector.run(frames: 3)
             #expect(projector.frames == [0, 1] + frames && projector.times == [0, 50] + times)
         }
@@ -276,8 +273,7 @@
             .onLoop { count in loops.update { $0.append(count) } }.start()
             try await seen.wait { $0 == [0] }
             for _ in 0..<15 {
-                try await clock.waitForSleepers(1)
-                clock.advanceToNextSleeper()
+                try await clock.wake()
             }
             // The timetable went on: the last wake has been handled when there is a new one.
             try await clock.waitForSleepers(1)

@@ -22,8 +22,7 @@ struct CancellingTests {
             #expect(await waiting.value == .cancelled)
         case .shutdown: await test.cache.shutdown()
         case .timeLimit:
-            try await test.clock.waitForSleepers(1)
-            test.clock.advance(by: .seconds(5))
+            try await test.clock.wake(after: .seconds(5))
         }
         #expect(await task.error == (way == .timeLimit ? .timedOut : .cancelled))
     }

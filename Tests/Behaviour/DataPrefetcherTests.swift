@@ -179,8 +179,7 @@ struct DataPrefetcherTests {
         let second = try await test.transport.nextTransfer()
         #expect(second.request.url == url("1"))
         second.finish(with: bytes)
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .seconds(5))
+        try await test.clock.wake(after: .seconds(5))
         try await test.transport.nextTransfer().finish(with: bytes)
         #expect(await prefetcher.value.completed.map(\.url) == [url("1"), url("0")])
     }

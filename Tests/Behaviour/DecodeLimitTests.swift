@@ -215,8 +215,7 @@ struct DecodeLimitTests {
         try await test.decoder.waitForDecodes(1)
         transfers[1].fail(with: .connectionLost)
         tasks[2].cancel()
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .seconds(2))
+        try await test.clock.wake(after: .seconds(2))
         test.decoder.releaseAll()
         try await test.transport.nextTransfer().finish(with: png)
         for task in tasks.prefix(2) { _ = try await task.value }

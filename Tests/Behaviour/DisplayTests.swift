@@ -86,8 +86,7 @@ struct DisplayTests {
         try await screen.waits(for: "activity 25 %")
         transfer.fail(with: .connectionLost)
         try await screen.waits(for: "activity 25 % waiting")
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .seconds(60))
+        try await test.clock.wake(after: .seconds(60))
         let again = try await test.transport.nextTransfer()
         #expect(try await !screen.display.nextEvent().description.hasSuffix("waiting"))
         again.finish(with: try picture.png)
@@ -150,8 +149,7 @@ struct DisplayTests {
             try await screen.waits(for: "image")
             let player = try #require(screen.binding.animatedImage)
             for _ in 0..<3 {
-                try await clock.waitForSleepers(1)
-                clock.advance(by: .milliseconds(100))
+                try await clock.wake(after: .milliseconds(100))
                 try await screen.waits(for: "frame")
             }
             screen.perform { $0.didDisappear() }

@@ -87,8 +87,7 @@ struct ListLoaderTests {
             test.clock.advance(by: .milliseconds(16))
             list.update(visible: step * 5..<step * 5 + 10)
         }
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .milliseconds(200))
+        try await test.clock.wake(after: .milliseconds(200))
         let seen = try await transfers(test, 95..<105)
         for row in 95..<105 { try await seen[row]?.wait { $0.queue == .fast } }
         // Until it was seen to rush the list moved three screens at most.
@@ -116,8 +115,7 @@ struct ListLoaderTests {
         #expect(test.transport.transfers(of: Self.address(51)).isEmpty)
         // Displays that go without a word hold nothing up.
         gone = []
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .milliseconds(200))
+        try await test.clock.wake(after: .milliseconds(200))
         let transfer = try #require(try await transfers(test, 51..<52)[51])
         // It is told on the display's queue: an answer that comes before would leave nothing to show.
         try await other.waits(for: "activity")

@@ -156,8 +156,7 @@ struct QueueOrderTests {
         test.cache.slowGetData(url("s2"))
         let (_, urgent) = try await test.begin(url("u"))
         try await slow.wait { $0.isThrottled }
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .seconds(5))
+        try await test.clock.wake(after: .seconds(5))
         try await slow.wait { !$0.isThrottled }
         urgent.finish(with: Data())
         slow.finish(with: Data())

@@ -126,8 +126,7 @@ struct RemovalTests {
         } else {
             test.cache.clear()
         }
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .seconds(10))
+        try await test.clock.wake(after: .seconds(10))
         let next = try await test.transport.nextTransfer()
         #expect(next.request.headers["Range"] == nil)
         next.finish(with: Self.whole, headers: fields)

@@ -241,8 +241,7 @@ struct RetryTests {
         first.fail(with: .connectionLost)
         try await limited.waitForFailures()
         let (_, urgent) = try await test.begin(url("u"))
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .seconds(1))
+        try await test.clock.wake(after: .seconds(1))
         try await record.wait { $0.count { $0.kind == .queued(.slow) } == 2 }
         test.clock.advance(by: .seconds(100))
         urgent.finish(with: Data())
@@ -288,8 +287,7 @@ struct RetryTests {
     func standsStill() async throws {
         let (task, transfer) = try await test.begin(a)
         test.network.setReachable(false, host: "host.test")
-        try await test.clock.waitForSleepers(1)
-        test.clock.advanceToNextSleeper()
+        try await test.clock.wake()
         try await transfer.wait { $0.isCancelled }
         #expect(test.clock.now.offset == .seconds(2))
         try await task.waitForFailures()

@@ -132,8 +132,7 @@ final class Projector: Sendable {
             }
             if shown == count { return }
             if player.state == .finished { continue }
-            try await clock.waitForSleepers(1)
-            clock.advanceToNextSleeper()
+            try await clock.wake()
         }
     }
 

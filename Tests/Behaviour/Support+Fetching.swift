@@ -20,8 +20,7 @@ extension TestCache {
 
     /// Lets the clock advance as soon as somebody sleeps, and returns the next transfer.
     func nextTransfer(after wait: Duration) async throws(WaitTimeout) -> ScriptedTransfer {
-        try await clock.waitForSleepers(1)
-        clock.advance(by: wait)
+        try await clock.wake(after: wait)
         return try await transport.nextTransfer()
     }
 
@@ -59,6 +58,14 @@ extension TestCache {
     /// Answers every transfer without a script, lets the clock run, and returns when nothing is left to do.
     func answerAll() async {
         await whileServing({ _ in .text("late") }) { await whileClockRuns { await cache.idle() } }
+    }
+}
+
+extension ManualClock {
+    /// Waits until somebody sleeps, and moves the clock on: by a time, or to when the next sleeper wakes.
+    func wake(after time: Duration? = nil) async throws(WaitTimeout) {
+        try await waitForSleepers(1)
+        if let time { advance(by: time) } else { advanceToNextSleeper() }
     }
 }
 

@@ -74,8 +74,7 @@ struct TierTests {
         test.clock.advance(by: .milliseconds(20))
         #expect(try await task.response.source == .network)
         // The write hangs as well, and holds up no shutdown.
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .seconds(5))
+        try await test.clock.wake(after: .seconds(5))
         await test.cache.shutdown()
     }
 
