@@ -100,8 +100,7 @@ struct DataPrefetcherTests {
     func removal() async throws {
         let prefetcher = DataPrefetcher(test.cache, urls: urls(4), maxOutstanding: 2).start()
         let first = try await test.transport.nextTransfer()
-        let others = test.cache.getData(url("1"))
-        let second = try await test.transport.nextTransfer()
+        let (others, second) = try await test.begin(url("1"))
         #expect(second.request.url == url("1"))
         prefetcher.remove([DataRequest(url("0")), DataRequest(url("1")), DataRequest(url("2")), DataRequest(url("9"))])
         try await first.wait { $0.isCancelled }
@@ -179,8 +178,7 @@ struct DataPrefetcherTests {
         let second = try await test.transport.nextTransfer()
         #expect(second.request.url == url("1"))
         second.finish(with: bytes)
-        try await test.clock.wake(after: .seconds(5))
-        try await test.transport.nextTransfer().finish(with: bytes)
+        try await test.nextTransfer(after: .seconds(5)).finish(with: bytes)
         #expect(await prefetcher.value.completed.map(\.url) == [url("1"), url("0")])
     }
 

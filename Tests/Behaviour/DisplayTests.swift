@@ -244,8 +244,7 @@ struct DisplayTests {
         screen.perform { $0.didDisappear() }
         try await transfer.wait { $0.queue == .slow }
         #expect(!screen.binding.isOnScreen)
-        let urgent = test.cache.getImage(b)
-        let other = try await test.transport.nextTransfer()
+        let (urgent, other) = try await test.begin(b)
         try await transfer.wait { $0.isThrottled }
         screen.perform { $0.willAppear() }
         try await transfer.wait { $0.queue == .fast && !$0.isThrottled }

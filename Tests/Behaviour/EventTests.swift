@@ -9,48 +9,43 @@ struct EventTests {
     private let test = TestCache()
     private let a = url("a")
     private let body = Data("body".utf8)
+    private let record = EventRecord()
 
-    private struct Recorded {
-        let record = EventRecord()
-        let test: TestCache
-
-        init(_ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }) {
-            test = TestCache(folder: folder) { [record] configuration in
-                configuration.retryPolicy = .fixed(.zero, retries: 1)
-                configuration.eventSinks = [record]
-                change(&configuration)
-            }
+    private func recorded(
+        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
+    ) -> TestCache {
+        TestCache(folder: folder, sink: record) {
+            $0.retryPolicy = .fixed(.zero, retries: 1)
+            change(&$0)
         }
+    }
 
-        var cache: DataCache { test.cache }
-        /// The fetches that calls have joined.
-        var fetches: [CacheEvent.ID] {
-            record.kinds.compactMap { kind in if case .callJoined(let fetch) = kind { fetch } else { nil } }
-        }
+    /// The fetches that calls have joined.
+    private var fetches: [CacheEvent.ID] {
+        record.kinds.compactMap { kind in if case .callJoined(let fetch) = kind { fetch } else { nil } }
+    }
 
-        /// Ends the cache, so that everything has been told, and checks that all work is paired.
-        func end(sourceLocation: SourceLocation = #_sourceLocation) async {
-            await cache.shutdown()
-            let unpaired = record.unpaired
-            #expect(unpaired.isEmpty, "\(unpaired)", sourceLocation: sourceLocation)
-        }
+    /// Ends the cache, so that everything has been told, and checks that all work is paired.
+    private func end(_ test: TestCache, sourceLocation: SourceLocation = #_sourceLocation) async {
+        await test.cache.shutdown()
+        let unpaired = record.unpaired
+        #expect(unpaired.isEmpty, "\(unpaired)", sourceLocation: sourceLocation)
     }
 
     @Test("a call that misses is looked up, fetched and written, and each of these belongs to its fetch")
     func miss() async throws {
-        let recorded = Recorded(TemporaryFolder())
-        recorded.test.transport.script(a, [.body(body)])
-        _ = try await recorded.cache.getData(a).value
-        await recorded.end()
-        let record = recorded.record
+        let test = recorded(TemporaryFolder())
+        test.transport.script(a, [.body(body)])
+        _ = try await test.cache.getData(a).value
+        await end(test)
         #expect(record.ends(.call) == [.callAnswered(.network)])
         #expect(record.ends(.lookUp) == [.lookUpEnded(nil)])
         #expect(record.ends(.attempt) == [.attemptEnded(.answered(.network))])
         #expect(record.begins(.write).map(\.kind) == [.writeBegan(bytes: body.count)])
         #expect(record.ends(.write) == [.writeEnded(isOnDisk: true)])
         let call = try #require(record.begins(.call).first)
-        let fetch = try #require(recorded.fetches.first)
-        #expect(recorded.fetches.count == 1 && fetch != call.id)
+        let fetch = try #require(fetches.first)
+        #expect(fetches.count == 1 && fetch != call.id)
         let begin = try #require(record.begins(.fetch).first)
         #expect(begin.id == fetch && begin.kind == .fetchBegan(.fast) && begin.parent == nil)
         let ofFetch = record.events.filter { $0.id == fetch || $0.kind == .callJoined(fetch: fetch) }
@@ -66,113 +61,112 @@ struct EventTests {
 
     @Test("a call that memory answers, or that is refused, is told by itself; one that the disk answers has no attempt")
     func withoutFetch() async throws {
-        let recorded = Recorded(TemporaryFolder())
-        try await recorded.cache.addDataAndWait(body, for: CacheKey(a))
-        _ = try await recorded.cache.getData(a).value
-        #expect(await recorded.cache.slowGetData(DataRequest(string: "no url")).error == .invalidURL)
-        let calls = recorded.record.kinds.suffix(4)
+        let test = recorded(TemporaryFolder())
+        try await test.cache.addDataAndWait(body, for: CacheKey(a))
+        _ = try await test.cache.getData(a).value
+        #expect(await test.cache.slowGetData(DataRequest(string: "no url")).error == .invalidURL)
+        let calls = record.kinds.suffix(4)
         #expect(calls == [.callBegan(.fast), .callAnswered(.memory), .callBegan(.slow), .callFailed(.invalidURL)])
-        recorded.cache.clearMemory()
-        _ = try await recorded.cache.slowGetData(a).value
-        await recorded.end()
-        #expect(recorded.record.ends(.call).last == .callAnswered(.disk))
-        #expect(recorded.record.ends(.lookUp) == [.lookUpEnded(.disk)])
-        #expect(!recorded.record.ends(.attempt).contains(.attemptEnded(.answered(.network))))
-        #expect(recorded.record.begins(.write).map(\.parent) == [nil], "the program has added the entry")
+        test.cache.clearMemory()
+        _ = try await test.cache.slowGetData(a).value
+        await end(test)
+        #expect(record.ends(.call).last == .callAnswered(.disk))
+        #expect(record.ends(.lookUp) == [.lookUpEnded(.disk)])
+        #expect(!record.ends(.attempt).contains(.attemptEnded(.answered(.network))))
+        #expect(record.begins(.write).map(\.parent) == [nil], "the program has added the entry")
     }
 
     @Test("calls that share a fetch join one fetch, which makes one attempt and changes its queue")
     func joined() async throws {
-        let recorded = Recorded()
-        let tasks = [recorded.cache.slowGetData(a), recorded.cache.getData(a), recorded.cache.getData(a)]
-        try await recorded.test.transport.nextTransfer().finish(with: body)
+        let test = recorded()
+        let tasks = [test.cache.slowGetData(a), test.cache.getData(a), test.cache.getData(a)]
+        try await test.transport.nextTransfer().finish(with: body)
         for task in tasks { _ = try await task.value }
-        await recorded.end()
-        #expect(recorded.fetches.count == 3 && Set(recorded.fetches).count == 1)
-        #expect(Set(recorded.record.begins(.call).map(\.id)).count == 3)
-        #expect(recorded.record.begins(.attempt).count == 1)
-        #expect(recorded.record.kinds.contains(.queueChanged(.fast)))
+        await end(test)
+        #expect(fetches.count == 3 && Set(fetches).count == 1)
+        #expect(Set(record.begins(.call).map(\.id)).count == 3)
+        #expect(record.begins(.attempt).count == 1)
+        #expect(record.kinds.contains(.queueChanged(.fast)))
     }
 
     @Test("a prefetch is told to be paused for urgent work, and to go on")
     func paused() async throws {
-        let recorded = Recorded()
-        let (slow, transfer) = try await recorded.test.begin(a, in: .slow)
-        let (fast, urgent) = try await recorded.test.begin(url("b"))
+        let test = recorded()
+        let (slow, transfer) = try await test.begin(a, in: .slow)
+        let (fast, urgent) = try await test.begin(url("b"))
         urgent.finish(with: body)
         _ = try await fast.value
         try await transfer.wait { !$0.isThrottled }
         transfer.finish(with: body)
         _ = try await slow.value
-        await recorded.end()
-        let moves = recorded.record.events.filter { [.paused, .resumed].contains($0.kind) }
+        await end(test)
+        let moves = record.events.filter { [.paused, .resumed].contains($0.kind) }
         #expect(moves.map(\.kind) == [.paused, .resumed] && moves.allSatisfy { $0.key == CacheKey(a) })
     }
 
     @Test("each attempt is told with its end: failed for good or not, answered, confirmed by the server, or stopped")
     func attempts() async throws {
-        let recorded = Recorded()
-        let test = recorded.test
+        let test = recorded()
         let answer = TransferResponse(headers: ["ETag": "\"1\"", "Cache-Control": "max-age=10"], body: body)
         test.transport.script(a, [.status(404), .status(503), .response(answer), .status(304)])
         for _ in 0..<3 {
-            _ = await recorded.cache.getData(a).result
+            _ = await test.cache.getData(a).result
             test.date.advance(by: 10)
         }
         try await test.begin(url("b")).0.cancel()
-        await recorded.end()
+        await end(test)
         let calls: [CacheEvent.Kind] = [
             .callFailed(.status(404)), .callAnswered(.network), .callAnswered(.revalidated), .callFailed(.cancelled),
         ]
-        #expect(recorded.record.ends(.call) == calls)
+        #expect(record.ends(.call) == calls)
         let ends: [CacheEvent.AttemptEnd] = [
             .failed(.status(404), willRetry: false), .failed(.status(503), willRetry: true), .answered(.network),
             .answered(.revalidated), .stopped,
         ]
-        #expect(recorded.record.ends(.attempt) == ends.map { .attemptEnded($0) })
-        #expect(Set(recorded.record.begins(.attempt).map(\.id)).count == 5)
-        #expect(recorded.record.kinds.filter { $0 == .parked }.count == 1)
+        #expect(record.ends(.attempt) == ends.map { .attemptEnded($0) })
+        #expect(Set(record.begins(.attempt).map(\.id)).count == 5)
+        #expect(record.kinds.filter { $0 == .parked }.count == 1)
     }
 
     @Test("the decoding of a value belongs to the call that has brought its bytes", arguments: [true, false])
     func decoded(isWhole: Bool) async throws {
-        let recorded = Recorded()
-        recorded.test.transport.script(a, [.body(Data((isWhole ? "[1, 2]" : "[1, ").utf8))])
-        let error = await recorded.cache.getValue([Int].self, from: a).error
+        let test = recorded()
+        test.transport.script(a, [.body(Data((isWhole ? "[1, 2]" : "[1, ").utf8))])
+        let error = await test.cache.getValue([Int].self, from: a).error
         #expect(error == (isWhole ? nil : DipperError.undecodable))
-        await recorded.end()
-        #expect(recorded.record.begins(.decode).map(\.parent) == recorded.record.begins(.call).map(\.id))
-        #expect(recorded.record.ends(.decode) == [.decodeEnded(error)])
+        await end(test)
+        #expect(record.begins(.decode).map(\.parent) == record.begins(.call).map(\.id))
+        #expect(record.ends(.decode) == [.decodeEnded(error)])
     }
 
     @Test("a write that its entry's removal overtakes ends without the disk, and each ends once")
     func overtaken() async throws {
         let codec = DoorCodec()
-        let recorded = Recorded(TemporaryFolder()) { $0.recordCodec = codec }
+        let test = recorded(TemporaryFolder()) { $0.recordCodec = codec }
         codec.shut()
-        try recorded.cache.addData(body, for: a)
+        try test.cache.addData(body, for: a)
         try await codec.waitForWrite()
-        recorded.cache.removeData(for: a)
+        test.cache.removeData(for: a)
         codec.open()
         for number in 0..<50 {
-            try recorded.cache.addData(Data(count: number), for: a)
-            recorded.cache.removeData(for: a)
+            try test.cache.addData(Data(count: number), for: a)
+            test.cache.removeData(for: a)
         }
-        await recorded.end()
-        #expect(recorded.record.ends(.write).first == .writeEnded(isOnDisk: false))
-        #expect(recorded.record.begins(.write).count == 51 && recorded.record.ends(.write).count == 51)
+        await end(test)
+        #expect(record.ends(.write).first == .writeEnded(isOnDisk: false))
+        #expect(record.begins(.write).count == 51 && record.ends(.write).count == 51)
     }
 
     @Test("changes of the network and of the memory pressure, and removals by a tier, are told")
     func conditions() async throws {
         let pressure = ManualMemoryPressure()
-        let recorded = Recorded { $0.memoryPressure = pressure }
-        try recorded.cache.addData(body, for: a)
+        let test = recorded { $0.memoryPressure = pressure }
+        try test.cache.addData(body, for: a)
         pressure.level = .severe
-        recorded.test.network.setReachable(false, host: "host.test")
-        await recorded.end()
-        #expect(Set(recorded.record.kinds).isSuperset(of: [.memoryPressure(.severe), .networkChanged]))
-        let cleanings = recorded.record.events.cleanings
+        test.network.setReachable(false, host: "host.test")
+        await end(test)
+        #expect(Set(record.kinds).isSuperset(of: [.memoryPressure(.severe), .networkChanged]))
+        let cleanings = record.events.cleanings
         #expect(cleanings.map(\.reason) == [.memoryPressure] && cleanings.map(\.entries) == [1])
     }
 

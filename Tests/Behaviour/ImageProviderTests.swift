@@ -13,8 +13,7 @@ struct ImageProviderTests {
     @Test("a file is read once and kept in memory only; a changed one is seen when asked for anew")
     func file() async throws {
         let folder = TemporaryFolder()
-        let file = folder.url.appendingPathComponent("a picture.png")
-        try picture.png.write(to: file)
+        let file = try folder.place(picture.png, at: "a picture.png")
         let request = ImageRequest(FileProvider(file))
         #expect(try await test.pixels(request) == picture.pixels)
         try newer.png.write(to: file)
@@ -36,9 +35,7 @@ struct ImageProviderTests {
         for file in [nothing, folder.url, pipe, URL(fileURLWithPath: "/dev/zero"), url("a")] {
             #expect(await test.error(ImageRequest(FileProvider(file))) == .unreadable, "\(file)")
         }
-        let file = folder.url.appendingPathComponent("large")
-        try Data(count: 2_000).write(to: file)
-        var provider = FileProvider(file)
+        var provider = FileProvider(try folder.place(Data(count: 2_000), at: "large"))
         provider.maximumSize = 1_999
         #expect(await test.error(ImageRequest(provider)) == .tooLarge)
     }
@@ -96,12 +93,12 @@ struct ImageProviderTests {
     @Test("named pictures are found in the program's folders, with or without ending, and nowhere else")
     func named() async throws {
         let folder = TemporaryFolder(), other = TemporaryFolder()
-        let icons = folder.url.appendingPathComponent("icons")
-        try FileManager.default.createDirectory(at: icons, withIntermediateDirectories: true)
-        try picture.png.write(to: icons.appendingPathComponent("home.png"))
-        try newer.png.write(to: other.url.appendingPathComponent("second"))
-        try picture.png.write(to: folder.url.appendingPathComponent("secret.png"))
-        let test = TestImageCache { $0.resourceFolders = [icons, other.url] }
+        try folder.place(picture.png, at: "icons/home.png")
+        try other.place(newer.png, at: "second")
+        try folder.place(picture.png, at: "secret.png")
+        let test = TestImageCache {
+            $0.resourceFolders = [folder.url.appendingPathComponent("icons"), other.url]
+        }
         #expect(test.cache.image(named: "home")?.pixels == picture.pixels)
         #expect(try await test.cache.getImage(named: "home").response.source == .memory)
         #expect(try await test.cache.getImage(named: "home.png").value.pixels == picture.pixels)
@@ -118,7 +115,7 @@ struct ImageProviderTests {
         let test = TestImageCache { $0.resourceFolders = [folder.url] }
         test.cache.data.fastQueue.isSuspended = true
         let task = test.cache.getImage(named: "late")
-        try picture.png.write(to: folder.url.appendingPathComponent("late.png"))
+        try folder.place(picture.png, at: "late.png")
         test.cache.data.fastQueue.isSuspended = false
         #expect(try await task.value.pixels == picture.pixels)
     }
@@ -126,9 +123,8 @@ struct ImageProviderTests {
     @Test("a named picture comes from its file after a restart, though the file was asked for anew before")
     func namedAnew() async throws {
         let icons = TemporaryFolder(), folder = TemporaryFolder()
-        let file = icons.url.appendingPathComponent("home.png")
         for image in [picture, newer] {
-            try image.png.write(to: file)
+            let file = try icons.place(image.png, at: "home.png")
             let test = TestImageCache(folder: folder) { $0.resourceFolders = [icons.url] }
             #expect(test.cache.image(named: "home")?.pixels == image.pixels)
             _ = try await test.cache.getRemoteImage(ImageRequest(FileProvider(file))).value
@@ -225,8 +221,7 @@ struct ImageProviderTests {
     func moved(isOnDisk: Bool) async throws {
         let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil)
         test.network.setConditions(NetworkConditions(isConstrained: true))
-        let task = test.cache.getImage(frugal)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(frugal)
         #expect(transfer.request.url == small)
         test.cache.moveTaskToSlowQueue(frugal)
         try await transfer.wait { $0.queue == .slow }

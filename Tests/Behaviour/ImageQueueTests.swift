@@ -14,8 +14,7 @@ struct ImageQueueTests {
     func moves() async throws {
         let test = TestImageCache()
         let told = Box<[String]>([])
-        let urgent = test.cache.getImage(a)
-        let first = try await test.transport.nextTransfer()
+        let (urgent, first) = try await test.begin(a)
         let prefetch = test.cache.slowGetImage(b)
         try await test.passThrough()
         #expect(prefetch.state == .waiting && test.transport.transfers(of: b).isEmpty)

@@ -120,8 +120,7 @@ struct ImageRemovalTests {
 
     @Test("a picture that is cleared while it is fetched does not come back")
     func whileFetched() async throws {
-        let task = test.cache.getImage(processed)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(processed)
         test.cache.data.clear()
         transfer.finish(with: try picture.png)
         _ = try await task.value
@@ -319,8 +318,7 @@ struct ImageRemovalTests {
     @Test("what was being fetched when a picture was added goes to who asked for it, and does not take its place")
     func addedWhileFetched() async throws {
         // It looks at the disk first, and then at the network: only now both wait for the same bytes.
-        let made = test.cache.getImage(processed)
-        let transfer = try await test.transport.nextTransfer()
+        let (made, transfer) = try await test.begin(processed)
         let before = test.cache.getImage(a)
         try await before.hasLooked()
         try test.cache.addImage(newer, for: a)

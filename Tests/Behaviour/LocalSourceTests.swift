@@ -11,23 +11,20 @@ struct LocalSourceTests {
     @Test("a file is read beside a download that takes all places, also for a prefetch, and holds up no prefetch")
     func beside() async throws {
         let folder = TemporaryFolder()
-        let file = folder.url.appendingPathComponent("file")
-        try Data("local".utf8).write(to: file)
+        let file = try folder.place("local", at: "file")
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
-        let running = test.cache.getData(download)
-        let transfer = try await test.transport.nextTransfer()
+        let (running, transfer) = try await test.begin(download)
         #expect(try await test.cache.getData(DataRequest(FileProvider(file))).value == Data("local".utf8))
-        #expect(
-            try await test.cache.slowGetData(DataRequest(FileProvider(file)).with(\.key, "2")).value
-                == Data("local".utf8))
+        let again = DataRequest(FileProvider(file)).with(\.key, "2")
+        #expect(try await test.cache.slowGetData(again).value == Data("local".utf8))
         transfer.finish(with: Data())
         #expect(await running.error == nil)
         // A prefetch of the network begins while a local source is still being read for an urgent call.
         let (gate, order) = (Gate(), Box<[String]>([]))
         let reading = test.cache.getData(DataRequest(LocalProvider(name: "slow", gate: gate, order: order)))
         try await order.wait { $0 == ["slow"] }
-        let prefetch = test.cache.slowGetData(url("later"))
-        try await test.transport.nextTransfer().finish(with: Data())
+        let (prefetch, later) = try await test.begin(url("later"), in: .slow)
+        later.finish(with: Data())
         #expect(await prefetch.error == nil)
         gate.open()
         #expect(await reading.error == nil)

@@ -95,8 +95,7 @@ struct PreviewTests {
 
     @Test("who begins to look while nothing comes sees what has come before")
     func latecomer() async throws {
-        let first = test.cache.getImage(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (first, transfer) = try await test.begin(a)
         show(lengths[0], transfer)
         let previews = Box(0)
         let second = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }

@@ -45,9 +45,8 @@ struct RecordCodecTests {
     func stored(size: Int, isEncoded: Bool) async throws {
         let codec = isEncoded ? AESCodec(1) : nil
         var test = cache(codec)
-        let task = test.cache.getData(target)
-        try await test.transport.nextTransfer().finish(with: body(size), headers: fields)
-        #expect(try await task.value == body(size))
+        test.transport.script(target, [.response(TransferResponse(headers: fields, body: body(size)))])
+        #expect(try await test.cache.getData(target).value == body(size))
         await test.cache.synchronize()
         #expect(try folder.finding(secrets).isEmpty == isEncoded)
         await test.cache.shutdown()
@@ -66,15 +65,14 @@ struct RecordCodecTests {
         var headers = fields
         headers["Content-Length"] = "1000"
         var test = cache(AESCodec(1))
-        let broken = test.cache.getData(target)
-        try await test.transport.nextTransfer().interrupt(with: .init(headers: headers, body: whole.prefix(400)))
-        #expect(await broken.error == .connectionLost)
+        let beginning = TransferResponse(headers: headers, body: whole.prefix(400))
+        test.transport.script(target, [.interrupted(beginning, .connectionLost)])
+        #expect(await test.cache.getData(target).error == .connectionLost)
         await test.cache.shutdown()
         #expect(try folder.finding(secrets) == [])
 
         test = cache(hasCodec ? AESCodec(1) : nil)
-        let task = test.cache.getData(target)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(target)
         #expect(transfer.request.headers["Range"] == (hasCodec ? "bytes=400-" : nil))
         if hasCodec {
             headers["Content-Length"] = "600"

@@ -7,11 +7,10 @@ import Testing
 @Suite("What was removed does not come back, also while work goes on", .timeLimit(.minutes(2)))
 struct RemovalTests {
     private let test = TestCache(folder: TemporaryFolder())
-    private static let whole = Data((0..<100).map { UInt8($0) })
     private let a = url("a")
-    private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100", "Cache-Control": "max-age=50"]
-    private var beginning: TransferResponse { TransferResponse(headers: fields, body: Self.whole.prefix(60)) }
-    private var whole: TransferResponse { TransferResponse(headers: fields, body: Self.whole) }
+    private let fields = Parts.fields.adding("Cache-Control", "max-age=50")
+    private var beginning: TransferResponse { Parts.beginning(60, fields) }
+    private var whole: TransferResponse { Parts.beginning(100, fields) }
 
     enum Removal: CaseIterable {
         case url, key, clear, invalidate, clearAfterCancel, urlAfterCancel
@@ -39,8 +38,7 @@ struct RemovalTests {
         arguments: [(50_000, [:]), (10, ["Cache-Control": "no-store"])] as [(Int, HTTPHeaders)])
     func addedMeanwhile(size: Int, fields: HTTPHeaders) async throws {
         let test = TestCache { $0.memoryLimit = 100_000 }
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(a)
         test.cache.removeData(for: a)
         try test.cache.addData(Data("added".utf8), for: a)
         transfer.finish(with: Data(count: size), headers: fields)
@@ -96,7 +94,7 @@ struct RemovalTests {
         transfer.receive(.finished(answer.isWhole ? .success(whole) : .failure(.connectionLost)))
         let expected: DipperError? = removal.cancels ? .cancelled : answer.isWhole ? nil : .connectionLost
         #expect(await task.error == expected)
-        if expected == nil { #expect(try await task.value == Self.whole) }
+        if expected == nil { #expect(try await task.value == Parts.whole) }
         #expect(!cache.hasData(for: a))
         await cache.idle()
         #expect(!cache.hasData(for: a) && cache.diskCount == 0 && shelf.records.value.isEmpty)
@@ -104,7 +102,7 @@ struct RemovalTests {
         let second = try await transport.transfer(1)
         #expect(second.request.headers["Range"] == nil)
         second.receive(.finished(.success(whole)))
-        #expect(try await again.value == Self.whole)
+        #expect(try await again.value == Parts.whole)
         await cache.idle()
         #expect(cache.hasData(for: a) && shelf.records.value.count == 1)
     }
@@ -114,9 +112,9 @@ struct RemovalTests {
         arguments: [1_000, 100], [false, true])
     func retry(limit: Int, isLookedUp: Bool) async throws {
         let test = TestCache(folder: TemporaryFolder()) { $0.inFlightLimit = limit }
-        let task = test.cache.getData(
+        let (task, first) = try await test.begin(
             DataRequest(a).with(\.cachePolicy, .ignoreCache).with(\.retryPolicy, .fixed(.seconds(10))))
-        try await test.transport.nextTransfer().interrupt(with: beginning)
+        first.interrupt(with: beginning)
         try await task.waitForFailures()
         if isLookedUp {
             // An urgent call would end the wait.
@@ -126,11 +124,10 @@ struct RemovalTests {
         } else {
             test.cache.clear()
         }
-        try await test.clock.wake(after: .seconds(10))
-        let next = try await test.transport.nextTransfer()
+        let next = try await test.nextTransfer(after: .seconds(10))
         #expect(next.request.headers["Range"] == nil)
-        next.finish(with: Self.whole, headers: fields)
-        #expect(try await task.value == Self.whole)
+        next.finish(with: Parts.whole, headers: fields)
+        #expect(try await task.value == Parts.whole)
         #expect(test.cache.hasData(for: a))
     }
 
@@ -138,8 +135,7 @@ struct RemovalTests {
         "A call after a removal asks anew, and does not join a transfer that began before",
         arguments: Removal.allCases.filter { !$0.cancels })
     func callAfterRemoval(removal: Removal) async throws {
-        let old = test.cache.getData(a)
-        let first = try await test.transport.nextTransfer()
+        let (old, first) = try await test.begin(a)
         removal.apply(test.cache, a)
         let new = test.cache.getData(a)
         let joined = test.cache.slowGetData(a)
@@ -157,8 +153,7 @@ struct RemovalTests {
     func joinsAfterRemoval() async throws {
         let test = TestCache(folder: TemporaryFolder()) { $0.fastQueue.maxConcurrent = 1 }
         let b = url("b")
-        let running = test.cache.getData(a)
-        let first = try await test.transport.nextTransfer()
+        let (running, first) = try await test.begin(a)
         let queued = test.cache.getData(b)
         // The disk has been asked for it.
         #expect(await test.cache.getData(DataRequest(b).with(\.cachePolicy, .cacheOnly)).error == .notCached)
@@ -185,8 +180,7 @@ struct RemovalTests {
         }
         try await test.cache.addDataAndWait(Data("removed".utf8), for: DataRequest(a))
         test.cache.clearMemory()
-        let running = test.cache.getData(url("b"))
-        let first = try await test.transport.nextTransfer()
+        let (running, first) = try await test.begin(url("b"))
         // It waits for the network, and the disk is asked for another call only.
         let queued = test.cache.getRemoteData(a)
         let old = test.cache.getData(a)
@@ -208,11 +202,9 @@ struct RemovalTests {
     @Test("What concerns a URL concerns also its fetch from before a removal: moving, cancelling, being idle")
     func outdatedFetch() async throws {
         let test = TestCache()
-        let old = test.cache.getData(a)
-        let first = try await test.transport.nextTransfer()
+        let (old, first) = try await test.begin(a)
         test.cache.removeData(for: a)
-        let new = test.cache.getData(a)
-        let second = try await test.transport.nextTransfer()
+        let (new, second) = try await test.begin(a)
         test.cache.moveTaskToSlowQueue(a)
         #expect(old.queue == .slow && new.queue == .slow)
         second.finish(with: Data())
@@ -255,15 +247,14 @@ struct RemovalTests {
     @Test("bytes that were removed are not kept again because the server confirms them")
     func confirmedAfterRemoval() async throws {
         let first = test.cache.getData(a)
-        try await test.transport.nextTransfer().finish(with: Self.whole, headers: fields)
+        try await test.transport.nextTransfer().finish(with: Parts.whole, headers: fields)
         _ = try await first.value
         test.date.advance(by: 60)
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(a)
         #expect(transfer.request.headers["If-None-Match"] == "\"v\"")
         test.cache.removeData(for: a)
         transfer.finish(with: Data(), status: 304, headers: ["ETag": "\"v\""])
-        #expect(try await task.value == Self.whole)
+        #expect(try await task.value == Parts.whole)
         await test.cache.synchronize()
         #expect(!test.cache.hasData(for: a))
     }
@@ -272,10 +263,9 @@ struct RemovalTests {
         "removed from memory alone, what is being fetched comes to disk alone; and the other way round",
         arguments: [(CacheTiers.memory, ResponseSource.disk), (.disk, .memory)])
     func byTier(tier: CacheTiers, left: ResponseSource) async throws {
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (task, transfer) = try await test.begin(a)
         test.cache.removeData(for: a, from: tier)
-        transfer.finish(with: Self.whole, headers: fields)
+        transfer.finish(with: Parts.whole, headers: fields)
         _ = try await task.value
         await test.cache.synchronize()
         #expect(test.cache.cachedSource(for: a) == left)
@@ -318,8 +308,8 @@ struct RemovalTests {
         let task = test.cache.getData(DataRequest(a).with(\.cachePolicy, .memoryOnly))
         #expect(task.state == .waiting && test.transport.transfers.isEmpty)
         test.cache.clear()
-        try await test.transport.nextTransfer().finish(with: Self.whole)
-        #expect(try await task.value == Self.whole)
+        try await test.transport.nextTransfer().finish(with: Parts.whole)
+        #expect(try await task.value == Parts.whole)
         codec.door.stayOpen()
         await test.cache.shutdown()
     }

@@ -190,8 +190,7 @@ struct SharedStepsTests {
 
     @Test("a call that is cancelled takes no transfer away from one that is still looking at the disk")
     func lookingWhileCancelled() async throws {
-        let plain = test.cache.getImage(a)
-        let transfer = try await test.transport.nextTransfer()
+        let (plain, transfer) = try await test.begin(a)
         let processed = test.cache.getImage(short)
         plain.cancel()
         try await test.passThrough()
@@ -202,8 +201,7 @@ struct SharedStepsTests {
 
     @Test("a call of the lowest priority is demoted like any other")
     func lowest() async throws {
-        test.cache.getImage(ImageRequest(a).with(\.priority, Priority(0)))
-        let transfer = try await test.transport.nextTransfer()
+        let (_, transfer) = try await test.begin(ImageRequest(a).with(\.priority, Priority(0)))
         test.cache.moveTaskToSlowQueue(a)
         try await transfer.wait { $0.queue == .slow }
     }
@@ -261,8 +259,7 @@ struct SharedStepsTests {
     func fetchJoined(isPlain: Bool) async throws {
         let first = isPlain ? processed.with(\.keepsOriginal, false) : processed.with(\.cachePolicy, .memoryOnly)
         let second = isPlain ? ImageRequest(a) : processed.with(\.waitsForDiskWrite, true)
-        let one = test.cache.getImage(first)
-        let transfer = try await test.transport.nextTransfer()
+        let (one, transfer) = try await test.begin(first)
         let two = test.cache.getImage(second)
         try await two.hasLooked()
         transfer.finish(with: try picture.png)

@@ -25,6 +25,14 @@ extension TestImageCache {
         transport.script(url, try pictures.map { try .image($0, headers: headers) })
     }
 
+    /// Makes a call, and returns its task and the next transfer.
+    func begin(
+        _ source: some ImageRequestConvertible, in queue: FetchQueue = .fast
+    ) async throws(WaitTimeout) -> (ImageTask, ScriptedTransfer) {
+        let task = queue == .fast ? cache.getImage(source) : cache.slowGetImage(source)
+        return (task, try await transport.nextTransfer())
+    }
+
     /// Gets a picture, and returns it when the cache has nothing left to do.
     @discardableResult
     func load(_ source: some ImageRequestConvertible) async throws -> Image {
