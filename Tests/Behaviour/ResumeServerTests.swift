@@ -14,21 +14,12 @@ struct ResumeServerTests {
         _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in },
         _ body: (FaultServer, DataCache) async throws -> Void
     ) async throws {
-        let server = try await FaultServer.start()
-        let cache = DataCache(configuration(folder, change))
-        try await body(server, cache)
-        await cache.shutdown()
-        await server.stop()
-    }
-
-    private func configuration(
-        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
-    ) -> DataCache.Configuration {
-        var configuration = DataCache.Configuration(directory: folder?.url)
-        configuration.logger.logLevel = .critical
-        configuration.retryPolicy = .fixed(.milliseconds(1), retries: 6)
-        change(&configuration)
-        return configuration
+        try await withFaultServer(
+            folder,
+            {
+                $0.retryPolicy = .fixed(.milliseconds(1), retries: 6)
+                change(&$0)
+            }, body)
     }
 
     private var body: Data { FaultServer.body(of: path, size: size) }
@@ -88,7 +79,7 @@ struct ResumeServerTests {
             #expect(await task.error == .cancelled)
             await server.waitForEnds(1)
             await cache.shutdown()
-            let next = DataCache(configuration(folder))
+            let next = DataCache(.init(directory: folder.url))
             #expect(try await next.getData(target).value == body)
             let range = try #require(server.requests.last?.header("Range"))
             let offset = try #require(Int(range.dropFirst(6).dropLast()))
@@ -227,14 +218,13 @@ struct ResumeServerTests {
 
     @Test("A server that hangs up amid the TLS handshake is a failure that may pass", arguments: [true, false])
     func handshake(isReset: Bool) async throws {
-        let server = try await RawServer.start(greeting: [isReset ? .reset : .close])
-        let cache = DataCache(configuration { $0.retryPolicy = .never })
-        let error = await cache.getData(DataRequest(string: server.url("/", scheme: "https"))).error
+        let hostile = try await HostileServer(greeting: [isReset ? .reset : .close]) { _ in [] }
+        let request = DataRequest(string: hostile.server.url("/", scheme: "https"))
+        let error = await hostile.cache.getData(request).error
         // A reset may come before the connection counts as made.
         #expect(error == .connectionLost || isReset && error == .connectionFailed)
         if !isReset { #expect(error?.detail == "the TLS handshake was broken off") }
-        await cache.shutdown()
-        await server.stop()
+        await hostile.stop()
     }
 
     @Test("A request leaves nothing of its method and body behind for the next one")

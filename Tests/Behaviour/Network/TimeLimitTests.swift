@@ -55,7 +55,6 @@ struct TimeLimitTests {
     func minimumRate() async throws {
         try await withFaultServer {
             $0.retryPolicy = .fixed(.zero, retries: 1)
-            $0.network.maximumBodySize = 1 << 20
             $0.network.minimumRate = 50_000
             // On a busy machine it takes a while until something has come.
             $0.network.minimumRateWindow = .seconds(1)
@@ -84,7 +83,6 @@ struct TimeLimitTests {
     @Test("no transfer takes longer than the limit")
     func timeLimit() async throws {
         try await withFaultServer {
-            $0.network.maximumBodySize = 1 << 30
             $0.network.transferTimeLimit = .milliseconds(300)
         } _: { server, cache async throws in
             #expect(await cache.getData(server.url("/bytes/100000000/a?drip=60000,50")).error == .timedOut)
@@ -94,7 +92,6 @@ struct TimeLimitTests {
     @Test("time in which a prefetch is held back does not count", .inCheck)
     func heldBack() async throws {
         try await withFaultServer {
-            $0.network.maximumBodySize = 1 << 20
             $0.network.minimumRate = 10_000
             $0.network.minimumRateWindow = .seconds(2)
             $0.network.transferTimeLimit = .seconds(2)

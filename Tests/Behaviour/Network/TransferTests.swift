@@ -6,22 +6,10 @@ import Testing
 
 @Suite("Transfers from a server with faults", .timeLimit(.minutes(2)))
 struct TransferTests {
-    /// The limits are those of the library.
-    private func with(
-        _ change: (inout DataCache.Configuration) -> Void = { _ in },
-        _ body: (FaultServer, DataCache) async throws -> Void
-    ) async throws {
-        try await withFaultServer(
-            {
-                $0.network = CurlConfiguration()
-                change(&$0)
-            }, body)
-    }
-
     @Test(
         "bodies come byte for byte", arguments: ["", "?chunked=1", "?close=1", "?drip=3000,1", "?gzip=1", "?norange=1"])
     func bodies(query: String) async throws {
-        try await with { server, cache async throws in
+        try await withFaultServer { server, cache async throws in
             for size in [0, 1, 16_384, 200_000] {
                 let path = "/bytes/\(size)/x"
                 let response = try await cache.getData(server.url(path + query)).response
@@ -40,7 +28,7 @@ struct TransferTests {
             ("/bytes/10/a?noanswer=1", .timedOut),
         ])
     func faults(target: String, expected: DipperError) async throws {
-        try await with {
+        try await withFaultServer {
             $0.network.maximumBodySize = 50_000
             // On a busy machine the others may stand still for a while.
             if expected == .timedOut { $0.network.lowSpeedTime = .seconds(1) }
@@ -57,7 +45,7 @@ struct TransferTests {
     func refused() async throws {
         // Bound, so that nobody else gets it, but not listening.
         let socket = try BoundSocket()
-        try await with { _, cache async throws in
+        try await withFaultServer { _, cache async throws in
             for (url, expected) in [
                 ("http://127.0.0.1:\(socket.port)/", DipperError.connectionFailed),
                 ("http://nowhere.invalid/", .hostNotFound),
@@ -70,7 +58,7 @@ struct TransferTests {
 
     @Test("the long body of an error is not waited for", .inCheck, arguments: ["", "&chunked=1"])
     func longError(more: String) async throws {
-        try await with { server, cache async throws in
+        try await withFaultServer { server, cache async throws in
             let target = server.url("/bytes/10/a?status=404&errorBody=20000000&drip=70000,500" + more)
             #expect(await cache.getData(target).error == .status(404))
             await server.waitForEnds(1)
@@ -80,7 +68,7 @@ struct TransferTests {
 
     @Test("fields go out and come back; the metrics tell times, bytes, the protocol and whether a connection was used")
     func headersAndMetrics() async throws {
-        try await with { server, cache async throws in
+        try await withFaultServer { server, cache async throws in
             for number in 0..<2 {
                 let target = server.url("/bytes/5000/\(number)?delay=30&header=X-Answer:%20yes&etag=tag")
                 let request = DataRequest(target).with(\.headers, ["X-Ask": "hello", "X-Empty": ""])
@@ -101,7 +89,7 @@ struct TransferTests {
     @Test("a prefetch that is held back on its way reads nothing on until urgent work has ended")
     func heldBack() async throws {
         let queue = DispatchQueue(label: "test")
-        try await with {
+        try await withFaultServer {
             $0.progressInterval = .zero
             $0.callbackQueue = .dispatch(queue)
         } _: { server, cache async throws in
@@ -123,7 +111,7 @@ struct TransferTests {
 
     @Test("a call that is cancelled ends at once and frees its connection; shutting down ends all others")
     func ends() async throws {
-        try await with { server, cache async throws in
+        try await withFaultServer { server, cache async throws in
             let task = cache.getData(server.url("/bytes/10/a?noanswer=1"))
             await server.waitForRequests(1)
             task.cancel()

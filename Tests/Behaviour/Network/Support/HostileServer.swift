@@ -1,6 +1,7 @@
 import DipperData
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
 /// A server that answers by a script, and a cache with small limits that sends one request per call.
@@ -89,12 +90,17 @@ struct HostileAnswer: Sendable, CustomTestStringConvertible {
     }
 }
 
+/// Runs a test with a server that has faults, and a cache that sends one request per call, with the library's limits.
 func withFaultServer(
-    _ change: (inout DataCache.Configuration) -> Void = { _ in },
+    _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in },
     _ body: (FaultServer, DataCache) async throws -> Void
 ) async throws {
     let server = try await FaultServer.start()
-    let cache = DataCache(HostileServer.configuration(change))
+    var configuration = DataCache.Configuration(directory: folder?.url)
+    configuration.logger.logLevel = .critical
+    configuration.retryPolicy = .never
+    change(&configuration)
+    let cache = DataCache(configuration)
     try await body(server, cache)
     await cache.shutdown()
     await server.stop()
