@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("A disk that fails or is slow, made with FailingDisk", .timeLimit(.minutes(2)))
+@Suite("A disk that fails or is slow, made with FailingDisk, or whose index is held", .timeLimit(.minutes(2)))
 struct DiskFailureTests {
     private let folder = TemporaryFolder()
     private let disk = FailingDisk()
@@ -128,5 +128,68 @@ struct DiskFailureTests {
         disk.release()
         try await adding.value
         #expect(other.cache.data(for: "a") == DiskBytes.of(9_000, "a") && disk.held == 0)
+    }
+
+    // MARK: An index that another process holds
+
+    private func filled() async throws -> TestCache {
+        let test = TestCache.onDisk(folder)
+        try await test.cache.keep(["a": 9_000, "b": 9_000, "c": 100])
+        return test
+    }
+
+    /// Another process that holds the index until it ends.
+    private func hold() async throws -> LineTool {
+        let program = """
+            import sqlite3, sys
+            index = sqlite3.connect(sys.argv[1], isolation_level=None)
+            index.execute('BEGIN IMMEDIATE')
+            print('held', flush=True)
+            sys.stdin.readline()
+            """
+        let index = folder.url.appendingPathComponent("index.sqlite").path
+        let tool = try LineTool(URL(fileURLWithPath: "/usr/bin/python3"), ["-c", program, index])
+        #expect(await tool.nextLine() == "held")
+        return tool
+    }
+
+    @Test(
+        "an index that is held is read; what is added waits in memory, what is removed is gone; all is on disk afterwards",
+        .timeLimit(.minutes(1)))
+    func letGo() async throws {
+        let test = try await filled()
+        let holder = try await hold()
+        try test.cache.addData(DiskBytes.of(9_000, "new"), for: "b")
+        try test.cache.addData(DiskBytes.of(100, "d"), for: "d")
+        test.cache.removeData(for: "a")
+        func expectChanged(_ cache: DataCache) {
+            #expect(cache.data(for: "a") == nil)
+            #expect(cache.data(for: "b") == DiskBytes.of(9_000, "new"))
+            #expect(cache.data(for: "c") == DiskBytes.of(100, "c"))
+            #expect(cache.data(for: "d") == DiskBytes.of(100, "d"))
+        }
+        expectChanged(test.cache)
+        holder.end()
+        await test.cache.synchronize()
+        expectChanged(test.cache)
+        await test.cache.shutdown()
+        let again = TestCache(folder: folder)
+        expectChanged(again.cache)
+        #expect(await again.cache.verify().isSound)
+    }
+
+    @Test(
+        "a held index holds up no end of a cache, whatever waits to be written and removed; what was on disk stays",
+        .timeLimit(.minutes(1)))
+    func ending() async throws {
+        let test = try await filled()
+        let holder = try await hold()
+        for number in 0..<300 { try test.cache.addData(Data(count: 100), for: CacheKey("new \(number)")) }
+        for number in 0..<20 { test.cache.removeDerived(of: CacheKey("old \(number)")) }
+        await test.cache.shutdown()
+        holder.end()
+        let again = TestCache(folder: folder)
+        #expect(again.cache.data(for: "b") == DiskBytes.of(9_000, "b"))
+        #expect(await again.cache.verify().isSound)
     }
 }

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Limits of the disk", .timeLimit(.minutes(2)))
+@Suite("Limits of the disk, and cleaning up", .timeLimit(.minutes(2)))
 struct DiskLimitTests {
     private let folder = TemporaryFolder()
 
@@ -102,5 +102,125 @@ struct DiskLimitTests {
         await cache.synchronize()
         for key: CacheKey in ["small", "large", "other"] { #expect(cache.data(for: key) != nil) }
         #expect(await cache.verify().isSound)
+    }
+
+    // MARK: Cleaning up, and what observers hear of it
+
+    private typealias Cleaning = CacheEvent.Cleaning
+
+    private let record = EventRecord()
+
+    private var cleanings: [Cleaning] {
+        record.events.compactMap { event in
+            guard case .cleaned(let cleaning) = event.kind else { return nil }
+            #expect(event.key.isEmpty, "no single entry is named")
+            return cleaning
+        }
+    }
+
+    private func told(_ tier: Cleaning.TierName) -> [Cleaning] { cleanings.filter { $0.tier == tier } }
+    private func entries(_ tier: Cleaning.TierName) -> Int { told(tier).reduce(0) { $0 + $1.entries } }
+
+    private func add(_ names: [String], size: Int, expires: Expiration? = nil, to cache: DataCache) async throws {
+        for name in names {
+            let request = DataRequest(url(name)).with(\.diskExpiration, expires)
+            try await cache.addDataAndWait(Data(count: size), for: request)
+        }
+    }
+
+    @Test("what expired goes when asked for, without a limit being reached, and is told once")
+    func expired() async throws {
+        let test = TestCache(folder: TemporaryFolder(), sink: record)
+        try await add(["a", "b"], size: 5_000, expires: .after(.seconds(10)), to: test.cache)
+        try await add(["c"], size: 100, expires: .after(.seconds(10)), to: test.cache)
+        try await add(["d"], size: 100, to: test.cache)
+        let whole = (test.cache.diskSize, test.cache.memorySize)
+        test.date.advance(by: 11)
+        test.cache.removeExpired()
+        await test.cache.synchronize()
+        #expect(test.cache.diskCount == 1 && test.cache.memoryCount == 1)
+        let left = (test.cache.diskSize, test.cache.memorySize)
+        #expect(told(.disk) == [.init(tier: .disk, reason: .expired, entries: 3, bytes: whole.0 - left.0)])
+        #expect(
+            told(.memory) == [.init(tier: .memory, reason: .expired, entries: 3, bytes: whole.1 - left.1)])
+        test.cache.removeExpired()
+        await test.cache.synchronize()
+        #expect(cleanings.count == 2, "nothing went")
+    }
+
+    @Test("an entry that is found to have expired as it is asked for is told")
+    func expiredOnAccess() async throws {
+        let test = TestCache(sink: record)
+        try await add(["a"], size: 100, expires: .after(.seconds(10)), to: test.cache)
+        let size = test.cache.memorySize
+        test.date.advance(by: 10)
+        #expect(test.cache.data(for: url("a")) == nil)
+        #expect(cleanings == [.init(tier: .memory, reason: .expired, entries: 1, bytes: size)])
+    }
+
+    @Test("what a limit cost is told, in memory and on disk")
+    func overLimit() async throws {
+        let test = TestCache(folder: TemporaryFolder(), sink: record) {
+            $0.diskLimit = 50_000
+            $0.memoryCountLimit = 4
+        }
+        try await add((0..<20).map { "\($0)" }, size: 5_000, to: test.cache)
+        await test.cache.synchronize()
+        let (disk, memory) = (told(.disk), told(.memory))
+        #expect((disk + memory).allSatisfy { $0.reason == .overLimit })
+        #expect(entries(.disk) == 20 - test.cache.diskCount)
+        #expect(entries(.memory) == 16 && test.cache.memoryCount == 4)
+        let each = test.cache.diskSize / test.cache.diskCount
+        #expect(disk.allSatisfy { abs($0.bytes - $0.entries * each) <= 2 * $0.entries })
+        test.cache.trimMemory(to: 0)
+        test.cache.trim(toDiskSize: 0)
+        await test.cache.synchronize()
+        #expect(told(.memory).last?.entries == 4)
+        #expect(entries(.disk) == 20)
+    }
+
+    @Test("flushing removes what is older, apart from what had expired; clearing removes all, also on disk")
+    func flushedAndCleared() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder, sink: record)
+        try await add(["brief"], size: 5_000, expires: .after(.seconds(10)), to: test.cache)
+        try await add(["old", "small"], size: 300, to: test.cache)
+        test.date.advance(by: 100)
+        try await add(["new", "other"], size: 5_000, to: test.cache)
+        test.cache.flush(olderThan: .seconds(50))
+        for name in ["brief", "old", "small"] { #expect(!test.cache.hasData(for: url(name)), "at once") }
+        await test.cache.synchronize()
+        for tier in Cleaning.TierName.allCases {
+            #expect(
+                Set(told(tier).map { [$0.reason.rawValue: $0.entries] }) == [["expired": 1], ["flushed": 2]])
+        }
+        #expect(test.cache.listedKeys == [url("new").absoluteString, url("other").absoluteString])
+        let sizes = (test.cache.memorySize, test.cache.diskSize)
+        test.cache.clear()
+        #expect(!test.cache.hasData(for: url("new")) && test.cache.listedKeys.isEmpty, "at once")
+        await test.cache.synchronize()
+        #expect(told(.memory).last == .init(tier: .memory, reason: .cleared, entries: 2, bytes: sizes.0))
+        #expect(told(.disk).last == .init(tier: .disk, reason: .cleared, entries: 2, bytes: sizes.1))
+        let count = cleanings.count
+        test.cache.clear()
+        test.cache.clearMemory()
+        await test.cache.synchronize()
+        #expect(cleanings.count == count, "there was nothing left")
+        await test.cache.shutdown()
+        #expect(try folder.finding([String(repeating: "\0", count: 300)]).allSatisfy { !$0.hasPrefix("blobs/") })
+    }
+
+    @Test("what is stored after a flush stays, also when the clock has been set back in between")
+    func afterFlush() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.cache.flush(olderThan: .zero)
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: "now")
+        test.date.advance(by: -1_000)
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: "before")
+        for seconds in [0.0, 2_000] {
+            test.date.advance(by: seconds)
+            test.cache.clearMemory()
+            #expect(test.cache.hasData(for: "before") && test.cache.data(for: "now") != nil)
+        }
     }
 }

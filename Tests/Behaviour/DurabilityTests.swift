@@ -126,4 +126,26 @@ struct DurabilityTests {
         await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(Data(), for: CacheKey(a)) }
         await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(Data(), for: .durable) }
     }
+
+    // MARK: Files for other programs
+
+    @Test(
+        "a file has the name that the rule gives it, begins with the entry's bytes, and is found after a restart",
+        arguments: [
+            (.md5, "900150983cd24fb0d6963f7d28e17f72"), (.sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
+            (.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            (.sha256(extension: .fixed("PNG")), "015ad.PNG"), (.custom { key in "page-\(key.string)" }, "page-abc"),
+        ] as [(FileNaming, String)])
+    func names(naming: FileNaming, expected: String) async throws {
+        for round in 0..<2 {
+            let cache = TestCache.onDisk(folder) { $0.fileNaming = naming }.cache
+            if round == 0 { try await cache.keep(["abc": 9_000]) }
+            let file = try #require(cache.file(for: "abc"))
+            #expect(file.lastPathComponent.contains(expected), "\(file.lastPathComponent)")
+            #expect(try Data(contentsOf: file).prefix(9_000) == DiskBytes.of(9_000, "abc"))
+            #expect(cache.data(for: "abc") == DiskBytes.of(9_000, "abc"))
+            #expect(await cache.verify().sound == 1)
+            await cache.shutdown()
+        }
+    }
 }

@@ -136,6 +136,25 @@ struct FolderSafetyTests {
         try await expectRefusal(folder)
     }
 
+    @Test(
+        "names of one's own cannot leave the folder, and a shared name mixes no keys up",
+        arguments: [
+            "../../escape", "/etc/passwd", "..", ".", "", ".hidden", "a/b", "nul\0byte",
+            String(repeating: "x", count: 300), "plain", "ab",
+        ])
+    func hostile(name: String) async throws {
+        let cache = TestCache.onDisk(folder) { $0.fileNaming = .custom { _ in name } }.cache
+        try await cache.keep(["one": 9_000])
+        let file = try #require(cache.file(for: "one"))
+        #expect(file.resolvingSymlinksInPath().path.hasPrefix(folder.url.resolvingSymlinksInPath().path + "/"))
+        #expect(!FileManager.default.fileExists(atPath: folder.url.deletingLastPathComponent().path + "/escape"))
+        try await cache.keep(["two": 10_000])
+        #expect(cache.data(for: "two") == DiskBytes.of(10_000, "two"))
+        let one = cache.data(for: "one")
+        #expect(one == nil || one == DiskBytes.of(9_000, "one"))
+        #expect(await cache.verify().isSound)
+    }
+
     // MARK: Secrets
 
     @Test("nothing on disk holds cookies, passwords or values of request fields", arguments: [20_000, 100])

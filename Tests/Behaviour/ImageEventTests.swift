@@ -1,11 +1,10 @@
 import Dipper
 import DipperTesting
 import Foundation
-import Logging
 import TestSupport
 import Testing
 
-@Suite("Events and log lines of pictures", .timeLimit(.minutes(2)))
+@Suite("Events of pictures", .timeLimit(.minutes(2)))
 struct ImageEventTests {
     private let a = url("a")
     private let record = EventRecord()
@@ -57,49 +56,5 @@ struct ImageEventTests {
         await expectPairs()
         #expect(record.begins(.call).map(\.kind) == [.callBegan(.fast)])
         #expect(record.ends(.call) == [.callAnswered(.memory)])
-    }
-
-    @Test("the log of fetches, failures, processed pictures, prefetches and removals holds no secret at any level")
-    func secrets() async throws {
-        let canary = "c4n4ry"
-        let lines = Box<[String]>([])
-        let test = TestImageCache(folder: TemporaryFolder()) {
-            $0.data.logger = .recording(lines: { line in lines.update { $0.append(line) } })
-            $0.data.retryPolicy = .never
-        }
-        let cache = test.cache
-        func request(_ name: String, _ step: ScriptedTransport.Step) throws -> ImageRequest {
-            let query = "token=\(canary)&X-Amz-Signature=\(canary)&size=visible#access_token=\(canary)"
-            let address = try #require(URL(string: "http://\(canary):\(canary)@host.test/\(name)?\(query)"))
-            let fields: HTTPHeaders = ["X-Api-Key": canary, "Cookie": "session=\(canary)"]
-            let request = ImageRequest(DataRequest(address).with(\.headers, fields))
-            test.transport.script(try #require(request.data.url), [step])
-            return request
-        }
-        let picture = Image.sample(40, 30)
-        let reason = "no answer from http://\(canary)@host.test/?token=\(canary)"
-        let unwritable = ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable.with(detail: reason) }
-        let fetched = try request("fetched", .image(picture, headers: ["Set-Cookie": "session=\(canary)"]))
-        let broken = try request("broken", .body(Data("no picture".utf8)))
-        let failing = try request("failing", .failure(.transport.with(detail: reason)))
-        let prefetched = try request("prefetched", .image(picture))
-        let processed = fetched.inverted
-        #expect(await test.error(fetched) == nil)
-        #expect(await test.error(broken) != nil)
-        #expect(await test.error(failing) == .transport)
-        #expect(await test.error(processed) == nil)
-        try await test.load(fetched.processed(by: Inverting("2")).with(\.serializer, unwritable))
-        #expect(await ImagePrefetcher(cache, [prefetched, broken]).value.completed.count == 1)
-        cache.removeVariant(for: processed)
-        cache.removeImage(for: fetched)
-        cache.flush(olderThan: .zero)
-        cache.clear()
-        await cache.shutdown()
-        for word in ["request", "undecodable", "not kept", "no answer from", "size=visible", "fetched", "prefetched"] {
-            #expect(lines.value.contains { $0.contains(word) }, "nothing is told of \(word)")
-        }
-        // The last is the first in Base64, of the credentials of a URL.
-        let bad = lines.value.filter { $0.contains(canary) || $0.contains("YzRuNHJ5") }
-        #expect(bad.isEmpty, "\(bad.prefix(5))")
     }
 }

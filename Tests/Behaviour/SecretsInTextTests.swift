@@ -1,3 +1,4 @@
+import Dipper
 import DipperData
 import DipperInspector
 import DipperTesting
@@ -119,6 +120,48 @@ struct SecretsInTextTests {
         }
         await cache.shutdown()
         await server.stop()
+        ears.check()
+    }
+
+    @Test("fetches, failures, processed pictures, prefetches and removals of pictures")
+    func pictures() async throws {
+        let (ears, canary) = (Ears(), Self.canary)
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.data.logger = .recording(lines: ears.heard)
+            $0.data.retryPolicy = .never
+        }
+        let cache = test.cache
+        func request(_ name: String, _ step: ScriptedTransport.Step) throws -> ImageRequest {
+            let query = "token=\(canary)&X-Amz-Signature=\(canary)&size=visible#access_token=\(canary)"
+            let address = try #require(URL(string: "http://\(canary):\(canary)@host.test/\(name)?\(query)"))
+            let fields: HTTPHeaders = ["X-Api-Key": canary, "Cookie": "session=\(canary)"]
+            let request = ImageRequest(DataRequest(address).with(\.headers, fields))
+            test.transport.script(try #require(request.data.url), [step])
+            return request
+        }
+        let picture = Image.sample(40, 30)
+        let reason = "no answer from http://\(canary)@host.test/?token=\(canary)"
+        let unwritable = ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable.with(detail: reason) }
+        let fetched = try request("fetched", .image(picture, headers: ["Set-Cookie": "session=\(canary)"]))
+        let broken = try request("broken", .body(Data("no picture".utf8)))
+        let failing = try request("failing", .failure(.transport.with(detail: reason)))
+        let prefetched = try request("prefetched", .image(picture))
+        let processed = fetched.inverted
+        #expect(await test.error(fetched) == nil)
+        #expect(await test.error(broken) != nil)
+        #expect(await test.error(failing) == .transport)
+        #expect(await test.error(processed) == nil)
+        try await test.load(fetched.processed(by: Inverting("2")).with(\.serializer, unwritable))
+        #expect(await ImagePrefetcher(cache, [prefetched, broken]).value.completed.count == 1)
+        cache.removeVariant(for: processed)
+        cache.removeImage(for: fetched)
+        cache.flush(olderThan: .zero)
+        cache.clear()
+        await cache.shutdown()
+        let lines = ears.lines.value
+        for word in ["request", "undecodable", "not kept", "no answer from", "fetched", "prefetched"] {
+            #expect(lines.contains { $0.contains(word) }, "nothing is told of \(word)")
+        }
         ears.check()
     }
 
