@@ -183,23 +183,6 @@ struct FakesTests {
 
     // MARK: A state that tests wait for
 
-    @Test("a wait ends as soon as its condition holds, whether the change comes before it or after")
-    func state() async throws {
-        let state = Box(0)
-        async let first: () = state.wait { $0 >= 1 }
-        async let second: () = state.wait { $0 >= 2 }
-        let result = state.update { value in
-            value = 1
-            return "changed"
-        }
-        #expect(result == "changed")
-        try await first
-        state.update { $0 = 2 }
-        try await second
-        try await state.wait { $0 == 2 }
-        #expect(state.value == 2)
-    }
-
     @Test("a wait fails when its time is over or the task is cancelled, unless the condition holds, and says what was")
     func timeout() async throws {
         let state = Box(7)

@@ -143,17 +143,6 @@ struct FirstLinesTests {
         #expect(await test.cache.getData(other).error == .unsupportedScheme)
     }
 
-    private struct Feed: Decodable, Sendable { let lastItem: Int }
-
-    @Test("options of a decoder are written where the decoder is")
-    func decoder() async throws {
-        test.transport.script(url("feed"), [.body(Data(#"{"last_item": 7}"#.utf8))])
-        let feed = try await test.cache.getValue(
-            Feed.self, from: url("feed"), decoder: .json("snake") { $0.keyDecodingStrategy = .convertFromSnakeCase }
-        ).value
-        #expect(feed.lastItem == 7)
-    }
-
     @Test("requests are equal if they ask for the same in the same way")
     func equality() {
         let plain = ImageRequest(url("a"))

@@ -40,25 +40,21 @@ struct RandomImageCallsTests {
         let files = try Self.pictures.map { try $0.png }
         let seed = isOnDisk ? 11 : 10
         let transport = LivelyTransport(seed) { kind in kind == 8 ? Data("no picture".utf8) : files[kind] }
-        let folder = isOnDisk ? TemporaryFolder() : nil
-        var configuration = ImageCache.Configuration(directory: folder?.url)
-        configuration.memoryLimit = 60_000
-        configuration.undecodedBytes = 2_000
-        configuration.data.transport = transport
-        configuration.data.networkMonitor = ManualNetwork()
-        configuration.data.memoryPressure = nil
-        configuration.data.retryPolicy = .fixed(.milliseconds(2), retries: 1)
-        configuration.data.callbackQueue = .inPlace
-        configuration.data.logger.logLevel = .critical
-        let cache = ImageCache(configuration)
-        try await makeCalls(workload(10_000), cache, seed: seed)
-        await cache.idle()
+        let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil) {
+            $0.memoryLimit = 60_000
+            $0.undecodedBytes = 2_000
+            $0.data.transport = transport
+            $0.data.clock = ContinuousClock()
+            $0.data.retryPolicy = .fixed(.milliseconds(2), retries: 1)
+        }
+        try await makeCalls(workload(10_000), test.cache, seed: seed)
+        await test.cache.idle()
         expectEnds()
-        #expect(cache.data.queueCounts == QueueCounts())
+        #expect(test.cache.data.queueCounts == QueueCounts())
         // Nothing holds prefetches back any more.
-        let last = cache.slowGetImage(ImageRequest(url("last")).with(\.cachePolicy, .bypass))
+        let last = test.cache.slowGetImage(ImageRequest(url("last")).with(\.cachePolicy, .bypass))
         _ = await last.result
-        await cache.shutdown()
+        await test.cache.shutdown()
     }
 
     @Test("shutting down in the middle of everything: all tasks end, once", arguments: 0..<4)

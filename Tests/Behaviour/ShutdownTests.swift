@@ -45,15 +45,10 @@ struct ShutdownTests {
 
     @Test("Releasing the last reference ends the calls of a cache")
     func released() async throws {
-        let transport = ScriptedTransport()
-        var configuration = DataCache.Configuration()
-        configuration.transport = transport
-        configuration.networkMonitor = ManualNetwork()
-        var cache: DataCache? = DataCache(configuration)
-        let task = cache?.getData(a)
-        let transfer = try await transport.nextTransfer()
-        cache = nil
-        #expect(await task?.error == .cancelled)
+        var test: TestCache? = TestCache()
+        let (task, transfer) = try await #require(test).begin(a)
+        test = nil
+        #expect(await task.error == .cancelled)
         try await transfer.wait { $0.isCancelled }
     }
 

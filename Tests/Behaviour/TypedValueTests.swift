@@ -68,9 +68,11 @@ struct TypedValueTests {
         let entry = Entry(firstName: "Ada")
         test.transport.script(url("a"), [.body(try PropertyListEncoder().encode(entry))])
         test.transport.script(url("b"), [.body(Data(#"{"first_name":"Ada"}"#.utf8))])
-        let snake = JSONValueDecoder("snake case") { $0.keyDecodingStrategy = .convertFromSnakeCase }
         #expect(try await test.cache.getValue(Entry.self, from: url("a"), decoder: .propertyList).value == entry)
-        #expect(try await test.cache.getValue(Entry.self, from: url("b"), decoder: snake).value == entry)
+        let snake = try await test.cache.getValue(
+            Entry.self, from: url("b"), decoder: .json("snake case") { $0.keyDecodingStrategy = .convertFromSnakeCase }
+        ).value
+        #expect(snake == entry)
     }
 
     // MARK: Bytes that cannot be decoded
