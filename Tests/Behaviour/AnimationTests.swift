@@ -1,8 +1,5 @@
 #if GIF && WebP
-    import Dipper
-    import DipperTesting
     import Dispatch
-    import Foundation
     import Synchronization
     import TestSupport
     import Testing

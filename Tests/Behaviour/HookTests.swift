@@ -1,7 +1,4 @@
-import DipperData
-import DipperTesting
 import Dispatch
-import Foundation
 import TestSupport
 import Testing
 

@@ -1,7 +1,4 @@
 import Dispatch
-import Dipper
-import DipperTesting
-import Foundation
 import TestSupport
 import Testing
 

@@ -1,7 +1,4 @@
-import Dipper
-import DipperTesting
 import Dispatch
-import Foundation
 import TestSupport
 import Testing
 

@@ -1,6 +1,3 @@
-import DipperData
-import DipperTesting
-import Foundation
 import Logging
 import Metrics
 import TestSupport

@@ -1,6 +1,3 @@
-import DipperData
-import DipperTesting
-import Foundation
 import TestSupport
 import Testing
 

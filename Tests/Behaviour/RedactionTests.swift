@@ -1,5 +1,3 @@
-import DipperData
-import Foundation
 import TestSupport
 import Testing
 

@@ -1,6 +1,3 @@
-import DipperData
-import DipperTesting
-import Foundation
 import Synchronization
 import TestSupport
 import Testing

@@ -1,9 +1,5 @@
-import Dipper
-import DipperData
 import DipperInspector
-import DipperTesting
 import FaultServer
-import Foundation
 import Logging
 import TestSupport
 import Testing

@@ -1,7 +1,3 @@
-import Dipper
-import DipperData
-import DipperTesting
-import Foundation
 import TestSupport
 import Testing
 

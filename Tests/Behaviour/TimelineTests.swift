@@ -1,6 +1,4 @@
-import DipperData
 import DipperInspector
-import Foundation
 import FoundationXML
 import TestSupport
 import Testing

@@ -1,7 +1,7 @@
-package import Dipper
-package import DipperData
-package import DipperTesting
-package import Foundation
+// Each test needs these, so that they need not be imported beside this module. `Dipper` exports `DipperData`.
+@_exported public import Dipper
+@_exported public import DipperTesting
+@_exported public import Foundation
 
 /// A cache of data whose server, clock, wall clock and network the test controls.
 package struct TestCache {

@@ -1,5 +1,3 @@
-import DipperData
-import Foundation
 import Logging
 import TestSupport
 import Testing
