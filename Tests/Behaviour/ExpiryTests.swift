@@ -163,18 +163,18 @@ struct ExpiryTests {
 
     @Test("an entry that is stored while an earlier one is read has its own expiration, not that of the reader's entry")
     func storedDuringRead() async throws {
-        let codec = SlowReads()
+        let door = Door()
         let test = TestCache(folder: TemporaryFolder()) {
             $0.memoryLimit = 0
-            $0.recordCodec = codec
+            $0.recordCodec = WatchedCodec(onRead: door.pass)
         }
         try await test.cache.addDataAndWait(
             Data("1".utf8), for: DataRequest(a).with(\.diskExpiration, .after(.seconds(10))))
         let read = test.cache.getData(DataRequest(a).with(\.diskAccessExtension, .unchanged))
-        try await codec.door.waitForArrivals(1)
+        try await door.waitForArrivals(1)
         test.date.advance(by: 1)
         try await test.cache.addDataAndWait(Data("2".utf8), for: DataRequest(a).with(\.diskExpiration, .days(7)))
-        codec.door.stayOpen()
+        door.stayOpen()
         #expect(try await read.value == Data("1".utf8))
         test.date.advance(by: 10)
         #expect(test.cache.data(for: a) == Data("2".utf8))

@@ -263,13 +263,13 @@ struct ImageCacheTests {
     @Test("shutdown ends open calls as cancelled and waits for a picture that is being written")
     func waitsForWrite() async throws {
         let folder = TemporaryFolder()
-        let held = HeldSerializer()
+        let held = Door()
         let test = TestImageCache(folder: folder) { $0.options.serializer = held.serializer }
         try test.script(a, picture)
         let request = ImageRequest(a).inverted.with(\.processingQueue, .dispatch(DispatchQueue(label: "own")))
             .with(\.waitsForDiskWrite, true)
         let task = test.cache.getImage(request)
-        try await held.entered.wait { $0 == 1 }
+        try await held.waitForArrivals(1)
         let end = Task { [cache = test.cache] in await cache.shutdown() }
         #expect(await task.error == .cancelled)
         held.stayOpen()

@@ -203,7 +203,7 @@ struct ImageRemovalTests {
         "removed from one tier while it is written, or waits to be, it comes to the other; cleared, to neither",
         arguments: [true, false], [.memory, .disk, .all, nil] as [CacheTiers?])
     func whileWritten(isWaiting: Bool, tiers: CacheTiers?) async throws {
-        let held = HeldSerializer()
+        let held = Door()
         let test = try makeTest {
             // One of them writes at a time.
             $0.decodingThreads = 2
@@ -211,10 +211,10 @@ struct ImageRemovalTests {
         }
         if isWaiting {
             _ = try await test.cache.getImage(ImageRequest(b).inverted).value
-            try await held.entered.wait { $0 == 1 }
+            try await held.waitForArrivals(1)
         }
         _ = try await test.cache.getImage(processed).value
-        if !isWaiting { try await held.entered.wait { $0 == 1 } }
+        if !isWaiting { try await held.waitForArrivals(1) }
         if let tiers { test.cache.removeVariant(for: processed, from: tiers) } else { test.cache.clear() }
         held.stayOpen()
         await test.cache.idle()
@@ -228,10 +228,10 @@ struct ImageRemovalTests {
         "an added picture removed while it is encoded stays in the other tier",
         arguments: [CacheTiers.memory, .disk, .all])
     func addedWhileWritten(_ tiers: CacheTiers) async throws {
-        let held = HeldSerializer()
+        let held = Door()
         let test = try makeTest { $0.options.serializer = held.serializer }
         try test.cache.addImage(picture, for: a)
-        try await held.entered.wait { $0 == 1 }
+        try await held.waitForArrivals(1)
         test.cache.removeImage(for: a, from: tiers)
         held.stayOpen()
         await test.cache.idle()
@@ -265,7 +265,7 @@ struct ImageRemovalTests {
 
     @Test("processors are applied to a picture just added, not to the server's bytes, while it waits to be written")
     func beforeItIsWritten() async throws {
-        let held = HeldSerializer()
+        let held = Door()
         let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 2 }
         try test.script(a, picture)
         _ = try await test.cache.getImage(a).value
@@ -346,10 +346,10 @@ struct ImageRemovalTests {
 
     @Test("of two pictures, or a picture and a file, the one added later is on disk", arguments: [false, true])
     func order(isFile: Bool) async throws {
-        let held = HeldSerializer()
+        let held = Door()
         let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 4 }
         try test.cache.addImage(picture, for: ImageRequest(a).with(\.serializer, held.serializer))
-        try await held.entered.wait { $0 == 1 }
+        try await held.waitForArrivals(1)
         try isFile ? test.cache.addImage(bytes: newer.png, for: a) : test.cache.addImage(newer, for: a)
         held.stayOpen()
         await test.forgetMemory()
@@ -358,7 +358,7 @@ struct ImageRemovalTests {
 
     @Test("adding many pictures does not wait for the encoder; synchronize does")
     func many() async throws {
-        let held = HeldSerializer()
+        let held = Door()
         let test = TestImageCache(folder: TemporaryFolder()) {
             $0.decodingThreads = 1
             $0.options.serializer = held.serializer
@@ -376,7 +376,7 @@ struct ImageRemovalTests {
             await cache.synchronize()
             return cache.data.diskCount
         }
-        try await held.entered.wait { $0 == 1 }
+        try await held.waitForArrivals(1)
         held.stayOpen()
         #expect(await done.value == 12)
     }

@@ -5,7 +5,7 @@ import Testing
 struct LowDataTests {
     private let large = url("large")
     private let small = url("small")
-    private let codec = SlowReads()
+    private let door = Door()
 
     private var request: DataRequest { DataRequest(large).with(\.lowDataURL, small) }
     private var pictureRequest: ImageRequest { ImageRequest(large).with(\.lowDataURL, small) }
@@ -14,7 +14,7 @@ struct LowDataTests {
         network.setConditions(NetworkConditions(isConstrained: isConstrained))
     }
 
-    private func openConstrained(_ codec: SlowReads? = nil) -> TestCache {
+    private func openConstrained(_ codec: WatchedCodec? = nil) -> TestCache {
         let test = TestCache(folder: TemporaryFolder()) { $0.recordCodec = codec }
         constrain(test.network)
         for target in [small, large] { test.transport.script(target, [.text(target.lastPathComponent)]) }
@@ -22,7 +22,7 @@ struct LowDataTests {
     }
 
     private func openConstrainedImages() -> TestImageCache {
-        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = WatchedCodec(onRead: door.pass) }
         constrain(test.network)
         return test
     }
@@ -33,7 +33,7 @@ struct LowDataTests {
         for key in keys { try await cache.addDataAndWait(Data(count: 10), for: key) }
         cache.clearMemory()
         for key in keys { cache.getData(DataRequest(url("held")).with(\.key, key)) }
-        try await codec.door.waitForArrivals(1)
+        try await door.waitForArrivals(1)
     }
 
     // MARK: Bytes
@@ -71,14 +71,14 @@ struct LowDataTests {
 
     @Test("a call returns while the disk is slow, and turns to the smaller source when the disk has nothing")
     func slowDisk() async throws {
-        let test = openConstrained(codec)
+        let test = openConstrained(WatchedCodec(onRead: door.pass))
         try await blockReaders(of: test.cache)
         let task = test.cache.getData(request)
         let undecided = test.cache.getData(DataRequest(url("other")).with(\.lowDataURL, url("tiny")))
         #expect(task.key == CacheKey(large) && task.state == .waiting)
         undecided.cancel()
         #expect(await undecided.error == .cancelled)
-        codec.door.stayOpen()
+        door.stayOpen()
         #expect(try await task.response.told == "small from network")
         #expect(task.key == CacheKey(small))
         await test.cache.idle()
@@ -114,7 +114,7 @@ struct LowDataTests {
         for task in given { #expect(task.state == .failed(.cancelled)) }
         test.cache.moveTaskToSlowQueue(url("other"))
         #expect(demoted.queue == .slow)
-        codec.door.stayOpen()
+        door.stayOpen()
         let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.url == url("tiny") && transfer.queue == .slow)
         test.cache.cancel(url("other"))
@@ -130,7 +130,7 @@ struct LowDataTests {
         try await blockReaders(of: test.cache.data)
         let urgent = test.cache.getImage(pictureRequest)
         let prefetch = test.cache.slowGetImage(ImageRequest(url("later")).with(\.cachePolicy, .memoryOnly))
-        codec.door.stayOpen()
+        door.stayOpen()
         for target in [small, url("later")] {
             let transfer = try await test.transport.nextTransfer()
             #expect(transfer.request.url == target)

@@ -79,18 +79,8 @@ struct PausingTests {
 
     @Test("A prefetch that was looked up while urgent work began moves no byte before that is done")
     func lookedUpMeanwhile() async throws {
-        struct SlowTier: Tier {
-            let name = "slow"
-            let gate: Gate
-            func record(named name: String) async -> Data? {
-                await gate.pass()
-                return nil
-            }
-            func store(_ record: Data, named name: String, until expiration: Date?) {}
-            func removeRecord(named name: String) {}
-        }
         let gate = Gate()
-        let test = TestCache { $0.tiers = [SlowTier(gate: gate)] }
+        let test = TestCache { $0.tiers = [Shelf { .waits(gate) }] }
         let slow = test.cache.slowGetData(url("s"))
         try await gate.waitForArrival()
         let (urgent, urgentTransfer) = try await test.begin(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))

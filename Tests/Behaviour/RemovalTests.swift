@@ -170,10 +170,10 @@ struct RemovalTests {
 
     @Test("A call after a removal is not answered by a look at the disk that began before")
     func lookUpAfterRemoval() async throws {
-        let codec = SlowReads()
+        let door = Door()
         let test = TestCache(folder: TemporaryFolder()) {
             $0.fastQueue.maxConcurrent = 1
-            $0.recordCodec = codec
+            $0.recordCodec = WatchedCodec(onRead: door.pass)
         }
         try await test.cache.addDataAndWait(Data("removed".utf8), for: DataRequest(a))
         test.cache.clearMemory()
@@ -181,11 +181,11 @@ struct RemovalTests {
         // It waits for the network, and the disk is asked for another call only.
         let queued = test.cache.getRemoteData(a)
         let old = test.cache.getData(a)
-        try await codec.readers.wait { $0 >= 1 }
+        try await door.waitForArrivals(1)
         test.cache.removeData(for: a)
         let new = test.cache.getData(a)
         _ = test.cache.queueCounts
-        codec.door.stayOpen()
+        door.stayOpen()
         _ = await old.result
         first.finish(with: Data())
         #expect(await running.error == nil)

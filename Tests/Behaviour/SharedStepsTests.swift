@@ -111,13 +111,13 @@ struct SharedStepsTests {
 
     @Test("what is made of a picture that is being written does not wait for ever, nor do later calls for either")
     func written() async throws {
-        let held = HeldSerializer()
+        let held = Door()
         try test.script(a, picture)
         func get(_ request: ImageRequest) -> ImageTask {
             test.cache.getImage(request.with(\.waitsForDiskWrite, true).with(\.serializer, held.serializer))
         }
         var tasks = [get(short)]
-        try await held.entered.wait { $0 == 1 }
+        try await held.waitForArrivals(1)
         tasks += [get(long), get(short)]
         try await second.count.wait { $0 == 1 }
         held.stayOpen()
@@ -148,10 +148,10 @@ struct SharedStepsTests {
     @Test("a picture of older bytes that waits to be written does not come to disk after one of newer bytes")
     func olderWrite() async throws {
         let newer = Image.sample(seed: 9)
-        let held = HeldSerializer()
+        let held = Door()
         try test.script(a, picture, newer)
         _ = try await test.cache.getImage(short.with(\.serializer, held.serializer)).value
-        try await held.entered.wait { $0 == 1 }
+        try await held.waitForArrivals(1)
         _ = try await test.cache.getRemoteImage(a).value
         held.stayOpen()
         await test.forgetMemory()
@@ -161,7 +161,7 @@ struct SharedStepsTests {
     @Test("pictures of two data caches are written beside each other, also when both wait for the same moment")
     func twoCaches() async throws {
         let other = TestCache(folder: TemporaryFolder())
-        let held = HeldSerializer()
+        let held = Door()
         try test.script(a, picture)
         other.transport.script(a, [.body(try Image.sample(seed: 9).png)])
         let request = short.with(\.serializer, held.serializer).with(\.keepsOriginal, false)

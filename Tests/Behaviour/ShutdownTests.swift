@@ -93,20 +93,8 @@ struct ShutdownTests {
 
     @Test("Nothing is kept of a call whose transport answers before it has returned the transfer")
     func instantTransport() async throws {
-        struct InstantTransport: Transport, Transfer {
-            var receive: (@Sendable (TransferEvent) -> Void)?
-            func cancel() {}
-            func setThrottled(_ isThrottled: Bool) {}
-            func setQueue(_ queue: FetchQueue) {}
-            func start(
-                _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
-            ) -> any Transfer {
-                receive(.finished(.success(TransferResponse(body: Data("here".utf8)))))
-                return InstantTransport(receive: receive)
-            }
-            func shutdown() async {}
-        }
-        let test = TestCache { $0.transport = InstantTransport() }
+        let test = TestCache()
+        test.transport.script(a, [.text("here")])
         let isGone = Box(false)
         do {
             let canary = Canary(isGone)

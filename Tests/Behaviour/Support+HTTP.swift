@@ -109,18 +109,3 @@ extension RedirectHandler {
         }
     }
 }
-
-/// A codec that changes nothing, and blocks the threads that read the disk until the test opens its door.
-final class SlowReads: RecordCodec {
-    let identifier = "slow reads"
-    let door = Door()
-    let readers = Box(0)
-
-    func encode(_ record: Data) throws(DipperError) -> Data { record }
-
-    func decode(_ bytes: Data) throws(DipperError) -> Data {
-        readers.update { $0 += 1 }
-        door.pass()
-        return bytes
-    }
-}

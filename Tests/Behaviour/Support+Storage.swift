@@ -65,6 +65,23 @@ enum DiskBytes {
     }
 }
 
+/// A codec that changes nothing, and calls a closure before a record is written or read.
+struct WatchedCodec: RecordCodec {
+    let identifier = "watched"
+    var onWrite: @Sendable (Data) -> Void = { _ in }
+    var onRead: @Sendable () -> Void = {}
+
+    func encode(_ record: Data) -> Data {
+        onWrite(record)
+        return record
+    }
+
+    func decode(_ bytes: Data) -> Data {
+        onRead()
+        return bytes
+    }
+}
+
 /// A codec that changes nothing. While it is shut, entries wait to be written.
 final class DoorCodec: RecordCodec {
     let identifier = "door"
@@ -127,6 +144,8 @@ final class Shelf: Tier {
 
     enum Mood: Sendable {
         case works, fails, garbles
+        /// Answers when the gate is open.
+        case waits(Gate)
         /// Never answers, and ignores that it is cancelled.
         case hangs
     }
@@ -144,7 +163,7 @@ final class Shelf: Tier {
         lookUps.update { $0 += 1 }
         try await behave()
         let record = records.value[name]
-        guard mood() == .garbles, var bytes = record else { return record }
+        guard case .garbles = mood(), var bytes = record else { return record }
         bytes[bytes.count / 2] ^= 1
         return bytes
     }
@@ -163,6 +182,7 @@ final class Shelf: Tier {
         switch mood() {
         case .works, .garbles: break
         case .fails: throw Fault()
+        case .waits(let gate): await gate.pass()
         case .hangs: await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
         }
     }

@@ -123,33 +123,21 @@ struct TierTests {
         #expect(try await !isAsked())
     }
 
-    private struct Recorder: RecordCodec {
-        let last = Box(Data())
-        var identifier: String { "recorder" }
-
-        func encode(_ record: Data) -> Data {
-            last.update { $0 = record }
-            return record
-        }
-
-        func decode(_ bytes: Data) -> Data { bytes }
-    }
-
     @Test(
         "a small record that would become a larger body than tiers are given counts as absent",
         arguments: [.gzip, .zstd] as [StorageCompression], [(0, .shared), (1, .network)] as [(Int, ResponseSource)])
     func inflated(compression: StorageCompression, body: (excess: Int, source: ResponseSource)) async throws {
         try await fill(shelf, DataRequest(a), answer("small"))
-        let recorder = Recorder()
+        let last = Box(Data())
         let writer = TestCache(folder: TemporaryFolder()) {
             $0.compression = compression
-            $0.recordCodec = recorder
+            $0.recordCodec = WatchedCodec(onWrite: { record in last.update { $0 = record } })
         }
         let fields: HTTPHeaders = ["Cache-Control": "max-age=500"]
         let large = Data(count: (8 << 20) + body.excess)
         writer.transport.script(a, [.response(TransferResponse(headers: fields, body: large))])
         _ = try await writer.cache.getData(DataRequest(a).with(\.waitsForDiskWrite, true)).value
-        shelf.records.update { $0 = $0.mapValues { _ in recorder.last.value } }
+        shelf.records.update { $0 = $0.mapValues { _ in last.value } }
         let test = cache(shelf)
         test.transport.script(a, [answer("net")])
         #expect(try await test.cache.getData(a).response.source == body.source)

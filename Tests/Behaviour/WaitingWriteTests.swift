@@ -40,12 +40,12 @@ struct WaitingWriteTests {
 
     @Test("a program that never stops adding holds up nothing: no waiting, cleaning or verifying")
     func adding() async throws {
-        let (folder, codec) = (TemporaryFolder(), AddingCodec())
-        let cache = TestCache.onDisk(folder) { $0.recordCodec = codec }.cache
+        let (folder, add) = (TemporaryFolder(), Box<(@Sendable () -> Void)?>(nil))
+        let cache = TestCache.onDisk(folder) { $0.recordCodec = WatchedCodec(onWrite: { _ in add.value?() }) }.cache
         try await cache.keep(["a", "b"], size: 10)
         // Whenever an entry is written, the next one waits already.
         let added = Box(0)
-        codec.add.update { add in
+        add.update { add in
             add = { try? cache.addData(Data(count: 10), for: CacheKey(verbatim: "\(added.increment())")) }
         }
         try cache.addData(Data(count: 10), for: "0")
@@ -56,21 +56,8 @@ struct WaitingWriteTests {
         cache.clear()
         await cache.synchronize()
         #expect(!cache.hasData(for: "a"))
-        codec.add.update { $0 = nil }
+        add.update { $0 = nil }
         #expect(added.value > 2)
-    }
-
-    private struct AddingCodec: RecordCodec {
-        let identifier = "adding"
-        /// Called whenever an entry is encoded.
-        let add = Box<(@Sendable () -> Void)?>(nil)
-
-        func encode(_ record: Data) -> Data {
-            add.value?()
-            return record
-        }
-
-        func decode(_ bytes: Data) -> Data { bytes }
     }
 
     @Test("what is removed while it waits does not come to disk, nor do the entries before it", arguments: 0..<3)
