@@ -23,8 +23,8 @@ struct EventTests {
     }
 
     /// Ends the cache, so that everything has been told, and checks that all work is paired.
-    private func end(_ test: TestCache, sourceLocation: SourceLocation = #_sourceLocation) async {
-        await test.cache.shutdown()
+    private func end(_ cache: DataCache, sourceLocation: SourceLocation = #_sourceLocation) async {
+        await cache.shutdown()
         let unpaired = record.unpaired
         #expect(unpaired.isEmpty, "\(unpaired)", sourceLocation: sourceLocation)
     }
@@ -34,7 +34,7 @@ struct EventTests {
         let test = recorded(TemporaryFolder())
         test.transport.script(a, [.body(body)])
         _ = try await test.cache.getData(a).value
-        await end(test)
+        await end(test.cache)
         #expect(record.ends(.call) == [.callAnswered(.network)])
         #expect(record.ends(.lookUp) == [.lookUpEnded(nil)])
         #expect(record.ends(.attempt) == [.attemptEnded(.answered(.network))])
@@ -66,7 +66,7 @@ struct EventTests {
         #expect(calls == [.callBegan(.fast), .callAnswered(.memory), .callBegan(.slow), .callFailed(.invalidURL)])
         test.cache.clearMemory()
         _ = try await test.cache.slowGetData(a).value
-        await end(test)
+        await end(test.cache)
         #expect(record.ends(.call).last == .callAnswered(.disk))
         #expect(record.ends(.lookUp) == [.lookUpEnded(.disk)])
         #expect(!record.ends(.attempt).contains(.attemptEnded(.answered(.network))))
@@ -79,7 +79,7 @@ struct EventTests {
         let tasks = [test.cache.slowGetData(a), test.cache.getData(a), test.cache.getData(a)]
         try await test.transport.nextTransfer().finish(with: body)
         for task in tasks { _ = try await task.value }
-        await end(test)
+        await end(test.cache)
         #expect(fetches.count == 3 && Set(fetches).count == 1)
         #expect(Set(record.begins(.call).map(\.id)).count == 3)
         #expect(record.begins(.attempt).count == 1)
@@ -96,7 +96,7 @@ struct EventTests {
         try await transfer.wait { !$0.isThrottled }
         transfer.finish(with: body)
         _ = try await slow.value
-        await end(test)
+        await end(test.cache)
         let moves = record.events.filter { [.paused, .resumed].contains($0.kind) }
         #expect(moves.map(\.kind) == [.paused, .resumed] && moves.allSatisfy { $0.key == CacheKey(a) })
     }
@@ -111,7 +111,7 @@ struct EventTests {
             test.date.advance(by: 10)
         }
         try await test.begin(url("b")).0.cancel()
-        await end(test)
+        await end(test.cache)
         let calls: [CacheEvent.Kind] = [
             .callFailed(.status(404)), .callAnswered(.network), .callAnswered(.revalidated), .callFailed(.cancelled),
         ]
@@ -131,7 +131,7 @@ struct EventTests {
         test.transport.script(a, [.body(Data((isWhole ? "[1, 2]" : "[1, ").utf8))])
         let error = await test.cache.getValue([Int].self, from: a).error
         #expect(error == (isWhole ? nil : DipperError.undecodable))
-        await end(test)
+        await end(test.cache)
         #expect(record.begins(.decode).map(\.parent) == record.begins(.call).map(\.id))
         #expect(record.ends(.decode) == [.decodeEnded(error)])
     }
@@ -149,7 +149,7 @@ struct EventTests {
             try test.cache.addData(Data(count: number), for: a)
             test.cache.removeData(for: a)
         }
-        await end(test)
+        await end(test.cache)
         #expect(record.ends(.write).first == .writeEnded(isOnDisk: false))
         #expect(record.begins(.write).count == 51 && record.ends(.write).count == 51)
     }
@@ -161,10 +161,64 @@ struct EventTests {
         try test.cache.addData(body, for: a)
         pressure.level = .severe
         test.network.setReachable(false, host: "host.test")
-        await end(test)
+        await end(test.cache)
         #expect(Set(record.kinds).isSuperset(of: [.memoryPressure(.severe), .networkChanged]))
         let cleanings = record.events.cleanings
         #expect(cleanings.map(\.reason) == [.memoryPressure] && cleanings.map(\.entries) == [1])
+    }
+
+    // MARK: Pictures
+
+    private func recordedImages() -> TestImageCache { TestImageCache { $0.data.eventSinks = [record] } }
+
+    private func end(_ cache: ImageCache, sourceLocation: SourceLocation = #_sourceLocation) async {
+        await cache.shutdown()
+        await end(cache.data, sourceLocation: sourceLocation)
+    }
+
+    @Test("a processed picture is decoded once, and each of its steps is told with its identifier")
+    func processed() async throws {
+        let test = recordedImages()
+        try test.script(a, .sample(40, 30))
+        let request = ImageRequest(a).processed(by: Inverting("one") |> Inverting("two"))
+        _ = try await test.cache.getImage(request).value
+        await end(test.cache)
+        #expect(record.ends(.decode) == [.decodeEnded(nil)])
+        #expect(record.begins(.step).map(\.kind) == [.stepBegan("test.one"), .stepBegan("test.two")])
+        #expect(record.ends(.step) == [.stepEnded(nil), .stepEnded(nil)])
+        let call = record.begins(.call).first?.id
+        #expect(call != nil && record.begins(.decode).map(\.parent) == [call])
+        #expect(record.begins(.step).map(\.parent) == [call, call])
+    }
+
+    @Test("a decode that fails ends with its error")
+    func undecodable() async throws {
+        let test = recordedImages()
+        test.transport.script(a, [.body(Data("no picture".utf8))])
+        let error = await test.error(a)
+        await end(test.cache)
+        #expect(error != nil && record.ends(.decode) == [.decodeEnded(error)])
+    }
+
+    @Test("bytes at hand that are no picture, and those that are fetched in their place, are two calls that end")
+    func fetchedAgain() async throws {
+        let test = recordedImages()
+        test.transport.script(a, [.body(Data("no picture".utf8)), try .image(.sample())])
+        _ = try await test.cache.data.getData(a).value
+        _ = try await test.cache.getImage(a).value
+        await end(test.cache)
+        #expect(record.ends(.call) == [.callAnswered(.network), .callAnswered(.memory), .callAnswered(.network)])
+    }
+
+    @Test("a picture in memory is told as one call; adding one is no call")
+    func memoryHit() async throws {
+        let test = recordedImages()
+        try test.cache.addImage(.sample(), for: a)
+        #expect(record.begins(.call).isEmpty)
+        _ = try await test.cache.getImage(a).value
+        await end(test.cache)
+        #expect(record.begins(.call).map(\.kind) == [.callBegan(.fast)])
+        #expect(record.ends(.call) == [.callAnswered(.memory)])
     }
 
     // MARK: Who hears of them

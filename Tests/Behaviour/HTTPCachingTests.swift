@@ -179,11 +179,14 @@ struct HTTPCachingTests {
         #expect(first.status == 404 && first.told == "none from network")
         let second = try await test.cache.getData(lenient).response
         #expect(second.status == 404 && second.told == "none from memory")
-        await test.cache.idle()
-        test.cache.clearMemory()
+        for _ in ["memory", "disk"] {
+            #expect(test.cache.response(for: a)?.status == 404 && test.cache.data(for: a) == nil)
+            #expect(!test.cache.hasData(for: a) && test.cache.cachedSource(for: a) == nil)
+            await test.cache.idle()
+            test.cache.clearMemory()
+        }
         #expect(try await test.ask(lenient) == "none from disk")
         test.cache.clearMemory()
-        #expect(test.cache.data(for: a) == nil && test.cache.response(for: a)?.status == 404)
         #expect(await test.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error != nil)
         #expect(await test.cache.getData(a).error == .status(404))
         #expect(try await test.ask(a) == "here from network")

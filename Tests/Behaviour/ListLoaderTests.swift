@@ -13,6 +13,12 @@ struct ListLoaderTests {
         return ListLoader(test.cache, count: count, options: options, clock: test.clock) { [Self.request($0)] }
     }
 
+    /// Shows other rows a second later.
+    private func scroll(_ list: ListLoader, to rows: Range<Int>) {
+        test.clock.advance(by: .seconds(1))
+        list.update(visible: rows)
+    }
+
     private static func address(_ row: Int) -> URL { url("row/\(row)") }
     private static func request(_ row: Int) -> ImageRequest { ImageRequest(address(row)) }
     private func row(_ transfer: ScriptedTransfer) -> Int { Int(transfer.request.url.lastPathComponent) ?? -1 }
@@ -43,17 +49,14 @@ struct ListLoaderTests {
         let list = list(test)
         list.update(visible: 0..<2)
         let zero = try #require(try await transfers(test, 0..<2)[0])
-        test.clock.advance(by: .seconds(1))
-        list.update(visible: 1..<3)
+        scroll(list, to: 1..<3)
         let two = try #require(try await transfers(test, 2..<3)[2])
         #expect(two.queue == .fast)
         try await zero.wait { $0.queue == .slow }
         #expect(!zero.isCancelled && test.transport.transfers(of: Self.address(1)).count == 1)
-        test.clock.advance(by: .seconds(1))
-        list.update(visible: 500..<502)
+        scroll(list, to: 500..<502)
         for transfer in [zero, two] { try await transfer.wait { $0.isCancelled } }
-        test.clock.advance(by: .seconds(1))
-        list.update(visible: 0..<1)
+        scroll(list, to: 0..<1)
         try await test.transport.waitForTransfers(2, of: Self.address(0))
     }
 
@@ -70,8 +73,7 @@ struct ListLoaderTests {
         failing.finish(with: Data(), status: 404)
         let prefetch = try await test.transport.nextTransfer()
         #expect(row(prefetch) == 2 && prefetch.queue == .slow)
-        test.clock.advance(by: .seconds(1))
-        list.update(visible: 1..<3)
+        scroll(list, to: 1..<3)
         try await prefetch.wait { $0.queue == .fast }
         try await test.transport.waitForTransfers(2, of: Self.address(1))
         #expect(!prefetch.isCancelled && test.transport.transfers(of: Self.address(2)).count == 1)
@@ -127,8 +129,7 @@ struct ListLoaderTests {
         try await test.passThrough()
         #expect(test.transport.transfers(of: Self.address(900)).isEmpty)
         other.perform { list.detach($0) }
-        test.clock.advance(by: .seconds(1))
-        list.update(visible: 900..<910)
+        scroll(list, to: 900..<910)
         try await test.transport.waitForTransfers(1, of: Self.address(900))
         #expect(!other.binding.isOnScreen)
     }
@@ -180,8 +181,7 @@ struct ListLoaderTests {
                 }
             }
         }
-        test.clock.advance(by: .seconds(1))
-        list.update(visible: 500..<510)
+        scroll(list, to: 500..<510)
         _ = try await transfers(test, 500..<510)
         list.reload(count: 0) { _ in [] }
         // Returns when all calls have been cancelled.

@@ -1,36 +1,10 @@
 import TestSupport
 import Testing
 
-@Suite("Each tier by itself, and questions that agree with answers", .timeLimit(.minutes(2)))
+@Suite("Each tier by itself", .timeLimit(.minutes(2)))
 struct TierAccessTests {
     private let test = TestImageCache(folder: TemporaryFolder())
     private let a = url("a")
-
-    @Test("whether there are bytes agrees with the bytes: not for a kept failure, nor for another variant")
-    func agreement() async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        let lenient = DataRequest(a).with(\.validation, .anyStatus)
-        test.transport.script(a, [.status(404, ["Cache-Control": "max-age=1000"])])
-        _ = try await test.cache.getData(lenient).value
-        let accept = {
-            DataRequest(url("v")).with(\.headers, ["Cache-Control": "max-stale", "Accept": $0]).with(\.key, "v")
-        }
-        let answer = TransferResponse(headers: ["Vary": "Accept"], body: Data("png".utf8))
-        test.transport.script(url("v"), [.response(answer)])
-        _ = try await test.cache.getData(accept("image/png")).value
-        await test.cache.idle()
-        for _ in 0..<2 {
-            #expect(test.cache.response(for: a)?.status == 404)
-            #expect(
-                test.cache.data(for: a) == nil && !test.cache.hasData(for: a) && test.cache.cachedSource(for: a) == nil)
-            for name in ["image/png", "image/webp"] {
-                let isThere = test.cache.hasData(for: accept(name))
-                #expect(isThere == (name == "image/png") && (test.cache.data(for: accept(name)) != nil) == isThere)
-            }
-            // The second time only the disk has them.
-            test.cache.clearMemory()
-        }
-    }
 
     @Test("one tier can be asked and cleared; what is being fetched meanwhile is not kept there")
     func oneTier() async throws {

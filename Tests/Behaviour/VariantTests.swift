@@ -55,7 +55,15 @@ struct VariantTests {
         let lower = DataRequest(a).with(\.headers, ["accept-language": "de,en"]).with(\.key, "key")
         #expect(try await test.ask(lower).hasPrefix("de, en"))
         #expect(try await test.ask(request(nil)) == "none from memory")
-        #expect(test.cache.data(for: request("fr")) == nil && test.cache.data(for: request("de,en")) != nil)
+        for _ in ["memory", "disk"] {
+            for (language, isThere) in [("fr", false), ("de,en", true)] {
+                let request = request(language, control: "max-stale")
+                #expect((test.cache.data(for: request) != nil) == isThere, "\(language)")
+                #expect(test.cache.hasData(for: request) == isThere, "\(language)")
+            }
+            await test.cache.idle()
+            test.cache.clearMemory()
+        }
         #expect(test.transport.transfers.count == 2)
     }
 
