@@ -35,8 +35,7 @@ struct DiskFailureTests {
         try await test.cache.addDataAndWait(Data(count: 300), for: .durable)
         expectNothingOld(test.cache)
         #expect(test.cache.data(for: .durable)?.count == 300)
-        await test.cache.shutdown()
-        let again = TestCache(folder: folder)
+        let again = await test.reopened()
         expectNothingOld(again.cache)
         #expect(again.cache.data(for: .durable)?.count == 300)
         #expect(await again.cache.verify().isSound)
@@ -169,8 +168,7 @@ struct DiskFailureTests {
         holder.end()
         await test.cache.synchronize()
         expectChanged(test.cache)
-        await test.cache.shutdown()
-        let again = TestCache(folder: folder)
+        let again = await test.reopened()
         expectChanged(again.cache)
         #expect(await again.cache.verify().isSound)
     }
@@ -256,8 +254,7 @@ struct DiskFailureTests {
         _ = try await task.value
         await test.cache.idle()
         #expect(try await test.pixels(a) == new.pixels)
-        await test.cache.shutdown()
-        let restarted = TestImageCache(folder: folder)
+        let restarted = await test.reopened()
         #expect(try await restarted.pixels(a) == new.pixels)
         #expect(restarted.transport.transfers.isEmpty)
     }

@@ -154,7 +154,7 @@ struct ExpiryTests {
         test.date.advance(by: extensions.end - 6)
         #expect(test.cache.cachedSource(for: a) == tier)
         if onDisk {
-            test = await test.reopened(folder)
+            test = await test.reopened()
             #expect(test.cache.cachedSource(for: a) == tier)
         }
         test.date.advance(by: 2)

@@ -172,8 +172,8 @@ struct ImageProviderTests {
 
     private var frugal: ImageRequest { ImageRequest(a).with(\.lowDataURL, small) }
 
-    private func constrained(folder: TemporaryFolder? = TemporaryFolder()) throws -> TestImageCache {
-        let test = TestImageCache(folder: folder)
+    private func constrained() throws -> TestImageCache {
+        let test = TestImageCache(folder: TemporaryFolder())
         test.network.setConditions(NetworkConditions(isConstrained: true))
         try test.script(a, picture)
         try test.script(small, little)

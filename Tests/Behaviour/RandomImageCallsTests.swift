@@ -12,16 +12,10 @@ struct RandomImageCallsTests {
     private func makeCalls(
         _ count: Int, _ cache: ImageCache, seed: Int, date: ManualDate? = nil, beside action: () async -> Void = {}
     ) async throws {
-        let callers = Box(8), tasks = Box<[ImageTask]>([])
-        for number in 0..<8 {
-            let caller = ImageCaller(cache, tasks, ends, wrong, Self.pictures, date, seed: seed * 8 + number)
-            Thread.detachNewThread {
-                caller.call(count / 8)
-                callers.update { $0 -= 1 }
-            }
+        let tasks = Box<[ImageTask]>([])
+        try await onEightThreads(beside: action) { [ends, wrong] number in
+            ImageCaller(cache, tasks, ends, wrong, Self.pictures, date, seed: seed * 8 + number).call(count / 8)
         }
-        await action()
-        try await callers.wait(within: .seconds(540)) { $0 == 0 }
     }
 
     private func expectEnds() {
@@ -152,11 +146,8 @@ private final class ImageCaller: @unchecked Sendable {
             case 2: cache.getRemoteImage(request)
             default: cache.getImage(request)
             }
-        let number = ends.update { ends in
-            ends.append(0)
-            return ends.count - 1
-        }
-        task.onEnd { [ends] _ in ends.update { $0[number] += 1 } }.then { [self] image in check(image, expected) }
+        ends.count(endsOf: task)
+        task.then { [self] image in check(image, expected) }
         // The calls of all threads that are open at a time.
         tasks.update { tasks in
             tasks.append(task)

@@ -26,11 +26,6 @@ extension DataResponse {
 }
 
 extension TestCache {
-    func reopened(_ folder: TemporaryFolder) async -> TestCache {
-        await cache.shutdown()
-        return TestCache(folder: folder, date: date)
-    }
-
     /// Fetches a text, which the cache has then, and lets it grow old. Later requests for it wait for the test.
     func keep(_ text: String, _ headers: HTTPHeaders = [:], for target: URL, age: TimeInterval = 0) async throws {
         transport.script(target, [.text(text, headers)])

@@ -52,14 +52,22 @@ struct TierAccessTests {
         #expect(await test.cache.data.data(for: url("b"), in: .disk) == nil)
     }
 
-    @Test("reading waits for no suspended queue; all tiers together have what the call without tiers has")
-    func readAllTiers() async throws {
+    @Test(
+        "a picture in memory is enough for one that is made from it; reading waits for no suspended queue",
+        arguments: [true, false])
+    func readAllTiers(isAdded: Bool) async throws {
         let test = TestImageCache()
         test.cache.data.slowQueue.isSuspended = true
-        let picture = Image.sample(40, 30)
-        try test.cache.addImage(picture, for: a)
+        if isAdded {
+            try test.cache.addImage(.sample(40, 30), for: a)
+        } else {
+            try test.script(a, .sample(40, 30))
+            _ = try await test.cache.getImage(a).value
+            test.cache.data.clearMemory()
+        }
         let circle = ImageRequest(a).processed(by: .circle)
         #expect(await test.cache.image(for: circle, in: .disk) == nil)
+        #expect(await test.cache.image(for: circle, in: .memory)?.size == PixelSize(width: 30, height: 30))
         let small = ImageRequest(a).processed(by: .resize(width: 8, height: 6))
         #expect(await test.cache.image(for: small, in: .memory)?.width == 8)
         let found = await test.cache.image(for: circle, in: .all)
@@ -68,19 +76,6 @@ struct TierAccessTests {
         onDisk.slowQueue.isSuspended = true
         try onDisk.addData(Data("a".utf8), for: a)
         #expect(await onDisk.data(for: a, in: .memory) == Data("a".utf8))
-    }
-
-    @Test("a picture in memory is enough for one that is made from it, without the bytes")
-    func fromMemory() async throws {
-        let test = TestImageCache()
-        test.transport.script(a, [try .image(.sample(40, 30))])
-        _ = try await test.cache.getImage(a).value
-        test.cache.data.clearMemory()
-        let small = ImageRequest(a).processed(by: .resize(width: 8, height: 6))
-        let circle = ImageRequest(a).processed(by: .circle)
-        #expect(await test.cache.image(for: circle, in: .disk) == nil)
-        #expect(await test.cache.image(for: circle, in: .memory)?.size == PixelSize(width: 30, height: 30))
-        #expect(await test.cache.image(for: small, in: .memory)?.width == 8)
     }
 
     @Test("a picture that is added is on disk when the method returns, also as the file of a request")

@@ -25,13 +25,12 @@ struct TypedValueTests {
 
     @Test("bytes on disk are decoded without a request, for a call and for a look without the network")
     func disk() async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: folder)
+        var test = TestCache(folder: TemporaryFolder())
         #expect(test.cache.value(Feed.self, for: url("a")) == nil)
         try test.cache.addData(Feed.sample.bytes, for: url("a"))
         #expect(test.cache.value(Feed.self, for: url("a")) == .sample)
         for isCall in [false, true] {
-            test = await test.reopened(folder)
+            test = await test.reopened()
             if isCall {
                 let response = try await test.cache.getValue(Feed.self, from: url("a")).response
                 #expect(response.value == .sample && response.source == .disk)
