@@ -146,7 +146,7 @@ public final class ImageCache: Sendable {
         getImage(source).withResult(body)
     }
 
-    /// Prefetches a picture, in `slowQueue`, with the bandwidth that urgent calls leave.
+    /// Prefetches a picture, in `slowQueue`, while nothing urgent waits or runs.
     ///
     /// ```swift
     /// cache.slowGetImage(url)             // the row is below the screen
