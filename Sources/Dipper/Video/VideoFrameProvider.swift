@@ -184,7 +184,7 @@ private enum VideoSource: Sendable {
 
     /// A file that exists only in memory. A pipe would not do, because a video's index may be at its end.
     private static func opened(_ bytes: Data) throws(DipperError) -> OwnedDescriptor {
-        let descriptor = try OwnedDescriptor(dipper_memory_file(), for: "memory for a video")
+        let descriptor = try OwnedDescriptor(dipper_memory_file("dipper-video"), for: "memory for a video")
         var offset = 0
         while offset < bytes.count {
             let count = bytes.withUnsafeBytes { bytes in

@@ -194,13 +194,12 @@ struct MemoryPressureTests {
     func stalls() async throws {
         let group = try MemoryGroup()
         // Beside the tests, for the folder of temporary files may be in memory itself.
-        let file = Built.executable("thrash-\(UUID().uuidString)")
-        defer { try? FileManager.default.removeItem(at: file) }
-        let path = file.path
+        let path = Built.executable("thrash-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(atPath: path) }
         // The second program makes the kernel forget the file, which would otherwise count for the tests' own group.
         try runShell(
-            "dd if=/dev/urandom of=\(path) bs=1M count=192 conv=fsync && dd of=\(path) oflag=nocache conv=notrunc count=0",
-            in: file.deletingLastPathComponent())
+            "dd if=/dev/urandom of=\(path) bs=1M count=192 conv=fsync && dd of=\(path) oflag=nocache conv=notrunc count=0"
+        )
         let probe = try group.run(Built.executable("MemoryProbe"))
         defer { withExtendedLifetime(group) { probe.end() } }
         let start = await probe.nextLine()

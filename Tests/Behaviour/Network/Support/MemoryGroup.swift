@@ -61,11 +61,9 @@ final class MemoryGroup {
 
     var hasPressure: Bool { folders.contains { access("\($0)/memory.pressure", W_OK) == 0 } }
 
-    func run(_ program: URL) throws -> LineTool {
+    func run(_ program: String) throws -> LineTool {
         let moves = folders.map { "echo $$ > \($0)/cgroup.procs" }
-        return try LineTool(
-            URL(fileURLWithPath: "/bin/sh"),
-            ["-c", (moves + ["exec \"$0\""]).joined(separator: " && "), program.path])
+        return try LineTool("/bin/sh", ["-c", (moves + ["exec \"$0\""]).joined(separator: " && "), program])
     }
 
     /// How many megabytes are left up to a share of the limit, not counting pages of files.
