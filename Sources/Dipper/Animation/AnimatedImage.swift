@@ -55,18 +55,11 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// The work of an event after the lock.
-    private struct Work {
-        var decodes: FrameSource?
-        var cancelsWake = false
-        var isCalling = false
-    }
-
     /// The options with which the player plays.
     public let options: AnimationOptions
     /// The number of frames in the file; 1 if the picture is not animated.
     public let frameCount: Int
-    private let content: FrameSource.Content
+    private let animation: ImageAnimation
     private let scale: Double
     private let time: TimeSource
     private let player: Mutex<Player>
@@ -78,12 +71,11 @@ public final class AnimatedImage: Sendable {
         self.options = options
         var first = image
         first.animation = nil
-        content = image.animation.map { .animation($0) } ?? .still(first)
+        animation = image.animation ?? .still(first)
         scale = image.scale
-        frameCount = image.animation?.frameCount ?? 1
+        frameCount = animation.frameCount
         time = TimeSource(options.clock)
-        let schedule = AnimationSchedule(
-            bufferCount: options.bufferCount, passes: options.passes(of: image.animation))
+        let schedule = AnimationSchedule(bufferCount: options.bufferCount, passes: options.passes(of: animation))
         player = Mutex(Player(schedule: schedule, current: (first, 0)))
     }
 
@@ -152,34 +144,40 @@ public final class AnimatedImage: Sendable {
     ) -> Bool {
         let now = time.now()
         // The old state is freed after the lock and before the hooks, because its frames may take the system some time.
-        let change = player.withLock { player -> (old: Player, new: Player, work: Work)? in
+        let change = player.withLock { player -> (Player, Player, [AnimationSchedule.Action], isCalling: Bool)? in
             guard source == nil || source === player.source else { return nil }
             let old = player
-            var work = Work()
-            for action in event(&player, now) { perform(action, &player, &work) }
-            work.isCalling = player.beginCall()
-            return (old, player, work)
+            let actions = event(&player, now)
+            for action in actions { enter(action, into: &player) }
+            let isCalling = player.beginCall()
+            return (old, player, actions, isCalling)
         }
-        guard let (old, new, work) = change else { return false }
-        if work.cancelsWake { old.cancelWake?() }
+        guard let (old, new, actions, isCalling) = change else { return false }
         if old.source !== new.source { old.source?.abandon() }
         // Only a stop ends streams here.
         if new.streams.isEmpty { for stream in old.streams.values { stream.finish() } }
-        work.decodes?.decodeNext { [weak self, weak source = work.decodes] result in
-            guard let source else { return }
-            self?.handle(of: source) { player, now in player.schedule.decoded(result, now) }
+        for action in actions {
+            switch action {
+            case .wake: old.cancelWake?()
+            case .decode:
+                new.source?.decodeNext { [weak self, weak source = new.source] result in
+                    guard let source else { return }
+                    self?.handle(of: source) { player, now in player.schedule.decoded(result, now) }
+                }
+            case .open, .close, .tell: break
+            }
         }
-        return work.isCalling
+        return isCalling
     }
 
-    private func perform(_ action: AnimationSchedule.Action, _ player: inout Player, _ work: inout Work) {
+    /// The part of an action under the lock.
+    private func enter(_ action: AnimationSchedule.Action, into player: inout Player) {
         switch action {
         case .open(let count):
-            player.source = FrameSource(content, scale: scale, skipping: count, options)
+            player.source = FrameSource(animation, scale: scale, skipping: count, options)
         case .close: player.source = nil
-        case .decode: work.decodes = player.source
+        case .decode: break
         case .wake(let due):
-            work.cancelsWake = true
             player.cancelWake = time.wake(at: due, on: Self.timers) { [weak self] in
                 self?.handle { player, now in player.schedule.woken(now) }
             }

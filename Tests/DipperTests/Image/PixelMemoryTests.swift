@@ -24,7 +24,7 @@ struct PixelMemoryTests {
         let frames = [middle, middle, huge].map { AnimationFrame(image: $0, duration: .milliseconds(10)) }
         moving.animation = ImageAnimation(
             frameCount: 3, loopCount: 0, fileSize: 100, limits: DecodeLimits(), preloaded: frames
-        ) { _, _ throws(DipperError) in throw .undecodable }
+        ) { _ throws(DipperError) in throw .undecodable }
         #expect(moving.footprint == 100 + 2 * middle.footprint + huge.footprint)
     }
 
