@@ -110,18 +110,7 @@ public final class AnimatedImage: Sendable {
     public func releaseBuffer() { handle { player, now in player.schedule.releaseBuffer(now) } }
 
     /// The present state of the player.
-    public var state: State {
-        player.withLock { player in
-            let schedule = player.schedule
-            return switch schedule.phase {
-            case .idle: .stopped
-            case .playing where schedule.isPaused: .paused
-            case .playing: schedule.isPrepared ? .playing : .preparing
-            case .finished: .finished
-            case .failed(let error): .failed(error)
-            }
-        }
-    }
+    public var state: State { player.withLock { $0.schedule.state } }
 
     /// The frame to show now; the picture itself until another frame is due. A display that asks for it at each refresh
     /// needs no hook.
@@ -259,7 +248,7 @@ extension AnimatedImage {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
     ) -> AnimatedImage {
         let body = onItsActor(body)
-        return add { if case .finished = $0 { body() } }
+        return add { if case .ended(nil) = $0 { body() } }
     }
 
     /// Calls a closure if a frame cannot be processed or is too large, or if not even the first can be decoded, after the
@@ -269,7 +258,7 @@ extension AnimatedImage {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (DipperError) -> Void
     ) -> AnimatedImage {
         let body = onItsActor(body)
-        return add { if case .failed(let error) = $0 { body(error) } }
+        return add { if case .ended(let error?) = $0 { body(error) } }
     }
 
     /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with
@@ -285,9 +274,8 @@ extension AnimatedImage {
         let number = player.withLock { player -> Int? in
             // The stream has no reader yet, so nothing wakes up here, and no frame can come in between.
             continuation.yield(player.current.image)
-            let hasEnded = ![.idle, .playing].contains(player.schedule.phase)
             // Until the hooks are told the end, the streams go on too.
-            guard !hasEnded || player.untold.contains(where: \.isEnd) else { return nil }
+            guard !player.schedule.hasEnded || player.untold.contains(where: \.isEnd) else { return nil }
             player.lastStream += 1
             player.streams[player.lastStream] = continuation
             return player.lastStream
