@@ -1,5 +1,4 @@
 import DipperData
-import Synchronization
 
 /// Decodes and processes the frames of one animation in order, on threads that all players share.
 // Safe to share: one thread at a time uses the decoder and the position, because a player requests the next frame only
@@ -13,7 +12,8 @@ final class FrameSource: @unchecked Sendable {
     private let animation: ImageAnimation
     private let scale: Double
     private let options: AnimationOptions
-    private let isAbandoned = Atomic(false)
+    private let context: ProcessingContext
+    private let cancellation: Cancellation
     private var decoder: (any FrameDecoder)?
     private var position = 0
     private var toSkip: Int
@@ -27,6 +27,9 @@ final class FrameSource: @unchecked Sendable {
         self.animation = animation
         self.scale = scale
         self.options = options
+        let cancellation = Cancellation()
+        self.cancellation = cancellation
+        context = ProcessingContext(limits: animation.limits) { cancellation.isSet }
         toSkip = skipping
         guard options.processors.isEmpty, let frames = animation.preloaded else { return }
         kept = frames.enumerated().map { index, frame in self.frame(index, frame.image.at(scale: scale), frame.duration)
@@ -34,14 +37,7 @@ final class FrameSource: @unchecked Sendable {
         (position, toSkip, isWhole) = (skipping, 0, true)
     }
 
-    /// Does not hold the source.
-    private var context: ProcessingContext {
-        ProcessingContext(limits: animation.limits) { [weak self] in
-            self?.isAbandoned.load(ordering: .relaxed) ?? true
-        }
-    }
-
-    func abandon() { isAbandoned.store(true, ordering: .relaxed) }
+    func abandon() { cancellation.set() }
 
     /// Must not be called again before the frame is there, which may be at once.
     func decodeNext(_ bring: @escaping @Sendable (Decoded) -> Void) {
@@ -50,7 +46,7 @@ final class FrameSource: @unchecked Sendable {
             return bring(.frame(kept[position - 1]))
         }
         Self.threads.run { [self] in
-            guard !isAbandoned.load(ordering: .relaxed) else { return }
+            guard !cancellation.isSet else { return }
             if let result = step() {
                 bring(result)
             } else {
@@ -62,8 +58,7 @@ final class FrameSource: @unchecked Sendable {
     /// `nil` if a frame was skipped.
     private func step() -> Decoded? {
         do throws(DipperError) {
-            let context = context
-            guard !isWhole, let frame = try nextFrame(context) else {
+            guard !isWhole, let frame = try nextFrame() else {
                 isWhole = kept.count == position
                 if !isWhole { kept = [] }
                 (position, toSkip) = (0, 0)
@@ -85,7 +80,7 @@ final class FrameSource: @unchecked Sendable {
         }
     }
 
-    private func nextFrame(_ context: ProcessingContext) throws(DipperError) -> AnimationFrame? {
+    private func nextFrame() throws(DipperError) -> AnimationFrame? {
         if let frames = animation.preloaded { return position < frames.count ? frames[position] : nil }
         if decoder == nil {
             decoder = try animation.makeDecoder(context)
