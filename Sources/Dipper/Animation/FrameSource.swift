@@ -32,8 +32,7 @@ final class FrameSource: @unchecked Sendable {
         context = ProcessingContext(limits: animation.limits) { cancellation.isSet }
         toSkip = skipping
         guard options.processors.isEmpty, let frames = animation.preloaded else { return }
-        kept = frames.enumerated().map { index, frame in self.frame(index, frame.image.at(scale: scale), frame.duration)
-        }
+        for frame in frames { kept.append(self.frame(kept.count, frame.image.at(scale: scale), frame.duration)) }
         (position, toSkip, isWhole) = (skipping, 0, true)
     }
 

@@ -23,7 +23,7 @@ struct FrameCommand {
     var seeks: Bool { time > Self.lead }
 
     /// Distinguishes the frames of one video.
-    var name: String { Self.seconds(time) + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
+    var name: String { "frame " + Self.seconds(time) + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
 
     /// Playlists, scripts, manifests and descriptions of streams are left out: they make ffmpeg open other files.
     private static let formats = [
