@@ -1,12 +1,16 @@
 import Foundation
 import ProcessShims
+import Synchronization
 
-// Used on the thread of the loop only, and after the loop has ended by its last owner.
+/// An observer of a monitor, with descriptors of its own on a loop.
+// `state` belongs to the monitor's queue; all else that changes to the thread of the loop, and to its last owner after
+// the loop has ended.
 final class PressureWatch: LoopClient, @unchecked Sendable {
+    let onChange: @Sendable () -> Void
     private let monitor: KernelMemoryPressure
-    private let number: Int
     private let loop: EventLoop
     private let start = ContinuousClock.now
+    private let rank = Atomic(MemoryPressure.normal.rank)
     private var state: PressureState
     private var sources: PressureSources?
     private var isOver = false
@@ -16,15 +20,14 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     private var restsUntil = Duration.zero
     private var nextLook: Duration? = .zero
 
-    /// Edge-triggered: a changed file stays ready until it is read.
-    private static let events = EPOLLPRI.rawValue | EPOLLET.rawValue
-
-    init(_ monitor: KernelMemoryPressure, _ number: Int, on loop: EventLoop) {
-        (self.monitor, self.number, self.loop) = (monitor, number, loop)
+    init(_ monitor: KernelMemoryPressure, on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) {
+        (self.monitor, self.loop, self.onChange) = (monitor, loop, onChange)
         state = PressureState(monitor.timing)
     }
 
     private var now: Duration { start.duration(to: .now) }
+
+    var level: MemoryPressure { MemoryPressure.allCases[rank.load(ordering: .relaxed)] }
 
     /// On the monitor's queue: the kernel takes 15 ms to close a file.
     func open() {
@@ -39,19 +42,24 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         guard !isOver else { return close(sources) }
         self.sources = sources
         client = loop.add(self)
-        for descriptor in sources.signs.keys {
-            loop.watch(descriptor, for: Self.events, insteadOf: 0, client: client)
-        }
+        // Edge-triggered: a changed file stays ready until it is read.
+        let events = EPOLLPRI.rawValue | EPOLLET.rawValue
+        for descriptor in sources.signs.keys { loop.watch(descriptor, for: events, insteadOf: 0, client: client) }
     }
 
     func end() {
-        isOver = true
-        guard let sources = exchange(&self.sources, with: nil) else { return }
-        for descriptor in sources.signs.keys {
-            loop.watch(descriptor, for: 0, insteadOf: Self.events, client: client)
+        let isPosted = loop.post { [self] in
+            loop.remove(client: client)
+            stop()
         }
-        loop.remove(client: client)
-        close(sources)
+        // A loop that has ended has let go of its clients.
+        if !isPosted { stop() }
+    }
+
+    private func stop() {
+        isOver = true
+        // The kernel takes closed files out of the loop's epoll.
+        if let sources = exchange(&self.sources, with: nil) { close(sources) }
     }
 
     private func close(_ sources: PressureSources) { monitor.calls.async { sources.closeFiles() } }
@@ -66,30 +74,23 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         guard let sources, !isLooking, let due = signs.isEmpty ? nextLook : Duration.zero else { return nil }
         let now = now
         guard max(due, restsUntil) <= now else { return start + max(due, restsUntil) }
-        look(sources, at: now)
+        isLooking = true
+        // Elsewhere, because reading may be slow when memory is short.
+        monitor.calls.async { [self, found = exchange(&signs, with: [])] in look(found, sources, at: now) }
         return nil
     }
 
-    /// Elsewhere, because reading may be slow when memory is short.
-    private func look(_ sources: PressureSources, at now: Duration) {
-        isLooking = true
-        let found = exchange(&signs, with: [])
-        monitor.calls.async { [loop] in
-            let reading = sources.read(at: now)
-            loop.post { self.judge(found, reading) }
-        }
-    }
-
-    private func judge(_ signs: Set<PressureSign>, _ reading: PressureReading) {
-        guard let sources else { return }
-        let before = state.level
-        state.apply(signs, reading)
-        if state.level != before { monitor.learned(state.level, by: number) }
-        isLooking = false
-        restsUntil = now + monitor.timing.spacing
+    private func look(_ found: Set<PressureSign>, _ sources: PressureSources, at moment: Duration) {
+        let reading = sources.read(at: moment)
+        state.apply(found, reading)
         // The kernel reports a limit only once it is reached.
         let isRegular = reading.groupUse != nil || !sources.polled.isEmpty
-        nextLook = [state.due, isRegular ? now + monitor.timing.period : nil].compactMap { $0 }.min()
+        loop.post { [self, due = state.due, timing = monitor.timing] in
+            isLooking = false
+            restsUntil = now + timing.spacing
+            nextLook = [due, isRegular ? now + timing.period : nil].compactMap { $0 }.min()
+        }
+        if rank.exchange(state.level.rank, ordering: .relaxed) != state.level.rank { monitor.changed() }
     }
 }
 
