@@ -67,7 +67,6 @@ public final class NetlinkMonitor: NetworkMonitor {
     public static let shared = NetlinkMonitor()
 
     private struct State {
-        var observers = Observers()
         /// The number of observations that hear of no change.
         var unwatchedObservations = 0
         var conditions = NetworkConditions()
@@ -77,6 +76,7 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     private let logger: Logger
+    private let observers = Observers<@Sendable () -> Void>()
     private let state = Mutex(State())
 
     /// Creates a monitor.
@@ -133,42 +133,27 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     /// Sets the conditions, and calls the observers if they have changed.
     public func setConditions(_ conditions: NetworkConditions) {
-        let observers = state.withLock { state in
-            let old = exchange(&state.conditions, with: conditions)
-            return old == conditions ? [] : state.observers.all
-        }
-        for observer in observers { observer() }
+        if state.withLock({ exchange(&$0.conditions, with: conditions) }) == conditions { return }
+        for observer in observers.all { observer() }
     }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        let queue = DispatchQueue(label: "dipper.observe")
-        return observe(on: EventLoop.forObservers, onChange) { queue.async(execute: onChange) }
+        observe(on: EventLoop.forObservers, onChange)
     }
 
-    /// - Parameters:
-    ///   - onChange: called after a change of the conditions, on the thread that sets them.
-    ///   - onKernelChange: called after a change in the kernel, on the loop; `nil` for `onChange`.
-    func observe(
-        on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onKernelChange: (@Sendable () -> Void)? = nil
-    ) -> ChangeObservation {
-        let number = state.withLock { $0.observers.add(onChange) }
+    /// - Parameter onChange: called on the thread that sets the conditions, and after a change in the kernel on a queue.
+    func observe(on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         var watch: NetlinkWatch?
         do throws(NetlinkError) {
             guard let loop else { throw NetlinkError("epoll") }
             // Here, so that no change is missed.
-            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onKernelChange ?? onChange)
+            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onChange)
         } catch {
-            state.withLock { $0.unwatchedObservations += 1 }
-            warn(error)
+            lostWatch(error)
         }
         watch?.begin()
-        return ChangeObservation { [watch] in
-            let observer = self.state.withLock { state in
-                if watch == nil { state.unwatchedObservations -= 1 }
-                return state.observers.remove(number)
-            }
-            _ = consume observer
-            watch?.end()
+        return observers.observe(onChange) { [watch] in
+            if let watch { watch.end() } else { self.state.withLock { $0.unwatchedObservations -= 1 } }
         }
     }
 
@@ -217,17 +202,18 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     private let monitor: NetlinkMonitor
     private let loop: EventLoop
     private let socket: Netlink
-    private let onKernelChange: @Sendable () -> Void
+    private let onChange: @Sendable () -> Void
+    /// Calls the observer, which may be slow.
+    private let queue = DispatchQueue(label: "dipper.observe")
     private var filter = NetlinkChangeFilter()
     private var client: UInt32 = 0
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
 
     init(
-        _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink,
-        _ onKernelChange: @escaping @Sendable () -> Void
+        _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink, _ onChange: @escaping @Sendable () -> Void
     ) {
-        (self.monitor, self.loop, self.socket, self.onKernelChange) = (monitor, loop, socket, onKernelChange)
+        (self.monitor, self.loop, self.socket, self.onChange) = (monitor, loop, socket, onChange)
     }
 
     func begin() {
@@ -275,7 +261,7 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
             monitor.lostWatch(error)
         }
         monitor.forgetAnswers()
-        if isChanged { onKernelChange() }
+        if isChanged { queue.async(execute: onChange) }
         return nil
     }
 }
