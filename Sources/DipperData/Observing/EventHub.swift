@@ -181,23 +181,3 @@ struct EventIdentity: ~Copyable, Sendable {
         return isNew ? new : CacheEvent.ID(first)
     }
 }
-
-/// Work of one kind that a fetch does now and then, such as an attempt. Each begin has one end.
-struct EventSpan {
-    private var number: UInt64 = 0
-
-    /// `nil` while no work is under way, or if its begin was not told.
-    var id: CacheEvent.ID? { number == 0 ? nil : CacheEvent.ID(number) }
-
-    /// - Returns: the new identifier; `nil` if the work is under way already.
-    mutating func begin() -> CacheEvent.ID? {
-        guard number == 0 else { return nil }
-        number = CacheEvent.ID.next().number
-        return id
-    }
-
-    mutating func end() -> CacheEvent.ID? {
-        defer { number = 0 }
-        return id
-    }
-}
