@@ -82,10 +82,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     func observe(on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let watch = PressureWatch(self, on: loop, onChange)
         watch.open()
-        return watches.observe(watch) {
-            watch.end()
-            if watch.level != .normal { self.calls.async { self.changed() } }
-        }
+        return watches.observe(watch) { watch.end() }
     }
 
     /// On ``calls``.

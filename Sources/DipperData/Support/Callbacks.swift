@@ -19,12 +19,12 @@ public final class ChangeObservation: Sendable {
     }
 }
 
-/// Those to tell of changes, such as closures, in the order in which any thread has added them. They are told, and
-/// freed, outside the lock.
+/// A list of those to tell of something, such as closures, that any thread adds to and removes from. They are told, and
+/// freed, outside its lock.
 package final class Observers<Observer: Sendable>: Sendable {
     private struct State {
+        /// The numbers of the observers, and the observers.
         var numbers: [Int] = []
-        /// In the order of the numbers.
         var observers: [Observer] = []
         var last = 0
     }
@@ -33,6 +33,7 @@ package final class Observers<Observer: Sendable>: Sendable {
 
     package init() {}
 
+    /// In the order in which they were added.
     package var all: [Observer] { state.withLock { $0.observers } }
 
     /// - Returns: the number by which the observer is removed.
