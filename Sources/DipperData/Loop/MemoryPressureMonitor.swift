@@ -111,8 +111,7 @@ package final class PressureRelay: Sendable {
 
     private let monitor: (any MemoryPressureMonitor)?
     private let onChange: Follower
-    private let first = Observers<Follower>()
-    private let last = Observers<Follower>()
+    private let followers = Observers<Follower>()
     private let observation = AtomicLazyReference<ChangeObservation>()
     /// The rank of the level that `onChange` was called with.
     private let told = Atomic(MemoryPressure.normal.rank)
@@ -135,9 +134,8 @@ package final class PressureRelay: Sendable {
 
     /// Calls `onChange` with the present level, unless that is `normal`, and with each later one, until the observation
     /// is released: from any thread, in the order of following, perhaps twice with one level.
-    /// - Parameter isLast: whether to call it after all followers that are not the last.
-    package func follow(last isLast: Bool = false, _ onChange: @escaping Follower) -> ChangeObservation {
-        let following = (isLast ? last : first).observe(onChange)
+    package func follow(_ onChange: @escaping Follower) -> ChangeObservation {
+        let following = followers.observe(onChange)
         tell(since: .normal, onChange)
         return following
     }
@@ -151,7 +149,7 @@ package final class PressureRelay: Sendable {
 
     private func tell() {
         tell(since: nil) { level in
-            for follower in first.all + last.all { follower(level) }
+            for follower in followers.all { follower(level) }
             let isNew = told.exchange(level.rank, ordering: .acquiringAndReleasing) != level.rank
             if isNew, !isEnded.load(ordering: .acquiring) { onChange(level) }
         }

@@ -219,30 +219,20 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     func begin() {
         loop.post { [self] in
             client = loop.add(self)
-            poll(true)
+            listen(insteadOf: 0)
         }
     }
 
     /// A loop that has ended has let go of its clients.
-    func end() {
-        loop.post { [self] in
-            poll(false)
-            loop.remove(client: client)
-        }
+    func end() { loop.post { [self] in loop.remove(client: client) } }
+
+    /// Until the next event, so that a burst wakes the thread once.
+    private func listen(insteadOf old: UInt32) {
+        let once = EPOLLIN.rawValue | EPOLLONESHOT.rawValue
+        loop.watch(socket.descriptor, for: once, insteadOf: old, client: client)
     }
 
-    private func poll(_ isPolled: Bool) {
-        let (on, off) = (EPOLLIN.rawValue, UInt32(0))
-        loop.watch(
-            socket.descriptor, for: isPolled ? on : off, insteadOf: isPolled ? off : on, client: client)
-    }
-
-    func ready(_ descriptor: Int32, _ events: UInt32) {
-        guard due == nil else { return }
-        // Not polled until the call, so that a burst wakes the thread once.
-        poll(false)
-        due = max(.now + Self.settling, lastCall + Self.spacing)
-    }
+    func ready(_ descriptor: Int32, _ events: UInt32) { due = max(.now + Self.settling, lastCall + Self.spacing) }
 
     func turn() -> ContinuousClock.Instant? {
         guard let due, due <= .now else { return due }
@@ -255,7 +245,7 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
                 if filter.isChange(type, payload) { isChanged = true }
             }
             if isLossy { (filter, isChanged) = (NetlinkChangeFilter(), true) }
-            poll(true)
+            listen(insteadOf: EPOLLONESHOT.rawValue)
         } catch {
             isChanged = true
             monitor.lostWatch(error)
