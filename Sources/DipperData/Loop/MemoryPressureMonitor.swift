@@ -60,7 +60,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     /// Creates a monitor.
     /// - Parameter logger: receives one message if the kernel reports nothing, and a warning if nothing can be watched.
     public convenience init(logger: Logger? = nil) {
-        self.init(logger: logger ?? .silent, .standard)
+        self.init(logger: logger ?? .silent, PressureTiming())
     }
 
     package init(logger: Logger, _ timing: PressureTiming) {

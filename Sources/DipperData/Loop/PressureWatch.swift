@@ -100,14 +100,11 @@ package struct PressureTiming: Sendable {
     package var period: Duration
     package var spacing: Duration
 
-    package init(calm: Duration, period: Duration, spacing: Duration) {
-        self.calm = calm
-        self.period = period
-        self.spacing = spacing
+    package init(
+        calm: Duration = .seconds(10), period: Duration = .seconds(5), spacing: Duration = .milliseconds(500)
+    ) {
+        (self.calm, self.period, self.spacing) = (calm, period, spacing)
     }
-
-    package static let standard = PressureTiming(
-        calm: .seconds(10), period: .seconds(5), spacing: .milliseconds(500))
 }
 
 /// The kernel's files on memory pressure: descriptors to wait for, and files to read regularly.

@@ -86,23 +86,17 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     public func canReach(_ host: String) -> Bool {
-        let (known, hosts) = state.withLock { state -> (Bool?, KnownHosts) in
-            (state.unwatchedObservations > 0 ? true : state.answers.known(host), state.hosts)
+        let (known, shared, changes, old) = state.withLock { state -> (Bool?, Bool?, Int, KnownHosts) in
+            let known = state.unwatchedObservations > 0 ? true : state.answers.known(host)
+            return (known, known == nil ? state.answers.known("") : nil, state.answers.changes, state.hosts)
         }
-        return known ?? ask(about: host, hosts)
-    }
-
-    /// Asks the kernel, outside the lock: in some sandboxes it takes a second to fail.
-    private func ask(about host: String, _ known: KnownHosts) -> Bool {
-        var hosts = known
-        let isNew = hosts.update()
+        if let known { return known }
+        // From here on outside the lock: in some sandboxes the kernel takes a second to fail.
+        var hosts = old
+        if hosts.update() { state.withLock { [hosts] in $0.hosts = hosts } }
         let target = hosts.addresses(of: host)
-        let (shared, changes) = state.withLock { [hosts] state -> (Bool?, Int) in
-            if isNew { state.hosts = hosts }
-            // Names that must be looked up share one answer, under the empty name.
-            return (target == nil ? state.answers.known("") : nil, state.answers.changes)
-        }
-        if let shared { return shared }
+        // Names that must be looked up share one answer, under the empty name.
+        if target == nil, let shared { return shared }
         var (canReach, failure) = (true, NetlinkError?.none)
         do throws(NetlinkError) {
             canReach = try Netlink().canReach(target)

@@ -41,12 +41,6 @@ struct Boxed<Value: Sendable>: Sendable {
     }
 }
 
-package func exchange<Value>(_ place: inout Value, with value: Value) -> Value {
-    let old = place
-    place = value
-    return old
-}
-
 /// A value that one thread gives, at most once, to another that waits for it by other means.
 // The flag tells Thread Sanitizer the order of memory, which it does not see in a continuation.
 final class Handover<Value: Sendable>: @unchecked Sendable {
