@@ -8,22 +8,19 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     let onChange: @Sendable () -> Void
     private let monitor: KernelMemoryPressure
     private let loop: EventLoop
-    private let start = ContinuousClock.now
     private let rank = Atomic(MemoryPressure.normal.rank)
     private var state: PressureState
     private var sources: PressureSources?
     private var client: UInt32 = 0
     private var signs: Set<PressureSign> = []
     private var isLooking = false
-    private var restsUntil = Duration.zero
-    private var nextLook: Duration? = .zero
+    private var restsUntil = ContinuousClock.now
+    private var nextLook: ContinuousClock.Instant? = .now
 
     init(_ monitor: KernelMemoryPressure, on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) {
         (self.monitor, self.loop, self.onChange) = (monitor, loop, onChange)
         state = PressureState(monitor.timing)
     }
-
-    private var now: Duration { start.duration(to: .now) }
 
     var level: MemoryPressure { MemoryPressure.allCases[rank.load(ordering: .relaxed)] }
 
@@ -70,24 +67,24 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     }
 
     func turn() -> ContinuousClock.Instant? {
-        guard let sources, !isLooking, let due = signs.isEmpty ? nextLook : Duration.zero else { return nil }
-        let now = now
-        guard max(due, restsUntil) <= now else { return start + max(due, restsUntil) }
+        guard let sources, !isLooking, let due = signs.isEmpty ? nextLook : restsUntil else { return nil }
+        let (next, now) = (max(due, restsUntil), ContinuousClock.now)
+        guard next <= now else { return next }
         isLooking = true
         // Elsewhere, because reading may be slow when memory is short.
         monitor.calls.async { [self, found = exchange(&signs, with: [])] in look(found, sources, at: now) }
         return nil
     }
 
-    private func look(_ found: Set<PressureSign>, _ sources: PressureSources, at moment: Duration) {
+    private func look(_ found: Set<PressureSign>, _ sources: PressureSources, at moment: ContinuousClock.Instant) {
         let reading = sources.read(at: moment)
         state.apply(found, reading)
         // The kernel reports a limit only once it is reached.
         let isRegular = reading.groupUse != nil || !sources.polled.isEmpty
         loop.post { [self, due = state.due, timing = monitor.timing] in
             isLooking = false
-            restsUntil = now + timing.spacing
-            nextLook = [due, isRegular ? now + timing.period : nil].compactMap { $0 }.min()
+            restsUntil = .now + timing.spacing
+            nextLook = [due, isRegular ? ContinuousClock.now + timing.period : nil].compactMap { $0 }.min()
         }
         if rank.exchange(state.level.rank, ordering: .relaxed) != state.level.rank { monitor.changed() }
     }
@@ -152,7 +149,7 @@ struct PressureSources: Sendable {
 
     var isDeaf: Bool { signs.isEmpty && polled.isEmpty && groups.limit == nil }
 
-    func read(at moment: Duration) -> PressureReading {
+    func read(at moment: ContinuousClock.Instant) -> PressureReading {
         var reading = PressureReading(moment: moment)
         let memory = KernelText.read("/proc/meminfo") ?? ""
         // In kilobytes.
@@ -202,7 +199,7 @@ struct PressureSign: Sendable, Hashable {
 }
 
 struct PressureReading: Sendable {
-    let moment: Duration
+    let moment: ContinuousClock.Instant
     /// The largest used share of a control group's limit; `nil` for no limit.
     var groupUse: Double?
     /// The used share of the machine's memory; `nil` if unknown.
@@ -232,7 +229,7 @@ struct PressureState: Sendable {
 
     private let timing: PressureTiming
     private(set) var level = MemoryPressure.normal
-    private(set) var due: Duration?
+    private(set) var due: ContinuousClock.Instant?
     private var base: PressureReading?
     private var kills: Int?
 
