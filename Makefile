@@ -27,7 +27,7 @@ TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
 	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
 
-# With hundreds of tests at once, more files are open than Foundation's Process can count without crashing.
+# Hundreds of tests at once would exceed their time limits on two cores.
 AT_ONCE := 16
 WIDTH := --experimental-maximum-parallelization-width
 # Not with `grep -q`, which closes the pipe early: that counts as a failure.

@@ -146,7 +146,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "CCrypto", "Dipper", "DipperData", "DipperTesting", "TortureSupport",
+                "CCrypto", "Dipper", "DipperData", "DipperTesting", "ProcessShims", "TortureSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport"),

@@ -52,9 +52,8 @@ public final class ImageCache: Sendable {
         ownsData = configuration.originals == nil
         data = configuration.originals ?? DataCache(configuration.dataConfiguration)
         memory = data.makeObjectMemoryTier(limit: configuration.memoryLimit, count: configuration.memoryCountLimit)
-        // Called last: other observers of the pressure release pictures, whose memory would be kept for later pictures.
         let pixels = PixelPressure()
-        pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
+        pixelsFollowPressure = data.observeMemoryPressure(pixels.follow)
         // Without the extractor of a request whose options have been copied.
         defaults = ResolvedOptions(ImageOptions().over(configuration.options), home: data.number)
         completesByDefault = (configuration.options.originals ?? data).completesRequests
@@ -146,7 +145,7 @@ public final class ImageCache: Sendable {
         getImage(source).withResult(body)
     }
 
-    /// Prefetches a picture, in `slowQueue`, with the bandwidth that urgent calls leave.
+    /// Prefetches a picture, in `slowQueue`, while nothing urgent waits or runs.
     ///
     /// ```swift
     /// cache.slowGetImage(url)             // the row is below the screen

@@ -70,10 +70,10 @@ extension DataCache {
         ) { [events = engine.events] in events.cleaned($0) }
     }
 
-    /// Follows the memory pressure, after the memory tier and all earlier observers; see ``PressureRelay/follow(last:_:)``.
+    /// Follows the memory pressure, after the memory tier and all earlier observers; see ``PressureRelay/follow(_:)``.
     package func observeMemoryPressure(
-        last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
-    ) -> ChangeObservation { pressure.follow(last: last, onChange) }
+        _ onChange: @escaping @Sendable (MemoryPressure) -> Void
+    ) -> ChangeObservation { pressure.follow(onChange) }
 
     @inline(__always)
     package func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {

@@ -70,7 +70,7 @@ public final class DataCache: Sendable {
             disk: disk, partials: disk == nil ? MemoryTier(partialsOf: configuration, history, expiries) : nil,
             tiers: SharedTiers(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
-        let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
+        let loop = EventLoop.start(name: JoinableThread.name(configuration.name, "loop"))
         engine = Engine(
             loop: loop, fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
             transport: configuration.transport ?? CurlTransport(configuration.network, on: loop),

@@ -46,7 +46,9 @@ public final class ManualNetwork: NetworkMonitor {
         return state.isUp && !state.unreachableHosts.contains(host)
     }
 
-    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { state.observe(onChange) }
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        state.observers.observe(onChange)
+    }
 }
 
 /// A memory pressure monitor whose level a test sets.
@@ -72,42 +74,31 @@ public final class ManualMemoryPressure: MemoryPressureMonitor {
     }
 
     /// The number of observers.
-    public var observerCount: Int { state.observerCount }
+    public var observerCount: Int { state.observers.all.count }
 
-    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { state.observe(onChange) }
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        state.observers.observe(onChange)
+    }
 }
 
 /// After each change the observers are called, before the change returns.
 private final class ObservedState<State: Equatable & Sendable>: Sendable {
-    private struct Contents: Sendable {
-        var state: State
-        var observers = Observers()
-    }
-
-    private let contents: WatchedState<Contents>
+    private let state: WatchedState<State>
+    let observers = Observers<@Sendable () -> Void>()
 
     init(_ state: State) {
-        contents = WatchedState(Contents(state: state))
+        self.state = WatchedState(state)
     }
 
-    var value: State { contents.value.state }
-
-    var observerCount: Int { contents.value.observers.count }
+    var value: State { state.value }
 
     func change(_ body: (inout State) -> Void) {
-        let observers = contents.update { contents -> [Observers.Callback] in
-            let old = contents.state
-            body(&contents.state)
-            return contents.state == old ? [] : contents.observers.all
+        let isChanged = state.update { state in
+            let old = state
+            body(&state)
+            return state != old
         }
-        for observer in observers { observer() }
-    }
-
-    func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        let number = contents.update { $0.observers.add(onChange) }
-        return ChangeObservation { [weak self] in
-            let observer = self?.contents.update { $0.observers.remove(number) }
-            _ = consume observer
-        }
+        guard isChanged else { return }
+        for observer in observers.all { observer() }
     }
 }

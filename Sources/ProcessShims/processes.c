@@ -13,11 +13,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int describe(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes, const int files[3]) {
-    int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-    for (int i = 0; i < 3 && !error; i++) error = posix_spawn_file_actions_adddup2(actions, files[i], i + 1);
-    if (!error) error = posix_spawn_file_actions_addclosefrom_np(actions, 4);
-    if (!error) error = posix_spawn_file_actions_addchdir_np(actions, "/");
+static int describe(
+    posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes, const char *folder, const int files[],
+    int count) {
+    int error = 0;
+    for (int i = 0; i < count && !error; i++) {
+        error = files[i] < 0 ? posix_spawn_file_actions_addopen(actions, i, "/dev/null", O_RDWR, 0)
+                             : posix_spawn_file_actions_adddup2(actions, files[i], i);
+    }
+    if (!error) error = posix_spawn_file_actions_addclosefrom_np(actions, count);
+    if (!error) error = posix_spawn_file_actions_addchdir_np(actions, folder);
     sigset_t signals;
     sigemptyset(&signals);
     if (!error) error = posix_spawnattr_setsigmask(attributes, &signals);
@@ -29,14 +34,16 @@ static int describe(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr
     return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-int dipper_spawn(pid_t *id, const char *path, char *const arguments[], char *const environment[], const int files[3]) {
+int dipper_spawn(
+    pid_t *id, const char *path, char *const arguments[], char *const environment[], const char *folder,
+    const int files[], int count) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);
     if (error) return error;
     error = posix_spawnattr_init(&attributes);
     if (!error) {
-        error = describe(&actions, &attributes, files);
+        error = describe(&actions, &attributes, folder, files, count);
         if (!error) error = posix_spawn(id, path, &actions, &attributes, arguments, environment);
         posix_spawnattr_destroy(&attributes);
     }
@@ -59,7 +66,7 @@ int dipper_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
 
 int dipper_event(void) { return eventfd(0, EFD_CLOEXEC); }
 
-int dipper_memory_file(void) { return memfd_create("dipper-video", MFD_CLOEXEC); }
+int dipper_memory_file(const char *name) { return memfd_create(name, MFD_CLOEXEC); }
 
 void *dipper_remap(void *start, size_t length, size_t wanted) {
     void *moved = mremap(start, length, wanted, MREMAP_MAYMOVE);

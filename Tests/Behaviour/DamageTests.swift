@@ -92,10 +92,7 @@ struct DamageTests {
     private func run(_ statement: String, in database: URL) throws {
         let program =
             "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit(); c.close()"
-        let python = try Process.run(
-            URL(fileURLWithPath: "/usr/bin/python3"), arguments: ["-c", program, database.path, statement])
-        python.waitUntilExit()
-        #expect(python.terminationStatus == 0)
+        try runProgram("/usr/bin/python3", ["-c", program, database.path, statement])
     }
 
     /// Writes over the whole file, whose place and size stay.

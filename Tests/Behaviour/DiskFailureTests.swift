@@ -144,7 +144,7 @@ struct DiskFailureTests {
             sys.stdin.readline()
             """
         let index = folder.url.appendingPathComponent("index.sqlite").path
-        let tool = try LineTool(URL(fileURLWithPath: "/usr/bin/python3"), ["-c", program, index])
+        let tool = try LineTool("/usr/bin/python3", ["-c", program, index])
         #expect(await tool.nextLine() == "held")
         return tool
     }

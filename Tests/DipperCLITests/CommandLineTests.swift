@@ -96,8 +96,8 @@ struct CommandLineTests {
         #expect(try await dipper.run(["prefetch"] + urls.prefix(30)).status == 0)
         let running = try dipper.start(["get"] + urls + ["--json", "--out", dipper.path + "/out"])
         await dipper.server.waitForEnds(60)
-        kill(running.process.processIdentifier, signal)
-        let output = try await running.output()
+        running.send(signal)
+        let output = await running.output()
         if signal == SIGKILL {
             #expect(output.status == -SIGKILL)
         } else {
@@ -121,10 +121,14 @@ struct CommandLineTests {
         arguments: [("", []), ("sleep 1000\n", ["--resize", "9x9"])])
     func interruptedBatch(script: String, options: [String]) async throws {
         let script = "get \(dipper.url("/bytes/10/a?noanswer=1"))\n" + script
-        let running = try dipper.start(["batch", "--json"] + options, input: script, keepsInputOpen: true)
+        let input = Pipe()
+        try input.fileHandleForWriting.write(contentsOf: Data(script.utf8))
+        let running = try dipper.start(["batch", "--json"] + options, input: input.fileHandleForReading)
         await dipper.server.waitForRequests(1)
-        kill(running.process.processIdentifier, SIGINT)
-        let output = try await running.output()
+        running.send(SIGINT)
+        let output = await running.output()
+        // The input does not end before the run.
+        try input.fileHandleForWriting.close()
         #expect(output.status == 130 && output.calls.first?["error"] == "cancelled")
     }
 

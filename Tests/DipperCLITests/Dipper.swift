@@ -6,20 +6,7 @@ import Testing
 
 /// The tool as a user starts it, beside a server, with its cache in a folder of its own.
 struct Dipper {
-    struct Output {
-        var status: Int32
-        var data: Data
-        var errors: String
-        var text: String { String(decoding: data, as: UTF8.self) }
-        var lines: [String] { text.split(separator: "\n").map(String.init) }
-
-        private var objects: [[String: JSON]] {
-            lines.compactMap { try? JSONDecoder().decode([String: JSON].self, from: Data($0.utf8)) }
-        }
-        /// The calls of a run with `--json`, by URL; the last one for a URL asked for twice.
-        var calls: [[String: JSON]] { objects.filter { $0["summary"] == nil } }
-        var summary: [String: JSON] { objects.compactMap { $0["summary"]?.fields }.first ?? [:] }
-    }
+    typealias Output = ChildProcess.Output
 
     static let executable = Built.executable("dipper")
     let server: FaultServer
@@ -32,24 +19,35 @@ struct Dipper {
     func url(_ target: String) -> String { server.url(target).absoluteString }
     func file(_ name: String) throws -> Data { try Data(contentsOf: folder.url.appendingPathComponent(name)) }
 
-    func run(_ arguments: [String], input: String? = nil) async throws -> Output {
-        try await start(arguments, input: input).output()
+    func run(_ arguments: [String], input: String = "") async throws -> Output {
+        try await start(arguments, input: .inMemory(input)).output()
     }
 
-    func run(_ arguments: String..., input: String? = nil) async throws -> Output {
+    func run(_ arguments: String..., input: String = "") async throws -> Output {
         try await run(arguments, input: input)
     }
 
-    func start(_ arguments: [String], input: String? = nil, keepsInputOpen: Bool = false) throws -> Running {
-        let all = arguments + ["--cache-dir", path + "/cache"]
-        return try Running(Self.executable, all, input: input, keepsInputOpen: keepsInputOpen)
+    func start(_ arguments: [String], input: FileHandle? = nil, output: FileHandle? = nil) throws -> ChildProcess {
+        try ChildProcess(
+            Self.executable, arguments + ["--cache-dir", path + "/cache"], input: input, output: output)
     }
 
-    static func run(_ arguments: [String], input: String? = nil, environment: [String: String] = [:]) async throws
-        -> Output
-    {
-        try await Running(executable, arguments, input: input, environment: environment).output()
+    static func run(_ arguments: [String], environment: [String: String] = [:]) async throws -> Output {
+        let all = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        return try await ChildProcess(executable, arguments, environment: all).output()
     }
+}
+
+extension ChildProcess.Output {
+    var text: String { String(decoding: data, as: UTF8.self) }
+    var lines: [String] { text.split(separator: "\n").map(String.init) }
+
+    private var objects: [[String: JSON]] {
+        lines.compactMap { try? JSONDecoder().decode([String: JSON].self, from: Data($0.utf8)) }
+    }
+    /// The calls of a run with `--json`, by URL; the last one for a URL asked for twice.
+    var calls: [[String: JSON]] { objects.filter { $0["summary"] == nil } }
+    var summary: [String: JSON] { objects.compactMap { $0["summary"]?.fields }.first ?? [:] }
 }
 
 enum JSON: Decodable, Hashable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral {
@@ -79,51 +77,6 @@ enum JSON: Decodable, Hashable, ExpressibleByStringLiteral, ExpressibleByInteger
 
 extension [String: JSON] {
     subscript(_ first: String, _ rest: String...) -> [JSON?] { ([first] + rest).map { self[$0] } }
-}
-
-final class Running {
-    let process = Process()
-    private var input: Pipe?
-    private let texts: [Task<Data, Never>]
-
-    /// - Parameter keepsInputOpen: standard input does not end with the input given.
-    init(
-        _ executable: URL, _ arguments: [String], input: String? = nil, keepsInputOpen: Bool = false,
-        standardInput: FileHandle = .nullDevice, standardOutput: FileHandle? = nil, environment: [String: String] = [:]
-    ) throws {
-        let (out, err) = (Pipe(), Pipe())
-        process.executableURL = executable
-        process.arguments = arguments
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-        process.standardOutput = standardOutput ?? out
-        process.standardError = err
-        process.standardInput = standardInput
-        if let input {
-            let pipe = Pipe()
-            process.standardInput = pipe
-            pipe.fileHandleForWriting.write(Data(input.utf8))
-            if keepsInputOpen { self.input = pipe } else { try pipe.fileHandleForWriting.close() }
-        }
-        try process.run()
-        if standardOutput != nil { try out.fileHandleForWriting.close() }
-        // Both pipes are read at a time, each on a thread that may block.
-        texts = [out, err].map { pipe in
-            Task {
-                await withCheckedContinuation { continuation in
-                    DispatchQueue.global().async {
-                        continuation.resume(returning: pipe.fileHandleForReading.readDataToEndOfFile())
-                    }
-                }
-            }
-        }
-    }
-
-    func output() async throws -> Dipper.Output {
-        let (data, errors) = (await texts[0].value, await texts[1].value)
-        process.waitUntilExit()
-        let status = process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
-        return Dipper.Output(status: status, data: data, errors: String(decoding: errors, as: UTF8.self))
-    }
 }
 
 enum PictureFiles {

@@ -20,7 +20,7 @@ struct FolderCommandTests {
         }
         let before = folder.inventory
         for command in Self.commands {
-            let output = try await Dipper.run(command + ["--cache-dir", folder.path + "/project"], input: "")
+            let output = try await Dipper.run(command + ["--cache-dir", folder.path + "/project"])
             #expect(output.status == 1 && output.lines.isEmpty, "\(command)")
             #expect(output.errors.contains("is not a folder of Dipper's"), "\(command): \(output.errors)")
             #expect(folder.inventory == before, "\(command)")

@@ -89,9 +89,9 @@ struct PictureCommandTests {
 
     @Test("convert reads standard input and writes standard output")
     func pipe() async throws {
-        let output = try await Running(
+        let output = try await ChildProcess(
             Dipper.executable, ["convert", "-", "-", "--format", "png", "--resize", "30x30"],
-            standardInput: FileHandle(forReadingFrom: PictureFiles.photo)
+            input: FileHandle(forReadingFrom: PictureFiles.photo)
         ).output()
         #expect(output.status == 0 && ImageFormat(sniffing: output.data) == .png)
         #expect(try CodecRegistry.standard.decode(output.data).size == PixelSize(width: 30, height: 20))

@@ -5,30 +5,20 @@ import Testing
 
 final class Proxy: Sendable {
     let address: String
-    private let process = Process()
-    private let end = AsyncStream.makeStream(of: Never.self)
+    private let tool: LineTool
 
     /// Starts the proxy on a free port; it accepts connections on return.
     init(_ arguments: [String]) async throws {
-        let output = Pipe()
-        process.executableURL = Built.executable("CacheProxy")
-        process.arguments = ["--port", "0"] + arguments
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
-        process.terminationHandler = { [end] _ in end.continuation.finish() }
-        try process.run()
-        var lines = linesWritten(to: output.fileHandleForReading).makeAsyncIterator()
-        let line = await lines.next()
+        let tool = try LineTool(Built.executable("CacheProxy"), ["--port", "0"] + arguments)
+        self.tool = tool
+        let line = await tool.nextLine()
         address = try #require(line?.split(separator: " ").last.map(String.init))
     }
 
     /// Ends the proxy as Ctrl-C does, and returns its exit status.
     func stop() async -> Int32 {
-        process.interrupt()
-        // Foundation's own wait runs a loop of events, in which Thread Sanitizer's runtime was seen to crash.
-        for await _ in end.stream {}
-        return process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
+        tool.process.send(SIGINT)
+        return await tool.process.output().status
     }
 
     struct Answer: Sendable {
@@ -49,7 +39,7 @@ final class Proxy: Sendable {
 
     static func curl(_ arguments: [String]) async throws -> Answer {
         let all = ["curl", "--silent", "--include", "--max-time", "20", "--noproxy", "*"] + arguments
-        return try parse(try await Running(URL(fileURLWithPath: "/usr/bin/env"), all).output().data)
+        return try parse(try await ChildProcess("/usr/bin/env", all).output().data)
     }
 
     private static func parse(_ bytes: Data) throws -> Answer {

@@ -22,7 +22,7 @@ struct SecretsInOutputTests {
     func commands() async throws {
         let dipper = try await Dipper()
         func run(
-            _ arguments: [String], input: String? = nil, sourceLocation: SourceLocation = #_sourceLocation
+            _ arguments: [String], input: String = "", sourceLocation: SourceLocation = #_sourceLocation
         ) async throws -> Dipper.Output {
             let output = try await dipper.run(arguments, input: input)
             expectNoSecret(output, sourceLocation: sourceLocation)
@@ -119,10 +119,7 @@ struct SecretsInOutputTests {
         let url = dipper.url("/bytes/9000/a")
         #expect(try await dipper.run("prefetch", url).status == 0)
         for command in [["list"], ["stats"], ["get", url], ["export", url, "-"]] {
-            let output = try await Running(
-                Dipper.executable, command + ["--cache-dir", dipper.path + "/cache"],
-                standardOutput: FileHandle(forWritingAtPath: "/dev/full")
-            ).output()
+            let output = try await dipper.start(command, output: FileHandle(forWritingAtPath: "/dev/full")).output()
             #expect(output.status == 1, "\(command)")
             let isTold = output.errors == "dipper: standard output: No space left on device\n"
             #expect(isTold || command[0] == "export", "\(command): \(output.errors)")

@@ -55,18 +55,11 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// The work of an event after the lock.
-    private struct Work {
-        var decodes: FrameSource?
-        var cancelsWake = false
-        var isCalling = false
-    }
-
     /// The options with which the player plays.
     public let options: AnimationOptions
     /// The number of frames in the file; 1 if the picture is not animated.
     public let frameCount: Int
-    private let content: FrameSource.Content
+    private let animation: ImageAnimation
     private let scale: Double
     private let time: TimeSource
     private let player: Mutex<Player>
@@ -78,12 +71,11 @@ public final class AnimatedImage: Sendable {
         self.options = options
         var first = image
         first.animation = nil
-        content = image.animation.map { .animation($0) } ?? .still(first)
+        animation = image.animation ?? .still(first)
         scale = image.scale
-        frameCount = image.animation?.frameCount ?? 1
+        frameCount = animation.frameCount
         time = TimeSource(options.clock)
-        let schedule = AnimationSchedule(
-            bufferCount: options.bufferCount, passes: options.passes(of: image.animation))
+        let schedule = AnimationSchedule(bufferCount: options.bufferCount, passes: options.passes(of: animation))
         player = Mutex(Player(schedule: schedule, current: (first, 0)))
     }
 
@@ -118,18 +110,7 @@ public final class AnimatedImage: Sendable {
     public func releaseBuffer() { handle { player, now in player.schedule.releaseBuffer(now) } }
 
     /// The present state of the player.
-    public var state: State {
-        player.withLock { player in
-            let schedule = player.schedule
-            return switch schedule.phase {
-            case .idle: .stopped
-            case .playing where schedule.isPaused: .paused
-            case .playing: schedule.isPrepared ? .playing : .preparing
-            case .finished: .finished
-            case .failed(let error): .failed(error)
-            }
-        }
-    }
+    public var state: State { player.withLock { $0.schedule.state } }
 
     /// The frame to show now; the picture itself until another frame is due. A display that asks for it at each refresh
     /// needs no hook.
@@ -152,34 +133,40 @@ public final class AnimatedImage: Sendable {
     ) -> Bool {
         let now = time.now()
         // The old state is freed after the lock and before the hooks, because its frames may take the system some time.
-        let change = player.withLock { player -> (old: Player, new: Player, work: Work)? in
+        let change = player.withLock { player -> (Player, Player, [AnimationSchedule.Action], isCalling: Bool)? in
             guard source == nil || source === player.source else { return nil }
             let old = player
-            var work = Work()
-            for action in event(&player, now) { perform(action, &player, &work) }
-            work.isCalling = player.beginCall()
-            return (old, player, work)
+            let actions = event(&player, now)
+            for action in actions { enter(action, into: &player) }
+            let isCalling = player.beginCall()
+            return (old, player, actions, isCalling)
         }
-        guard let (old, new, work) = change else { return false }
-        if work.cancelsWake { old.cancelWake?() }
+        guard let (old, new, actions, isCalling) = change else { return false }
         if old.source !== new.source { old.source?.abandon() }
         // Only a stop ends streams here.
         if new.streams.isEmpty { for stream in old.streams.values { stream.finish() } }
-        work.decodes?.decodeNext { [weak self, weak source = work.decodes] result in
-            guard let source else { return }
-            self?.handle(of: source) { player, now in player.schedule.decoded(result, now) }
+        for action in actions {
+            switch action {
+            case .wake: old.cancelWake?()
+            case .decode:
+                new.source?.decodeNext { [weak self, weak source = new.source] result in
+                    guard let source else { return }
+                    self?.handle(of: source) { player, now in player.schedule.decoded(result, now) }
+                }
+            case .open, .close, .tell: break
+            }
         }
-        return work.isCalling
+        return isCalling
     }
 
-    private func perform(_ action: AnimationSchedule.Action, _ player: inout Player, _ work: inout Work) {
+    /// The part of an action under the lock.
+    private func enter(_ action: AnimationSchedule.Action, into player: inout Player) {
         switch action {
         case .open(let count):
-            player.source = FrameSource(content, scale: scale, skipping: count, options)
+            player.source = FrameSource(animation, scale: scale, skipping: count, options)
         case .close: player.source = nil
-        case .decode: work.decodes = player.source
+        case .decode: break
         case .wake(let due):
-            work.cancelsWake = true
             player.cancelWake = time.wake(at: due, on: Self.timers) { [weak self] in
                 self?.handle { player, now in player.schedule.woken(now) }
             }
@@ -261,7 +248,7 @@ extension AnimatedImage {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
     ) -> AnimatedImage {
         let body = onItsActor(body)
-        return add { if case .finished = $0 { body() } }
+        return add { if case .ended(nil) = $0 { body() } }
     }
 
     /// Calls a closure if a frame cannot be processed or is too large, or if not even the first can be decoded, after the
@@ -271,7 +258,7 @@ extension AnimatedImage {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (DipperError) -> Void
     ) -> AnimatedImage {
         let body = onItsActor(body)
-        return add { if case .failed(let error) = $0 { body(error) } }
+        return add { if case .ended(let error?) = $0 { body(error) } }
     }
 
     /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with
@@ -287,9 +274,8 @@ extension AnimatedImage {
         let number = player.withLock { player -> Int? in
             // The stream has no reader yet, so nothing wakes up here, and no frame can come in between.
             continuation.yield(player.current.image)
-            let hasEnded = ![.idle, .playing].contains(player.schedule.phase)
             // Until the hooks are told the end, the streams go on too.
-            guard !hasEnded || player.untold.contains(where: \.isEnd) else { return nil }
+            guard !player.schedule.hasEnded || player.untold.contains(where: \.isEnd) else { return nil }
             player.lastStream += 1
             player.streams[player.lastStream] = continuation
             return player.lastStream

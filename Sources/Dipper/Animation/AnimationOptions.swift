@@ -49,9 +49,8 @@ public struct AnimationOptions: Sendable {
     }
 
     /// `nil` for no limit.
-    func passes(of animation: ImageAnimation?) -> Int? {
-        guard let animation else { return 1 }
-        return switch loop {
+    func passes(of animation: ImageAnimation) -> Int? {
+        switch loop {
         case .asInFile: animation.loopCount > 0 ? animation.loopCount : nil
         case .forever: nil
         case .never: 1

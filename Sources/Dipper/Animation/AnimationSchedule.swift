@@ -33,15 +33,10 @@ struct AnimationSchedule: Sendable {
         case prepared
         case frame(Frame)
         case looped(Int)
-        case finished
-        case failed(DipperError)
+        /// The error is `nil` if all frames have been shown.
+        case ended(DipperError?)
 
-        var isEnd: Bool {
-            switch self {
-            case .finished, .failed: true
-            case .prepared, .frame, .looped: false
-            }
-        }
+        var isEnd: Bool { if case .ended = self { true } else { false } }
 
         /// Whether hooks that are told both at once need only the newer one.
         func replaces(_ older: Event) -> Bool {
@@ -52,22 +47,15 @@ struct AnimationSchedule: Sendable {
         }
     }
 
-    enum Phase: Sendable, Hashable {
-        case idle
-        case playing
-        case finished
-        case failed(DipperError)
-    }
-
     /// A longer delay, of a machine that slept or a decoder that is too slow, restarts the timetable.
     static var patience: Duration { .seconds(1) }
 
     private let bufferCount: Int
     private let passes: Int?
 
-    private(set) var phase = Phase.idle
+    /// Never `paused`.
+    private var phase = AnimatedImage.State.stopped
     private(set) var isPaused = false
-    private(set) var isPrepared = false
     /// The time at which the next frame is due; while the schedule is paused, the time that is left until then.
     private var due = Duration.zero
     private var wakeTime: Duration?
@@ -85,10 +73,14 @@ struct AnimationSchedule: Sendable {
         self.passes = passes
     }
 
+    private var isPlaying: Bool { phase == .preparing || phase == .playing }
+
+    var state: AnimatedImage.State { isPaused && isPlaying ? .paused : phase }
+    var hasEnded: Bool { phase != .stopped && !isPlaying }
+
     mutating func start(_ now: Duration) -> [Action] {
-        guard phase != .playing else { return [] }
-        clear()
-        phase = .playing
+        guard !isPlaying else { return [] }
+        clear(.preparing)
         return [.open(skipping: 0)] + proceed(now)
     }
 
@@ -109,15 +101,14 @@ struct AnimationSchedule: Sendable {
     }
 
     mutating func stop() -> [Action] {
-        let wasPlaying = phase == .playing
-        clear()
-        phase = .idle
+        let wasPlaying = isPlaying
+        clear(.stopped)
         isPaused = false
         return wasPlaying ? [.close] : []
     }
 
     mutating func releaseBuffer(_ now: Duration) -> [Action] {
-        guard phase == .playing else { return [] }
+        guard isPlaying else { return [] }
         dropFrames()
         nextDecoded = nextShown
         passesDecoded = passesShown
@@ -125,7 +116,7 @@ struct AnimationSchedule: Sendable {
     }
 
     mutating func decoded(_ result: Decoded, _ now: Duration) -> [Action] {
-        guard phase == .playing else { return [] }
+        guard isPlaying else { return [] }
         isDecoding = false
         switch result {
         case .frame(let frame):
@@ -158,21 +149,21 @@ struct AnimationSchedule: Sendable {
     // MARK: Timetable
 
     private mutating func proceed(_ now: Duration) -> [Action] {
-        guard phase == .playing, !isPaused else { return [] }
+        guard isPlaying, !isPaused else { return [] }
         var actions: [Action] = []
-        if !isPrepared, buffered >= bufferCount || isExhausted {
-            isPrepared = true
+        if phase == .preparing, buffered >= bufferCount || isExhausted {
+            phase = .playing
             due = now
             // Without a first frame there is nothing to show.
             if case .failure? = queue.first {} else { actions.append(.tell(.prepared)) }
         }
-        if isPrepared { advance(now, &actions) }
-        guard phase == .playing else { return actions + [.close] }
+        if phase == .playing { advance(now, &actions) }
+        guard isPlaying else { return actions + [.close] }
         if !isDecoding, !isExhausted, buffered < bufferCount {
             isDecoding = true
             actions.append(.decode)
         }
-        if isPrepared, due > now, wakeTime != due, !queue.isEmpty {
+        if phase == .playing, due > now, wakeTime != due, !queue.isEmpty {
             wakeTime = due
             actions.append(.wake(at: due))
         }
@@ -193,20 +184,19 @@ struct AnimationSchedule: Sendable {
             case .passEnd:
                 passesShown += 1
                 actions.append(.tell(.looped(passesShown)))
-                if passesShown == passes || nextShown == 1 { end(.finished, .finished, &actions) }
+                if passesShown == passes || nextShown == 1 { end(nil, &actions) }
                 nextShown = 0
             case .failure(let error):
-                end(.failed(error), .failed(error), &actions)
+                end(error, &actions)
             }
         }
     }
 
     private var buffered: Int { queue.count { if case .frame = $0 { true } else { false } } }
 
-    private mutating func end(_ phase: Phase, _ event: Event, _ actions: inout [Action]) {
-        clear()
-        self.phase = phase
-        actions.append(.tell(event))
+    private mutating func end(_ error: DipperError?, _ actions: inout [Action]) {
+        clear(error.map { .failed($0) } ?? .finished)
+        actions.append(.tell(.ended(error)))
     }
 
     private mutating func dropFrames() {
@@ -214,9 +204,10 @@ struct AnimationSchedule: Sendable {
         (isDecoding, isExhausted) = (false, false)
     }
 
-    private mutating func clear() {
+    private mutating func clear(_ phase: AnimatedImage.State) {
+        self.phase = phase
         dropFrames()
         (nextShown, passesShown, nextDecoded, passesDecoded) = (0, 0, 0, 0)
-        (isPrepared, due, wakeTime) = (false, .zero, nil)
+        (due, wakeTime) = (.zero, nil)
     }
 }

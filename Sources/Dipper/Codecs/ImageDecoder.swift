@@ -113,10 +113,10 @@ extension ImageDecoder {
         image.animation = ImageAnimation(
             frameCount: count, loopCount: frames.loopCount, fileSize: data.count, limits: options.limits,
             preloaded: preloaded
-        ) { [options] limits, isCancelled throws(DipperError) in
+        ) { [options] context throws(DipperError) in
             var options = options
-            options.limits = limits
-            options.isCancelled = isCancelled
+            options.limits = context.limits
+            options.isCancelled = context.isCancelled
             guard let frames = try self.frames(of: data, options) else {
                 throw .undecodable.with(detail: "there are no frames")
             }

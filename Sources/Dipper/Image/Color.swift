@@ -13,10 +13,10 @@ public struct Color: Sendable, Hashable {
 
     /// Creates a colour from components of 0 to 1. Values outside this range are clamped; NaN becomes 0.
     public init(red: Double, green: Double, blue: Double, alpha: Double = 1) {
-        self.red = Self.limited(red)
-        self.green = Self.limited(green)
-        self.blue = Self.limited(blue)
-        self.alpha = Self.limited(alpha)
+        self.red = red.limited(nan: 0)
+        self.green = green.limited(nan: 0)
+        self.blue = blue.limited(nan: 0)
+        self.alpha = alpha.limited(nan: 0)
     }
 
     /// Creates a colour from the hexadecimal notation of the web, `0xRRGGBB`.
@@ -54,6 +54,9 @@ public struct Color: Sendable, Hashable {
         let isWhole = zip(bytes, [red, green, blue, alpha]).allSatisfy { $0 / 255 == $1 }
         return isWhole ? hex : "\(red):\(green):\(blue):\(alpha)"
     }
+}
 
-    private static func limited(_ part: Double) -> Double { part.isNaN ? 0 : min(max(part, 0), 1) }
+extension Double {
+    /// The nearest number of 0…1, or another one for NaN: the rule for all fractions that a program gives.
+    func limited(nan: Double) -> Double { isNaN ? nan : min(max(self, 0), 1) }
 }

@@ -84,3 +84,24 @@ public struct DecodeLimits: Sendable, Hashable {
         try check(bytes: count * bytesPerPixel + beside)
     }
 }
+
+/// The limits and the cancellation of one processing.
+public struct ProcessingContext: Sendable {
+    /// The limits for the result and for the memory that is needed to make it.
+    public var limits: DecodeLimits
+    /// A closure that processors call now and then: if it returns `true`, the work ends with `DipperError.cancelled`.
+    public var isCancelled: @Sendable () -> Bool
+    /// Called with a processor's identifier before the processor; the closure that it returns is called afterwards.
+    var onStep: (@Sendable (_ identifier: String) -> (@Sendable (DipperError?) -> Void)?)?
+
+    /// Creates a context. The default closure never cancels the work.
+    public init(limits: DecodeLimits = .init(), isCancelled: @escaping @Sendable () -> Bool = { false }) {
+        self.limits = limits
+        self.isCancelled = isCancelled
+    }
+
+    /// Throws `DipperError.cancelled` if the work is cancelled. Processors call this method every few rows.
+    public func checkCancelled() throws(DipperError) {
+        if isCancelled() { throw .cancelled }
+    }
+}

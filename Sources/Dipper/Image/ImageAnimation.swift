@@ -1,8 +1,7 @@
 /// The frames of an animated picture, decoded on demand. An ``AnimatedImage`` plays them.
 public final class ImageAnimation: Sendable {
-    /// Creates a decoder at the first frame, bound by limits, which ends when the closure returns `true`.
-    typealias MakeDecoder =
-        @Sendable (DecodeLimits, @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder
+    /// Creates a decoder at the first frame. The limits and the cancellation are those of each later frame too.
+    typealias MakeDecoder = @Sendable (ProcessingContext) throws(DipperError) -> any FrameDecoder
 
     /// The number of frames in the file.
     public let frameCount: Int
@@ -12,8 +11,8 @@ public final class ImageAnimation: Sendable {
     public let preloaded: [AnimationFrame]?
     let limits: DecodeLimits
     /// In bytes: the animation keeps the encoded file in memory.
-    private let fileSize: Int
-    private let makeDecoder: MakeDecoder
+    let fileSize: Int
+    let makeDecoder: MakeDecoder
 
     init(
         frameCount: Int, loopCount: Int, fileSize: Int, limits: DecodeLimits, preloaded: [AnimationFrame]? = nil,
@@ -25,6 +24,14 @@ public final class ImageAnimation: Sendable {
         self.limits = limits
         self.preloaded = preloaded
         self.makeDecoder = makeDecoder
+    }
+
+    /// The one frame of a picture that is not animated.
+    static func still(_ image: Image) -> ImageAnimation {
+        ImageAnimation(
+            frameCount: 1, loopCount: 1, fileSize: 0, limits: DecodeLimits(),
+            preloaded: [AnimationFrame(image: image, duration: .zero)]
+        ) { _ throws(DipperError) in throw .undecodable }
     }
 
     /// The memory that the animation uses in addition to the picture, which is the first frame, in bytes.
@@ -46,25 +53,7 @@ public final class ImageAnimation: Sendable {
     /// ```
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
-        try makeFrameDecoder(isCancelled: { false })
-    }
-
-    func makeFrameDecoder(isCancelled: @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder {
-        try makeDecoder(limits, isCancelled)
-    }
-
-    /// Returns an animation with the frames of the decoder that `change` makes from this animation's. `limits` bound
-    /// each new frame; `preloaded` are all new frames, if they are already there.
-    func changed(
-        limits: DecodeLimits, preloaded: [AnimationFrame]?,
-        _ change:
-            @escaping @Sendable (any FrameDecoder, DecodeLimits, @escaping @Sendable () -> Bool) -> any FrameDecoder
-    ) -> ImageAnimation {
-        ImageAnimation(
-            frameCount: frameCount, loopCount: loopCount, fileSize: fileSize, limits: limits, preloaded: preloaded
-        ) { [makeDecoder] limits, isCancelled throws(DipperError) in
-            change(try makeDecoder(limits, isCancelled), limits, isCancelled)
-        }
+        try makeDecoder(ProcessingContext(limits: limits))
     }
 }
 

@@ -15,7 +15,6 @@ enum PixelMemory {
     /// In bytes. With huge pages a first touch took 0.02 to 0.04 of the time at 4 MiB, and 0.1 at 48 MiB.
     private static let smallestHuge = 4 << 20
     private static let hugePage = 2 << 20
-    private static let regions = PixelRegions(regionSize: 32 << 20)
 
     /// The contents are undefined. Throws `DipperError.imageTooLarge` if the system does not have such a block.
     static func allocate(_ byteCount: Int) throws(DipperError) -> UnsafeMutableRawBufferPointer {
@@ -39,29 +38,29 @@ enum PixelMemory {
         if isFromMalloc(block.capacity) {
             Foundation.free(start)
         } else {
-            release(kept.withLock { $0.give(block) })
+            release(state.withLock { $0.give(block) })
         }
     }
 
     static func trim() {
-        release(kept.withLock { $0.empty() })
+        release(state.withLock { $0.empty() })
     }
 
     /// Frees what is kept, and keeps nothing until ``resumePooling()`` has been called as many times.
     static func pausePooling() {
-        let blocks = kept.withLock { kept in
-            kept.pauses += 1
-            return kept.empty()
+        let blocks = state.withLock { state in
+            state.pauses += 1
+            return state.empty()
         }
         release(blocks)
     }
 
     static func resumePooling() {
-        kept.withLock { $0.pauses -= 1 }
+        state.withLock { $0.pauses -= 1 }
     }
 
     /// In bytes.
-    static var pooled: Int { kept.withLock { $0.pools.reduce(0) { $0 + $1.byteCount } } }
+    static var pooled: Int { state.withLock { $0.pools.reduce(0) { $0 + $1.byteCount } } }
 
     /// The number itself below ``smallestPaged``; above, whole pages, or for large blocks whole huge pages, so that
     /// blocks of nearly the same size can replace each other. At most an eighth more, or less than one huge page more.
@@ -77,18 +76,22 @@ enum PixelMemory {
         capacity < smallestPaged || capacity < smallestHuge && pixels_are_sanitized()
     }
 
-    private struct Kept {
+    private struct State {
         // Pools hold memory beyond the limits of all caches. The smaller the blocks, the less a first touch matters
         // beside a decode, so the smaller the pool. Thumbnails have a separate pool, so that they do not fill the next.
         var pools = [PixelPool(limit: 4 << 20), PixelPool(limit: 16 << 20), PixelPool(limit: 64 << 20)]
         var pauses = 0
+        var regions = PixelRegions(regionSize: 32 << 20)
 
         private static func pool(of capacity: Int) -> Int {
             capacity >= PixelMemory.smallestHuge ? 2 : capacity >= 1 << 18 ? 1 : 0
         }
 
-        mutating func take(_ capacities: ClosedRange<Int>) -> PixelBlock? {
-            pools[Self.pool(of: capacities.lowerBound)].take(capacities)
+        /// A kept block of the same size, or of up to twice the size, whose end goes back to the system. Huge pages are
+        /// not divided.
+        mutating func take(_ capacity: Int) -> PixelBlock? {
+            let longest = capacity >= PixelMemory.smallestHuge ? capacity : capacity * 2
+            return pools[Self.pool(of: capacity)].take(capacity...longest)
         }
 
         /// Returns the blocks that the caller must release, possibly this one.
@@ -103,16 +106,19 @@ enum PixelMemory {
         }
     }
 
-    /// Blocks are given to the system outside the lock.
-    private static let kept = Mutex(Kept())
+    /// The system is given pages outside the lock.
+    private static let state = Mutex(State())
 
-    /// Takes a kept block of the same size, or of up to twice the size, whose end then goes back to the system;
-    /// otherwise allocates a block. Huge pages are not divided.
     private static func takePages(_ capacity: Int) -> UnsafeMutableRawPointer? {
         let isHuge = capacity >= smallestHuge
-        let block = kept.withLock { $0.take(capacity...(isHuge ? capacity : capacity * 2)) }
-        guard let block else { return isHuge ? mapHuge(capacity) : regions.allocate(capacity) }
-        if block.capacity > capacity { regions.free(block.start + capacity, block.capacity - capacity) }
+        let block = state.withLock { state -> PixelBlock? in
+            if let kept = state.take(capacity) { return kept }
+            return isHuge ? nil : state.regions.allocate(capacity)
+        }
+        guard let block else { return isHuge ? mapHuge(capacity) : nil }
+        if block.capacity > capacity {
+            release([PixelBlock(start: block.start + capacity, capacity: block.capacity - capacity)])
+        }
         return block.start
     }
 
@@ -132,17 +138,19 @@ enum PixelMemory {
 
     private static func release(_ blocks: [PixelBlock]) {
         for block in blocks {
-            if block.capacity >= smallestHuge {
-                munmap(block.start, block.capacity)
-            } else {
-                regions.free(block.start, block.capacity)
+            var unused: PixelBlock? = block
+            if block.capacity < smallestHuge {
+                // Give the pages back before another thread can take their addresses.
+                madvise(block.start, block.capacity, Int32(MADV_DONTNEED))
+                unused = state.withLock { $0.regions.free(block) }
             }
+            if let unused { munmap(unused.start, unused.capacity) }
         }
     }
 }
 
 // Whoever holds the block is the only one to use its memory.
-private struct PixelBlock: @unchecked Sendable {
+struct PixelBlock: @unchecked Sendable {
     let start: UnsafeMutableRawPointer
     /// In bytes.
     let capacity: Int
@@ -181,16 +189,13 @@ private struct PixelPool {
 /// Releases the memory that is kept for later pictures when memory becomes short, and keeps none until the pressure
 /// ends: displays and caches release their pictures a little later, and that memory must go back to the system.
 final class PixelPressure: Sendable {
-    private final class Pause: Sendable {
-        init() { PixelMemory.pausePooling() }
-        deinit { PixelMemory.resumePooling() }
-    }
+    private let isShort = Atomic(false)
 
-    private let pause = Mutex<Pause?>(nil)
+    deinit { follow(.normal) }
 
     func follow(_ level: MemoryPressure) {
-        let next = level == .normal ? nil : Pause()
-        let last = pause.withLock { exchange(&$0, with: next) }
-        _ = consume last
+        let isShort = level != .normal
+        guard self.isShort.exchange(isShort, ordering: .relaxed) != isShort else { return }
+        if isShort { PixelMemory.pausePooling() } else { PixelMemory.resumePooling() }
     }
 }

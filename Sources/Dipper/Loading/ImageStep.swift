@@ -59,7 +59,7 @@ final class ImageStep: ObjectStep {
     private func process(_ image: Image, _ task: MakingTask) throws(DipperError) -> Image {
         var context = ProcessingContext(limits: tools.limits, isCancelled: task.isCancelled)
         // An animation keeps the context, which must not keep the bytes.
-        context.onStep = { [tell = task.tellStep] in tell($0.identifier) }
+        context.onStep = task.tellStep
         return try ImageProcessors.Chain(options.chain.processors.suffix(1)).process(image, context)
     }
 

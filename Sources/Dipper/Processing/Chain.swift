@@ -67,8 +67,11 @@ extension ImageAnimation {
         let rescale = ImageProcessors.Custom("scale") { image, _ throws(DipperError) in image.at(scale: scale) }
         let chain = ImageProcessors.Chain([rescale, chain])
         let preloaded = try processedAhead(by: chain, first: first, context)
-        return changed(limits: context.limits, preloaded: preloaded) { frames, limits, isCancelled in
-            ProcessedFrames(frames, chain, ProcessingContext(limits: limits, isCancelled: isCancelled))
+        return ImageAnimation(
+            frameCount: frameCount, loopCount: loopCount, fileSize: fileSize, limits: context.limits,
+            preloaded: preloaded
+        ) { [makeDecoder] context throws(DipperError) in
+            ProcessedFrames(try makeDecoder(context), chain, context)
         }
     }
 

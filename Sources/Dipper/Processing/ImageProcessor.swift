@@ -40,28 +40,9 @@ extension ImageProcessor {
     public var usesScale: Bool { false }
 }
 
-/// The limits and the cancellation of one processing.
-public struct ProcessingContext: Sendable {
-    /// The limits for the result and for the memory that is needed to make it.
-    public var limits: DecodeLimits
-    /// A closure that processors call now and then: if it returns `true`, the work ends with `DipperError.cancelled`.
-    public var isCancelled: @Sendable () -> Bool
-    /// Called at the beginning of each step of a chain; the closure that it returns is called at the end.
-    var onStep: (@Sendable (any ImageProcessor) -> (@Sendable (DipperError?) -> Void)?)?
-
-    /// Creates a context. The default closure never cancels the work.
-    public init(limits: DecodeLimits = .init(), isCancelled: @escaping @Sendable () -> Bool = { false }) {
-        self.limits = limits
-        self.isCancelled = isCancelled
-    }
-
-    /// Throws `DipperError.cancelled` if the work is cancelled. Processors call this method every few rows.
-    public func checkCancelled() throws(DipperError) {
-        if isCancelled() { throw .cancelled }
-    }
-
+extension ProcessingContext {
     func apply(_ processor: any ImageProcessor, to image: Image) throws(DipperError) -> Image {
-        let end = onStep?(processor)
+        let end = onStep?(processor.identifier)
         do {
             let result = try processor.process(image, self)
             end?(nil)

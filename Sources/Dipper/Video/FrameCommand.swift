@@ -23,7 +23,7 @@ struct FrameCommand {
     var seeks: Bool { time > Self.lead }
 
     /// Distinguishes the frames of one video.
-    var name: String { Self.seconds(time) + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
+    var name: String { "frame " + Self.seconds(time) + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
 
     /// Playlists, scripts, manifests and descriptions of streams are left out: they make ffmpeg open other files.
     private static let formats = [
@@ -93,9 +93,8 @@ struct FrameCommand {
 
     /// Throws `DipperError.undecodable` if the output is not a complete PNG file.
     static func picture(_ ended: ProgramRun.Ended, of video: String) throws(DipperError) -> Data {
-        let begin = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
         let end = Data([0x49, 0x45, 0x4E, 0x44, 0xAE, 0x42, 0x60, 0x82])
-        if ended.isSuccess, ended.output.starts(with: begin), ended.output.suffix(end.count) == end {
+        if ended.isSuccess, ImageFormat(sniffing: ended.output) == .png, ended.output.suffix(end.count) == end {
             return ended.output
         }
         let reason = ended.message ?? (ended.output.isEmpty ? "no picture in it" : "the program's answer is no picture")

@@ -118,11 +118,11 @@ private struct ChildProcess: ~Copyable {
         _ program: String, _ arguments: [String], output: consuming OwnedDescriptor, errors: consuming OwnedDescriptor,
         input: consuming OwnedDescriptor, timeLimit: Duration
     ) throws(DipperError) {
-        let files = [output.number, errors.number, input.number]
+        let files = [-1, output.number, errors.number, input.number]
         var id = pid_t()
         let error = Self.withPointers([program] + arguments) { arguments in
             Self.withPointers(Self.environment) { environment in
-                dipper_spawn(&id, program, arguments, environment, files)
+                dipper_spawn(&id, program, arguments, environment, "/", files, Int32(files.count))
             }
         }
         switch error {

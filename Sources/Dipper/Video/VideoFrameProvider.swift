@@ -44,6 +44,7 @@ public struct VideoFrameProvider: DataProvider {
 
     private let source: VideoSource
     private let ownKey: CacheKey?
+    private let command: FrameCommand
 
     /// Creates a provider for one frame of a video in a file, or on a server for an ``ImageRequest``. The frame is
     /// fitted into the bounds, in pixels; `nil` keeps its size.
@@ -77,8 +78,10 @@ public struct VideoFrameProvider: DataProvider {
         self.ownKey = ownKey
         self.time = time
         self.bounds = bounds
+        let command = FrameCommand(time, bounds)
+        self.command = command
         // An empty key stays empty, so that every call refuses it.
-        cacheKey = key.isEmpty ? key : CacheKey("\(key.string)\n\(Self.name(time, bounds))")
+        cacheKey = key.isEmpty ? key : CacheKey("\(key.string)\n\(command.name)")
     }
 
     /// Returns the frame as a PNG file.
@@ -104,12 +107,8 @@ public struct VideoFrameProvider: DataProvider {
         throw DipperError.cancelled
     }
 
-    private static func name(_ time: Duration, _ bounds: PixelSize?) -> String {
-        "frame \(FrameCommand(time, bounds).name)"
-    }
-
     private func frame(of source: VideoSource, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data {
-        let (path, command) = (try FrameCommand.find(program), FrameCommand(time, bounds))
+        let path = try FrameCommand.find(program)
         // A seek past the end of a video without an index finds no frame: then the video is read from its start.
         for fromStart in command.seeks ? [false, true] : [true] {
             let run = ProgramRun(
@@ -132,7 +131,7 @@ public struct VideoFrameProvider: DataProvider {
         return DataRequest(url).with(\.key, ownKey)
     }
 
-    var name: String { Self.name(time, bounds) }
+    var name: String { command.name }
 
     /// Waiting for a program blocks, which threads of Swift's concurrency must not do.
     var threads: Workers { Self.runners }
@@ -184,7 +183,7 @@ private enum VideoSource: Sendable {
 
     /// A file that exists only in memory. A pipe would not do, because a video's index may be at its end.
     private static func opened(_ bytes: Data) throws(DipperError) -> OwnedDescriptor {
-        let descriptor = try OwnedDescriptor(dipper_memory_file(), for: "memory for a video")
+        let descriptor = try OwnedDescriptor(dipper_memory_file("dipper-video"), for: "memory for a video")
         var offset = 0
         while offset < bytes.count {
             let count = bytes.withUnsafeBytes { bytes in

@@ -106,16 +106,15 @@ actor Engine: LoopClient {
     /// Asks the engine, after all that this thread has posted before; `nil` if the engine has ended.
     nonisolated func ask<Answer: Sendable>(_ body: @escaping @Sendable (isolated Engine) -> Answer) -> Answer? {
         if loop.isCurrent { return assumeIsolated { body($0) } }
-        let answer = Mutex<Answer?>(nil)
+        let answer = Handover<Answer>()
         let isAnswered = DispatchSemaphore(value: 0)
         let isPosted = post { engine in
             engine.takeTurn()
-            let given = body(engine)
-            answer.withLock { $0 = given }
+            answer.give(body(engine))
             isAnswered.signal()
         }
         if isPosted { isAnswered.wait() }
-        return answer.withLock { $0 }
+        return answer.value
     }
 
     /// Does what `assumeIsolated` does, which allocates each time.

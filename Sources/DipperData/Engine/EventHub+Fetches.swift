@@ -27,12 +27,13 @@ extension EventHub {
     }
 
     func looking(_ fetch: Fetch) {
-        guard wants(.lookUps), let id = fetch.lookUpSpan.begin() else { return }
-        tell(.lookUps, fetch.key, id, of: fetch.identity.id, .lookUpBegan(fetch.queue))
+        guard wants(.lookUps), fetch.lookUpEvents == nil else { return }
+        fetch.lookUpEvents = .next()
+        tell(.lookUps, fetch.key, fetch.lookUpEvents, of: fetch.identity.id, .lookUpBegan(fetch.queue))
     }
 
     func lookedUp(_ fetch: Fetch, _ source: ResponseSource?) {
-        guard let id = fetch.lookUpSpan.end() else { return }
+        guard let id = exchange(&fetch.lookUpEvents, with: nil) else { return }
         tell(.lookUps, fetch.key, id, of: fetch.identity.id, .lookUpEnded(source))
     }
 
@@ -40,29 +41,30 @@ extension EventHub {
 
     func transferring(_ fetch: Fetch) {
         endAttempt(fetch, .stopped)
-        guard wants(.attempts), let id = fetch.attemptSpan.begin() else { return }
-        tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptBegan(fetch.queue))
+        guard wants(.attempts) else { return }
+        fetch.attemptEvents = .next()
+        tell(.attempts, fetch.key, fetch.attemptEvents, of: fetch.identity.id, .attemptBegan(fetch.queue))
     }
 
     func requested(_ fetch: Fetch) {
         counts.requested()
-        tell(.requests, fetch.key, fetch.attemptSpan.id, of: fetch.identity.id, .requested)
+        tell(.requests, fetch.key, fetch.attemptEvents, of: fetch.identity.id, .requested)
     }
 
     func received(_ response: TransferResponse, _ fetch: Fetch) {
         counts.received(response)
         tell(
-            .requests, fetch.key, fetch.attemptSpan.id, of: fetch.identity.id,
+            .requests, fetch.key, fetch.attemptEvents, of: fetch.identity.id,
             .received(status: response.status, bytes: response.body.count, metrics: response.metrics))
     }
 
     func endAttempt(_ fetch: Fetch, _ end: CacheEvent.AttemptEnd) {
-        guard let id = fetch.attemptSpan.end() else { return }
+        guard let id = exchange(&fetch.attemptEvents, with: nil) else { return }
         tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptEnded(end))
     }
 
     func failed(_ fetch: Fetch, _ error: DipperError, willRetry: Bool) {
-        let id = fetch.attemptSpan.end()
+        let id = exchange(&fetch.attemptEvents, with: nil)
         tell(
             [.attempts, .failures], fetch.key, id, of: fetch.identity.id,
             .attemptEnded(.failed(error, willRetry: willRetry)))

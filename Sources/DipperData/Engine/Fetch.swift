@@ -48,8 +48,9 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 
     let key: CacheKey
     let identity = EventIdentity()
-    var lookUpSpan = EventSpan()
-    var attemptSpan = EventSpan()
+    /// The events of the look-up and of the attempt under way, if their begin was told.
+    var lookUpEvents: CacheEvent.ID?
+    var attemptEvents: CacheEvent.ID?
     // Each task owns itself while it waits: a chain of a million strong references would be released by recursion.
     unowned(unsafe) private var first: DataTask?
     unowned(unsafe) private var last: DataTask?

@@ -98,8 +98,9 @@ extension String {
     var asciiLowercased: String {
         guard utf8.contains(where: { $0 >= 0x41 && $0 <= 0x5A }) else { return self }
         return String(unsafeUninitializedCapacity: utf8.count) { bytes in
-            for (index, byte) in utf8.enumerated() { bytes[index] = byte.asciiLowercased }
-            return utf8.count
+            let (_, count) = bytes.initialize(from: utf8)
+            for index in 0..<count { bytes[index] = bytes[index].asciiLowercased }
+            return count
         }
     }
 

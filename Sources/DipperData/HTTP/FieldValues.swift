@@ -10,47 +10,49 @@ enum HTTPDate {
     static let usualNow: TimeInterval = 1_577_836_800
 
     private static let dayNames = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-    private static let monthNames = [
+    private static let shortDayNames = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    private static let months = [
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-    ]
+    ].map { $0.utf8.reduce(0) { $0 << 8 | Int($1) } }
 
     /// - Parameter now: the current time. A two-digit year is the latest one that is at most fifty years later.
     static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
-        let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
-        let end = bytes.firstIndex { $0 < UInt8(ascii: "a") || $0 > UInt8(ascii: "z") } ?? bytes.endIndex
-        let name = String(decoding: bytes[..<end], as: UTF8.self)
-        guard dayNames.contains(where: { $0 == name || $0.prefix(3) == name }) else { return nil }
-        let rest = bytes[end...]
-        guard name.utf8.count == 3 else {
-            return Parts(rest, ", DD-bbb-YY HH:MM:SS gmt")?.secondsInTwoDigitYear(now)
-        }
+        let text = text.trimmingOptionalSpace.asciiLowercased
+        let end = text.utf8.firstIndex { $0 < UInt8(ascii: "a") || $0 > UInt8(ascii: "z") } ?? text.endIndex
+        let name = String(text[..<end])
+        let rest = text.utf8[end...]
+        if dayNames.contains(name) { return Parts(rest, ", DD-bbb-YY HH:MM:SS gmt")?.secondsInTwoDigitYear(now) }
+        guard shortDayNames.contains(name) else { return nil }
         let parts = Parts(rest, ", DD bbb YYYY HH:MM:SS gmt") ?? Parts(rest, " bbb _D HH:MM:SS YYYY")
         return parts.flatMap { $0.seconds(in: $0.number("Y")) }
     }
 
     private struct Parts {
-        private var numbers = [Int](repeating: 0, count: 128)
-        private var month = ""
+        private var numbers = InlineArray<26, Int>(repeating: 0)
+        /// The three letters, as in ``HTTPDate/months``.
+        private var month = 0
 
         /// In the pattern `b` stands for a letter of the month, a capital letter for a digit of the number it names,
         /// `_` for a space or a digit of the day, and any other character for itself.
-        init?(_ bytes: ArraySlice<UInt8>, _ pattern: StaticString) {
+        init?(_ bytes: Substring.UTF8View, _ pattern: StaticString) {
             let marks = UnsafeBufferPointer(start: pattern.utf8Start, count: pattern.utf8CodeUnitCount)
             guard bytes.count == marks.count else { return nil }
             for (byte, mark) in zip(bytes, marks) {
                 switch mark {
-                case UInt8(ascii: "b"): month.unicodeScalars.append(Unicode.Scalar(byte))
+                case UInt8(ascii: "b"): month = month << 8 | Int(byte)
                 case UInt8(ascii: "_") where byte == UInt8(ascii: " "): break
                 case UInt8(ascii: "_"), UInt8(ascii: "A")...UInt8(ascii: "Z"):
                     guard byte.isDigit else { return nil }
-                    let place = Int(mark == UInt8(ascii: "_") ? UInt8(ascii: "D") : mark)
+                    let place = Self.place(mark == UInt8(ascii: "_") ? UInt8(ascii: "D") : mark)
                     numbers[place] = numbers[place] * 10 + Int(byte - UInt8(ascii: "0"))
                 default: guard byte == mark else { return nil }
                 }
             }
         }
 
-        func number(_ mark: Unicode.Scalar) -> Int { numbers[Int(mark.value)] }
+        private static func place(_ letter: UInt8) -> Int { Int(letter - UInt8(ascii: "A")) }
+
+        func number(_ mark: Unicode.Scalar) -> Int { numbers[Self.place(UInt8(ascii: mark))] }
 
         func secondsInTwoDigitYear(_ now: TimeInterval) -> TimeInterval? {
             let year = 365.2425 * 86_400
@@ -64,7 +66,7 @@ enum HTTPDate {
 
         func seconds(in year: Int) -> TimeInterval? {
             let day = number("D")
-            guard let month = HTTPDate.monthNames.firstIndex(of: self.month).map({ $0 + 1 }), day >= 1,
+            guard let month = HTTPDate.months.firstIndex(of: self.month).map({ $0 + 1 }), day >= 1,
                 day <= HTTPDate.length(ofMonth: month, year: year), number("H") < 24, number("M") < 60,
                 number("S") <= 60
             else { return nil }

@@ -113,16 +113,16 @@ enum Storing {
     /// Without the fields of the connection, of a proxy and those that `no-cache` names (section 3.1), and without
     /// cookies, which other requests must not see.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
-        let named = Set(response.namedByConnection + CacheControl(response: response).noCacheFields)
-        return response.removing {
-            // mutant HTTPCaching|StoredAnswer: ` || $0 == "set-cookie" || $0 == "set-cookie2"` => ``
-            connectionFields.contains($0) || named.contains($0) || $0 == "set-cookie" || $0 == "set-cookie2"
-        }
+        let names = response.namedByConnection + CacheControl(response: response).noCacheFields
+        let named = Set(names.lazy.filter { !unkeptFields.contains($0) })
+        return response.removing { unkeptFields.contains($0) || named.contains($0) }
     }
 
-    private static let connectionFields: Set = [
+    private static let unkeptFields: Set = [
         "connection", "keep-alive", "proxy-authenticate", "proxy-authentication-info", "proxy-authorization",
         "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+        // mutant HTTPCaching|StoredAnswer: `"set-cookie", "set-cookie2",` => ``
+        "set-cookie", "set-cookie2",
     ]
 
     /// The final statuses of RFC 9110 that are kept unchanged, and those of RFC 6585 and RFC 7725.

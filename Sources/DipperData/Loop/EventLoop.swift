@@ -25,27 +25,21 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     private var lastClient: UInt32 = 0
     private var isEnding = false
 
-    /// Runs until ``end()``, even if nothing refers to it.
-    convenience init(name: String) {
-        guard let descriptors = Self.descriptors() else {
-            preconditionFailure("the system gives no descriptor: error \(errno)")
-        }
-        self.init(name: name, descriptors)
-    }
-
-    private init(name: String, _ descriptors: (epoll: Int32, wakeup: Int32)) {
-        (epoll, wakeup) = descriptors
+    /// Runs until ``end()``, even if nothing refers to it. `nil`, with the reason in `errno`, if the system gives no
+    /// descriptor.
+    private init?(name: String) {
+        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        wakeup = dipper_event()
+        guard epoll >= 0, wakeup >= 0 else { return nil }
         set(EPOLL_CTL_ADD, wakeup, EPOLLIN.rawValue, client: 0)
         _ = thread.storeIfNil(JoinableThread.start(name: name) { self.run() })
     }
 
-    private static func descriptors() -> (epoll: Int32, wakeup: Int32)? {
-        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        guard epoll >= 0 else { return nil }
-        let wakeup = dipper_event()
-        if wakeup >= 0 { return (epoll, wakeup) }
-        close(epoll)
-        return nil
+    static func start(name: String) -> EventLoop {
+        guard let loop = EventLoop(name: name) else {
+            preconditionFailure("the system gives no descriptor: error \(errno)")
+        }
+        return loop
     }
 
     private static let observers = AtomicLazyReference<EventLoop>()
@@ -53,16 +47,14 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     /// Shared by the program's observers; `nil` while the system gives no descriptor.
     static var forObservers: EventLoop? {
         if let present = observers.load() { return present }
-        guard let descriptors = descriptors() else { return nil }
-        let made = EventLoop(name: "dipper-observe", descriptors)
+        guard let made = EventLoop(name: "dipper-observe") else { return nil }
         let loop = observers.storeIfNil(made)
         if loop !== made { made.end() }
         return loop
     }
 
     deinit {
-        close(epoll)
-        close(wakeup)
+        for descriptor in [epoll, wakeup] where descriptor >= 0 { close(descriptor) }
     }
 
     // MARK: Any thread

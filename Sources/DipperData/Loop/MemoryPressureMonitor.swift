@@ -13,7 +13,7 @@ public enum MemoryPressure: String, Sendable, Hashable, CaseIterable, Comparable
     /// There is no memory to spare: caches keep nothing in memory.
     case severe
 
-    private var rank: Int { self == .normal ? 0 : self == .moderate ? 1 : 2 }
+    var rank: Int { self == .normal ? 0 : self == .moderate ? 1 : 2 }
 
     public static func < (a: Self, b: Self) -> Bool { a.rank < b.rank }
 }
@@ -50,23 +50,17 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     /// The monitor that the whole program shares.
     public static let shared = KernelMemoryPressure()
 
-    private struct State {
-        var observers = Observers()
-        var levels: [Int: MemoryPressure] = [:]
-        var hasWarned = false
-
-        var level: MemoryPressure { levels.values.max() ?? .normal }
-    }
-
     let timing: PressureTiming
     private let logger: Logger
-    private let state = Mutex(State())
+    private let watches = Observers<PressureWatch>()
+    private let hasWarned = Atomic(false)
+    /// Reads and closes the kernel's files, and calls the observers.
     let calls = DispatchQueue(label: "dipper.memory", qos: .utility)
 
     /// Creates a monitor.
     /// - Parameter logger: receives one message if the kernel reports nothing, and a warning if nothing can be watched.
     public convenience init(logger: Logger? = nil) {
-        self.init(logger: logger ?? .silent, .standard)
+        self.init(logger: logger ?? .silent, PressureTiming())
     }
 
     package init(logger: Logger, _ timing: PressureTiming) {
@@ -75,7 +69,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     }
 
     /// The current level; `normal` while there are no observers.
-    public var level: MemoryPressure { state.withLock { $0.level } }
+    public var level: MemoryPressure { watches.all.map(\.level).max() ?? .normal }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         guard let loop = EventLoop.forObservers else {
@@ -86,37 +80,21 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     }
 
     func observe(on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        let number = state.withLock { state in
-            let number = state.observers.add(onChange)
-            state.levels[number] = .normal
-            return number
-        }
-        let watch = PressureWatch(self, number, on: loop)
+        let watch = PressureWatch(self, on: loop, onChange)
         watch.open()
-        return ChangeObservation {
-            let observer = self.state.withLock { $0.observers.remove(number) }
-            _ = consume observer
-            self.learned(nil, by: number)
-            if !loop.post({ watch.end() }) { watch.end() }
-        }
+        return watches.observe(watch) { watch.end() }
     }
 
-    /// - Parameter level: `nil` for a watch that has ended.
-    func learned(_ level: MemoryPressure?, by watch: Int) {
-        calls.async { [self] in
-            let (observers, now) = state.withLock { state -> ([@Sendable () -> Void], MemoryPressure) in
-                guard let before = state.levels[watch], before != level else { return ([], state.level) }
-                state.levels[watch] = level
-                return (state.observers.all, state.level)
-            }
-            for observer in observers { observer() }
-            if now == .severe, !observers.isEmpty { Self.giveBackFreeMemory() }
-        }
+    /// On ``calls``.
+    func changed() {
+        let watches = watches.all
+        for watch in watches { watch.onChange() }
+        if level == .severe, !watches.isEmpty { Self.giveBackFreeMemory() }
     }
 
     func isDeaf() {
-        let isNew = state.withLock { !exchange(&$0.hasWarned, with: true) }
-        if isNew { logger.info("the kernel tells nothing of memory pressure") }
+        if hasWarned.exchange(true, ordering: .relaxed) { return }
+        logger.info("the kernel tells nothing of memory pressure")
     }
 
     /// Returns freed memory in malloc's arenas to the system. Slow.
@@ -129,84 +107,59 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
 
 /// Passes the levels of a cache's monitor on to the parts of the cache.
 package final class PressureRelay: Sendable {
-    private struct Follower {
-        let number: Int
-        let isLast: Bool
-        let call: @Sendable (MemoryPressure) -> Void
-    }
-
-    private struct State {
-        /// In the order of the calls.
-        var followers: [Follower] = []
-        var count = 0
-        var observation: ChangeObservation?
-        var told = MemoryPressure.normal
-        var isEnded = false
-    }
+    package typealias Follower = @Sendable (MemoryPressure) -> Void
 
     private let monitor: (any MemoryPressureMonitor)?
-    private let onChange: @Sendable (MemoryPressure) -> Void
-    private let state = Mutex(State())
+    private let onChange: Follower
+    private let followers = Observers<Follower>()
+    private let observation = AtomicLazyReference<ChangeObservation>()
+    /// The rank of the level that `onChange` was called with.
+    private let told = Atomic(MemoryPressure.normal.rank)
+    private let isEnded = Atomic(false)
 
     /// - Parameter onChange: called with each new level, after all followers, until ``end()``.
-    init(
-        _ monitor: (any MemoryPressureMonitor)?, on loop: EventLoop,
-        onChange: @escaping @Sendable (MemoryPressure) -> Void
-    ) {
+    init(_ monitor: (any MemoryPressureMonitor)?, on loop: EventLoop, onChange: @escaping Follower) {
         self.monitor = monitor
         self.onChange = onChange
         guard let monitor else { return }
         let tell: @Sendable () -> Void = { [weak self] in self?.tell() }
         let observation = (monitor as? KernelMemoryPressure)?.observe(on: loop, tell) ?? monitor.observe(tell)
-        state.withLock { $0.observation = observation }
+        _ = self.observation.storeIfNil(observation)
     }
 
     /// `normal` after ``end()``.
-    package var level: MemoryPressure { state.withLock { $0.isEnded } ? .normal : monitor?.level ?? .normal }
+    package var level: MemoryPressure {
+        isEnded.load(ordering: .acquiring) ? .normal : monitor?.level ?? .normal
+    }
 
     /// Calls `onChange` with the present level, unless that is `normal`, and with each later one, until the observation
     /// is released: from any thread, in the order of following, perhaps twice with one level.
-    /// - Parameter last: whether to call it after all followers that are not `last`.
-    package func follow(
-        last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
-    ) -> ChangeObservation {
-        let number = state.withLock { state in
-            state.count += 1
-            let end = state.followers.endIndex
-            let place = last ? end : state.followers.firstIndex(where: \.isLast) ?? end
-            state.followers.insert(Follower(number: state.count, isLast: last, call: onChange), at: place)
-            return state.count
-        }
-        var told = MemoryPressure.normal
-        while case let level = self.level, level != told {
-            onChange(level)
-            told = level
-        }
-        return ChangeObservation { [weak self] in
-            let follower = self?.state.withLock { state in
-                state.followers.firstIndex { $0.number == number }.map { state.followers.remove(at: $0) }
-            }
-            _ = consume follower
-        }
+    package func follow(_ onChange: @escaping Follower) -> ChangeObservation {
+        let following = followers.observe(onChange)
+        tell(since: .normal, onChange)
+        return following
     }
 
     /// The followers hear of `normal`, because they may also serve other caches of the process.
     func end() {
-        let observation = state.withLock { state in
-            state.isEnded = true
-            return exchange(&state.observation, with: nil)
-        }
-        _ = consume observation
+        isEnded.store(true, ordering: .releasing)
+        observation.load()?.end()
         tell()
     }
 
-    /// Two threads may tell of changes at once, the older one last, so the level is read again.
     private func tell() {
-        var told: MemoryPressure?
+        tell(since: nil) { level in
+            for follower in followers.all { follower(level) }
+            let isNew = told.exchange(level.rank, ordering: .acquiringAndReleasing) != level.rank
+            if isNew, !isEnded.load(ordering: .acquiring) { onChange(level) }
+        }
+    }
+
+    /// Two threads may tell of changes at once, the older one last, so the level is read again.
+    private func tell(since told: MemoryPressure?, _ tell: (MemoryPressure) -> Void) {
+        var told = told
         while case let level = self.level, level != told {
-            let followers = state.withLock { $0.followers }
-            for follower in followers { follower.call(level) }
-            if state.withLock({ exchange(&$0.told, with: level) != level && !$0.isEnded }) { onChange(level) }
+            tell(level)
             told = level
         }
     }

@@ -1,30 +1,28 @@
 import Foundation
 import ProcessShims
+import Synchronization
 
-// Used on the thread of the loop only, and after the loop has ended by its last owner.
+/// An observer of a monitor, with descriptors of its own on a loop.
+// `state` belongs to the monitor's queue; all else that changes, to the thread of the loop until the loop has ended.
 final class PressureWatch: LoopClient, @unchecked Sendable {
+    let onChange: @Sendable () -> Void
     private let monitor: KernelMemoryPressure
-    private let number: Int
     private let loop: EventLoop
-    private let start = ContinuousClock.now
+    private let rank = Atomic(MemoryPressure.normal.rank)
     private var state: PressureState
     private var sources: PressureSources?
-    private var isOver = false
     private var client: UInt32 = 0
     private var signs: Set<PressureSign> = []
     private var isLooking = false
-    private var restsUntil = Duration.zero
-    private var nextLook: Duration? = .zero
+    private var restsUntil = ContinuousClock.now
+    private var nextLook: ContinuousClock.Instant? = .now
 
-    /// Edge-triggered: a changed file stays ready until it is read.
-    private static let events = EPOLLPRI.rawValue | EPOLLET.rawValue
-
-    init(_ monitor: KernelMemoryPressure, _ number: Int, on loop: EventLoop) {
-        (self.monitor, self.number, self.loop) = (monitor, number, loop)
+    init(_ monitor: KernelMemoryPressure, on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) {
+        (self.monitor, self.loop, self.onChange) = (monitor, loop, onChange)
         state = PressureState(monitor.timing)
     }
 
-    private var now: Duration { start.duration(to: .now) }
+    var level: MemoryPressure { MemoryPressure.allCases[rank.load(ordering: .relaxed)] }
 
     /// On the monitor's queue: the kernel takes 15 ms to close a file.
     func open() {
@@ -36,25 +34,31 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     }
 
     private func begin(_ sources: PressureSources) {
-        guard !isOver else { return close(sources) }
         self.sources = sources
         client = loop.add(self)
-        for descriptor in sources.signs.keys {
-            loop.watch(descriptor, for: Self.events, insteadOf: 0, client: client)
-        }
+        // Edge-triggered: a changed file stays ready until it is read.
+        let events = EPOLLPRI.rawValue | EPOLLET.rawValue
+        for descriptor in sources.signs.keys { loop.watch(descriptor, for: events, insteadOf: 0, client: client) }
     }
 
+    /// On the monitor's queue as well, and so after ``open()``.
     func end() {
-        isOver = true
-        guard let sources = exchange(&self.sources, with: nil) else { return }
-        for descriptor in sources.signs.keys {
-            loop.watch(descriptor, for: 0, insteadOf: Self.events, client: client)
+        monitor.calls.async { [self] in
+            let isPosted = loop.post { [self] in
+                loop.remove(client: client)
+                close()
+            }
+            // A loop that has ended has let go of its clients.
+            if !isPosted { close() }
+            if level != .normal { monitor.changed() }
         }
-        loop.remove(client: client)
-        close(sources)
     }
 
-    private func close(_ sources: PressureSources) { monitor.calls.async { sources.closeFiles() } }
+    /// The kernel takes closed files out of the loop's epoll.
+    private func close() {
+        guard let sources = exchange(&self.sources, with: nil) else { return }
+        monitor.calls.async { sources.closeFiles() }
+    }
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
         guard let sign = sources?.signs[descriptor] else { return }
@@ -63,33 +67,26 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     }
 
     func turn() -> ContinuousClock.Instant? {
-        guard let sources, !isLooking, let due = signs.isEmpty ? nextLook : Duration.zero else { return nil }
-        let now = now
-        guard max(due, restsUntil) <= now else { return start + max(due, restsUntil) }
-        look(sources, at: now)
+        guard let sources, !isLooking, let due = signs.isEmpty ? nextLook : restsUntil else { return nil }
+        let (next, now) = (max(due, restsUntil), ContinuousClock.now)
+        guard next <= now else { return next }
+        isLooking = true
+        // Elsewhere, because reading may be slow when memory is short.
+        monitor.calls.async { [self, found = exchange(&signs, with: [])] in look(found, sources, at: now) }
         return nil
     }
 
-    /// Elsewhere, because reading may be slow when memory is short.
-    private func look(_ sources: PressureSources, at now: Duration) {
-        isLooking = true
-        let found = exchange(&signs, with: [])
-        monitor.calls.async { [loop] in
-            let reading = sources.read(at: now)
-            loop.post { self.judge(found, reading) }
-        }
-    }
-
-    private func judge(_ signs: Set<PressureSign>, _ reading: PressureReading) {
-        guard let sources else { return }
-        let before = state.level
-        state.apply(signs, reading)
-        if state.level != before { monitor.learned(state.level, by: number) }
-        isLooking = false
-        restsUntil = now + monitor.timing.spacing
+    private func look(_ found: Set<PressureSign>, _ sources: PressureSources, at moment: ContinuousClock.Instant) {
+        let reading = sources.read(at: moment)
+        state.apply(found, reading)
         // The kernel reports a limit only once it is reached.
         let isRegular = reading.groupUse != nil || !sources.polled.isEmpty
-        nextLook = [state.due, isRegular ? now + monitor.timing.period : nil].compactMap { $0 }.min()
+        loop.post { [self, due = state.due, timing = monitor.timing] in
+            isLooking = false
+            restsUntil = .now + timing.spacing
+            nextLook = [due, isRegular ? ContinuousClock.now + timing.period : nil].compactMap { $0 }.min()
+        }
+        if rank.exchange(state.level.rank, ordering: .relaxed) != state.level.rank { monitor.changed() }
     }
 }
 
@@ -100,14 +97,11 @@ package struct PressureTiming: Sendable {
     package var period: Duration
     package var spacing: Duration
 
-    package init(calm: Duration, period: Duration, spacing: Duration) {
-        self.calm = calm
-        self.period = period
-        self.spacing = spacing
+    package init(
+        calm: Duration = .seconds(10), period: Duration = .seconds(5), spacing: Duration = .milliseconds(500)
+    ) {
+        (self.calm, self.period, self.spacing) = (calm, period, spacing)
     }
-
-    package static let standard = PressureTiming(
-        calm: .seconds(10), period: .seconds(5), spacing: .milliseconds(500))
 }
 
 /// The kernel's files on memory pressure: descriptors to wait for, and files to read regularly.
@@ -116,41 +110,37 @@ package struct PressureTiming: Sendable {
 ///   written a trigger into them. Where a trigger is not allowed, they are read regularly.
 /// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst) changes when a limit is reached.
 struct PressureSources: Sendable {
-    private static let machineFile = "/proc/pressure/memory"
-
     private let groups = ControlGroups()
     /// The meaning of each descriptor's events.
     private(set) var signs: [Int32: PressureSign] = [:]
-    private(set) var polled: [String] = []
+    /// The files to read, by the sign that each may give.
+    private(set) var polled: [PressureSign: String] = [:]
 
     init() {
         for group in groups.two {
             let descriptor = open(group.folder + "/memory.events", O_RDONLY | O_CLOEXEC)
             if descriptor >= 0 { signs[descriptor] = .change }
         }
-        for path in [groups.pressureFile, Self.machineFile].compactMap({ $0 }) {
-            for trigger in StallTrigger.all {
-                guard let descriptor = Self.set(trigger, in: path) else {
-                    if KernelText.read(path) != nil { polled.append(path) }
-                    break
+        let files: [(path: String?, ofMachine: Bool)] = [(groups.pressureFile, false), ("/proc/pressure/memory", true)]
+        for case let (path?, ofMachine) in files {
+            for sign in PressureSign.stalls(ofMachine: ofMachine) {
+                if let descriptor = Self.set(sign.trigger, in: path) {
+                    signs[descriptor] = sign
+                } else if KernelText.read(path) != nil {
+                    polled[sign] = path
                 }
-                signs[descriptor] = Self.sign(trigger, path)
             }
         }
     }
 
-    private static func set(_ trigger: StallTrigger, in path: String) -> Int32? {
+    private static func set(_ trigger: String, in path: String) -> Int32? {
         let descriptor = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         // With its terminating zero.
-        let text = Array(trigger.text.utf8CString)
+        let text = Array(trigger.utf8CString)
         if write(descriptor, text, text.count) == text.count { return descriptor }
         close(descriptor)
         return nil
-    }
-
-    private static func sign(_ trigger: StallTrigger, _ path: String) -> PressureSign {
-        PressureSign(level: trigger.level, ofMachine: path == machineFile)
     }
 
     func closeFiles() {
@@ -159,7 +149,7 @@ struct PressureSources: Sendable {
 
     var isDeaf: Bool { signs.isEmpty && polled.isEmpty && groups.limit == nil }
 
-    func read(at moment: Duration) -> PressureReading {
+    func read(at moment: ContinuousClock.Instant) -> PressureReading {
         var reading = PressureReading(moment: moment)
         let memory = KernelText.read("/proc/meminfo") ?? ""
         // In kilobytes.
@@ -172,47 +162,44 @@ struct PressureSources: Sendable {
         if let own = groups.two.first, let text = KernelText.read(own.folder + "/memory.events") {
             reading.kills = ["oom", "oom_kill"].reduce(0) { $0 &+ (KernelText.number($1, in: text) ?? 0) }
         }
-        for path in polled {
-            for line in (KernelText.read(path) ?? "").split(separator: "\n") {
-                let parts = line.split(separator: " ")
-                guard let trigger = StallTrigger.all.first(where: { $0.kind == parts.first ?? "" }),
-                    let total = parts.first(where: { $0.hasPrefix("total=") }), let time = Int64(total.dropFirst(6))
-                else { continue }
-                reading.stalls[Self.sign(trigger, path)] = .microseconds(time)
-            }
+        for (sign, path) in polled {
+            // As in "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234".
+            let line = KernelText.read(path)?.split(separator: "\n").first { $0.hasPrefix("\(sign.kind) ") }
+            let time = line?.split(separator: "=").last.flatMap { Int64($0) }
+            reading.stalls[sign] = time.map { .microseconds($0) }
         }
         return reading
     }
 }
 
-struct StallTrigger: Sendable {
+/// Tasks have waited for memory for a share of the time.
+struct PressureSign: Sendable, Hashable {
+    /// The first word of its line in a pressure file.
     let kind: String
     let share: Double
     let level: MemoryPressure
+    /// Whether it concerns the whole machine, whose tasks may stall because their groups have limits.
+    let ofMachine: Bool
+
+    /// The memory in use may have changed.
+    static let change = PressureSign(kind: "", share: 0, level: .normal, ofMachine: false)
+
+    static func stalls(ofMachine: Bool) -> [PressureSign] {
+        [
+            // systemd uses this share for its services as well.
+            PressureSign(kind: "some", share: 0.1, level: .moderate, ofMachine: ofMachine),
+            PressureSign(kind: "full", share: 0.2, level: .severe, ofMachine: ofMachine),
+        ]
+    }
 
     /// In microseconds. Only multiples of two seconds need no privilege.
     private static let window = 2_000_000
 
-    static let all = [
-        // systemd uses this share for its services as well.
-        StallTrigger(kind: "some", share: 0.1, level: .moderate),
-        StallTrigger(kind: "full", share: 0.2, level: .severe),
-    ]
-
-    var text: String { "\(kind) \(Int(share * Double(Self.window))) \(Self.window)" }
-}
-
-struct PressureSign: Sendable, Hashable {
-    let level: MemoryPressure
-    /// Whether it concerns the whole machine, whose tasks may stall because their groups have limits.
-    var ofMachine = false
-
-    /// The memory in use may have changed.
-    static let change = PressureSign(level: .normal)
+    var trigger: String { "\(kind) \(Int(share * Double(Self.window))) \(Self.window)" }
 }
 
 struct PressureReading: Sendable {
-    let moment: Duration
+    let moment: ContinuousClock.Instant
     /// The largest used share of a control group's limit; `nil` for no limit.
     var groupUse: Double?
     /// The used share of the machine's memory; `nil` if unknown.
@@ -224,10 +211,8 @@ struct PressureReading: Sendable {
 
     func signs(since earlier: PressureReading, least: Duration) -> [PressureSign] {
         let span = max(moment - earlier.moment, least)
-        return stalls.keys.filter { sign in
-            guard let now = stalls[sign], let before = earlier.stalls[sign] else { return false }
-            return StallTrigger.all.contains { $0.level == sign.level && (now - before) / span >= $0.share }
-        }
+        return stalls.filter { sign, now in earlier.stalls[sign].map { (now - $0) / span >= sign.share } ?? false }
+            .map(\.key)
     }
 }
 
@@ -244,7 +229,7 @@ struct PressureState: Sendable {
 
     private let timing: PressureTiming
     private(set) var level = MemoryPressure.normal
-    private(set) var due: Duration?
+    private(set) var due: ContinuousClock.Instant?
     private var base: PressureReading?
     private var kills: Int?
 
@@ -256,12 +241,12 @@ struct PressureState: Sendable {
         let (base, least) = (base ?? reading, timing.period / 2)
         if self.base == nil || reading.moment - base.moment >= least { self.base = reading }
         let isMachineShort = (reading.machineUse ?? 1) >= Self.shortMachine
-        var signs = found.union(reading.signs(since: base, least: least)).filter { !$0.ofMachine || isMachineShort }
+        let signs = found.union(reading.signs(since: base, least: least)).filter { !$0.ofMachine || isMachineShort }
+        var seen = max(signs.map(\.level).max() ?? .normal, Self.level(of: reading.groupUse, during: level))
         if let new = reading.kills {
-            if let old = kills, new > old { signs.insert(PressureSign(level: .severe)) }
+            if let old = kills, new > old { seen = .severe }
             kills = new
         }
-        let seen = max(signs.map(\.level).max() ?? .normal, Self.level(of: reading.groupUse, during: level))
         if seen >= level {
             level = seen
         } else if let due, reading.moment >= due {

@@ -19,16 +19,6 @@ package final class Workers: Sendable {
         package var priority: Priority
         /// Whether newer work comes first (last in, first out).
         package var isLIFO = false
-
-        package init(rank: Rank, priority: Priority) {
-            self.rank = rank
-            self.priority = priority
-        }
-
-        package init(_ queue: FetchQueue, _ priority: Priority, isLIFO: Bool = false) {
-            self.init(rank: queue == .fast ? .urgent : .slow, priority: priority)
-            self.isLIFO = isLIFO
-        }
     }
 
     /// Used under `condition`.
@@ -175,6 +165,12 @@ package final class Workers: Sendable {
     }
 }
 
+extension Workers.Place {
+    package init(_ queue: FetchQueue, _ priority: Priority, isLIFO: Bool = false) {
+        self.init(rank: queue == .fast ? .urgent : .slow, priority: priority, isLIFO: isLIFO)
+    }
+}
+
 private struct WorkQueue {
     struct Waiting {
         let run: Workers.Work
@@ -199,7 +195,6 @@ private struct WorkQueue {
         }
 
         private var order: Int { place.isLIFO ? -number : number }
-        static func == (a: Self, b: Self) -> Bool { a.number == b.number }
     }
 
     private var waiting: [Int: Waiting] = [:]

@@ -89,6 +89,7 @@ extension String {
 
     func isSameHeaderName(as other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
+        if self == other { return true }
         return withBytes { own in
             other.withBytes { theirs in
                 for index in own.indices where own[index] != theirs[index] {

@@ -86,13 +86,13 @@ private final class MemoryBlock: @unchecked Sendable {
 
     private(set) var start: UnsafeMutableRawPointer
     private(set) var capacity: Int
-    private let home: Home
+    private var home: Home { Home(capacity) }
 
     init?(_ wanted: Int) {
         let home = Home(wanted)
-        let capacity = home.capacity(for: wanted)
+        capacity = home.capacity(for: wanted)
         guard let start = home.take(capacity) else { return nil }
-        (self.start, self.capacity, self.home) = (start, capacity, home)
+        self.start = start
     }
 
     deinit { home.give(start, capacity) }

@@ -19,7 +19,7 @@ struct CurlAnswer {
     /// Takes a line, line break included. libcurl may deliver several at once; a value must not contain a line break.
     mutating func take(_ lines: UnsafeRawBufferPointer) {
         var rest = lines
-        while let end = rest.firstIndex(of: 0x0A), end + 1 < rest.count {
+        while let end = rest.position(of: 0x0A), end + 1 < rest.count {
             takeLine(rest.part(0..<end + 1))
             rest = rest.part(end + 1..<rest.count)
         }
@@ -43,7 +43,7 @@ struct CurlAnswer {
         if Self.isLineBreak(first) {
             complete()
         } else if Self.isBlank(first) {
-            if canContinue { fields.extendLast(with: Self.text(line)) }
+            if canContinue { fields.extendLast(with: String(decoding: Self.trimmed(line), as: UTF8.self)) }
         } else {
             canContinue = takeField(line)
         }
@@ -51,11 +51,13 @@ struct CurlAnswer {
 
     /// Returns `false` for a malformed field, which is ignored because parsers disagree about it.
     private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
-        guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return false }
-        let name = String(decoding: line.part(0..<colon), as: UTF8.self)
-        let value = Self.text(line.part(colon + 1..<line.count))
-        guard name.isHeaderName, value.utf8.allSatisfy({ $0 != 0 && $0 != 0x0D }) else { return false }
-        fields.append(name, value)
+        guard let colon = line.position(of: UInt8(ascii: ":")), colon > 0 else { return false }
+        let name = line.part(0..<colon)
+        let value = Self.trimmed(line.part(colon + 1..<line.count))
+        guard name.allSatisfy(\.isTokenCharacter), value.position(of: 0) == nil, value.position(of: 0x0D) == nil else {
+            return false
+        }
+        fields.append(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
         return true
     }
 
@@ -78,17 +80,22 @@ struct CurlAnswer {
     private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
     private static func isLineBreak(_ byte: UInt8) -> Bool { byte == 0x0D || byte == 0x0A }
 
-    private static func text(_ bytes: UnsafeRawBufferPointer) -> String {
+    private static func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         var (start, end) = (0, bytes.count)
         while start < end, isBlank(bytes[start]) || isLineBreak(bytes[start]) { start += 1 }
         while start < end, isBlank(bytes[end - 1]) || isLineBreak(bytes[end - 1]) { end -= 1 }
-        return String(decoding: bytes.part(start..<end), as: UTF8.self)
+        return bytes.part(start..<end)
     }
 }
 
 extension UnsafeRawBufferPointer {
     fileprivate func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: baseAddress.map { $0 + range.lowerBound }, count: range.count)
+    }
+
+    fileprivate func position(of byte: UInt8) -> Int? {
+        guard let baseAddress, let found = memchr(baseAddress, Int32(byte), count) else { return nil }
+        return UnsafeRawPointer(found) - baseAddress
     }
 }
 

@@ -93,7 +93,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
             var running: Int32 = 0
             curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running)
         }
-        checkTimes()
+        if !transfers.isEmpty { checkTimes() }
         if let nextLook, nextLook <= .now { self.nextLook = sockets.dropOrphans() }
         let isTimed = transfers.values.contains { $0.handle != nil || $0.lookup != nil }
         var next = isTimed ? nextCheck : nil

@@ -9,7 +9,8 @@ final class CurlSockets: @unchecked Sendable {
         var watched: UInt32 = 0
         var speaksHTTP1 = false
         var isLimited = false
-        var hasKnownPorts = false
+        /// Known once a transfer has used the connection.
+        var ports: Ports?
         /// When its link was first found down; `nil` while the link is up.
         var standsStillSince: ContinuousClock.Instant?
     }
@@ -17,17 +18,10 @@ final class CurlSockets: @unchecked Sendable {
     private var open: [Int32: Socket] = [:]
     /// The events that the loop waits for on descriptors opened by libcurl itself.
     private var foreign: [Int32: UInt32] = [:]
-    private var byPorts: [Ports: Int32] = [:]
     private static let patience = Duration.milliseconds(1_500)
 
-    func add(_ socket: Int32) {
-        remove(socket)
-        open[socket] = Socket()
-    }
-
-    func remove(_ socket: Int32) {
-        if open.removeValue(forKey: socket)?.hasKnownPorts == true { byPorts = byPorts.filter { $0.value != socket } }
-    }
+    func add(_ socket: Int32) { open[socket] = Socket() }
+    func remove(_ socket: Int32) { open[socket] = nil }
 
     /// An idle connection stays watched, which saves two system calls for each transfer.
     /// - Returns: the events that the loop has waited for; `nil` for no change.
@@ -48,22 +42,21 @@ final class CurlSockets: @unchecked Sendable {
         return exchange(&state.watched, with: 0)
     }
 
-    struct Ports: Hashable {
+    struct Ports: Equatable {
         let local: Int32
         let peer: Int32
         let address: String
     }
 
     func socket(with ports: Ports) -> Int32? {
-        if let known = byPorts[ports] { return known }
+        if let known = open.first(where: { $0.value.ports == ports }) { return known.key }
         let address = IPAddress(ports.address)?.unmapped
         let found = open.first { socket, state in
-            guard !state.hasKnownPorts, let peer = Self.endpoint(of: socket, getpeername) else { return false }
+            guard state.ports == nil, let peer = Self.endpoint(of: socket, getpeername) else { return false }
             return peer.port == ports.peer && peer.address == address
                 && Self.endpoint(of: socket, getsockname)?.port == ports.local
         }
-        found?.value.hasKnownPorts = true
-        byPorts[ports] = found?.key
+        found?.value.ports = ports
         return found?.key
     }
 

@@ -20,7 +20,7 @@ public final class CurlTransport: Transport {
     ///   - configuration: the limits and options of both queues.
     ///   - name: the prefix of the thread's name.
     public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
-        self.init(configuration, on: EventLoop(name: JoinableThread.name(name, "loop")), ownsLoop: true)
+        self.init(configuration, on: EventLoop.start(name: JoinableThread.name(name, "loop")), ownsLoop: true)
     }
 
     init(_ configuration: CurlConfiguration, on loop: EventLoop, ownsLoop: Bool = false) {

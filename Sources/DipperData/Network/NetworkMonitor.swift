@@ -67,7 +67,6 @@ public final class NetlinkMonitor: NetworkMonitor {
     public static let shared = NetlinkMonitor()
 
     private struct State {
-        var observers = Observers()
         /// The number of observations that hear of no change.
         var unwatchedObservations = 0
         var conditions = NetworkConditions()
@@ -77,6 +76,7 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     private let logger: Logger
+    private let observers = Observers<@Sendable () -> Void>()
     private let state = Mutex(State())
 
     /// Creates a monitor.
@@ -86,23 +86,17 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     public func canReach(_ host: String) -> Bool {
-        let (known, hosts) = state.withLock { state -> (Bool?, KnownHosts) in
-            (state.unwatchedObservations > 0 ? true : state.answers.known(host), state.hosts)
+        let (known, shared, changes, old) = state.withLock { state -> (Bool?, Bool?, Int, KnownHosts) in
+            let known = state.unwatchedObservations > 0 ? true : state.answers.known(host)
+            return (known, known == nil ? state.answers.known("") : nil, state.answers.changes, state.hosts)
         }
-        return known ?? ask(about: host, hosts)
-    }
-
-    /// Asks the kernel, outside the lock: in some sandboxes it takes a second to fail.
-    private func ask(about host: String, _ known: KnownHosts) -> Bool {
-        var hosts = known
-        let isNew = hosts.update()
+        if let known { return known }
+        // From here on outside the lock: in some sandboxes the kernel takes a second to fail.
+        var hosts = old
+        if hosts.update() { state.withLock { [hosts] in $0.hosts = hosts } }
         let target = hosts.addresses(of: host)
-        let (shared, changes) = state.withLock { [hosts] state -> (Bool?, Int) in
-            if isNew { state.hosts = hosts }
-            // Names that must be looked up share one answer, under the empty name.
-            return (target == nil ? state.answers.known("") : nil, state.answers.changes)
-        }
-        if let shared { return shared }
+        // Names that must be looked up share one answer, under the empty name.
+        if target == nil, let shared { return shared }
         var (canReach, failure) = (true, NetlinkError?.none)
         do throws(NetlinkError) {
             canReach = try Netlink().canReach(target)
@@ -133,42 +127,27 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     /// Sets the conditions, and calls the observers if they have changed.
     public func setConditions(_ conditions: NetworkConditions) {
-        let observers = state.withLock { state in
-            let old = exchange(&state.conditions, with: conditions)
-            return old == conditions ? [] : state.observers.all
-        }
-        for observer in observers { observer() }
+        if state.withLock({ exchange(&$0.conditions, with: conditions) }) == conditions { return }
+        for observer in observers.all { observer() }
     }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        let queue = DispatchQueue(label: "dipper.observe")
-        return observe(on: EventLoop.forObservers, onChange) { queue.async(execute: onChange) }
+        observe(on: EventLoop.forObservers, onChange)
     }
 
-    /// - Parameters:
-    ///   - onChange: called after a change of the conditions, on the thread that sets them.
-    ///   - onKernelChange: called after a change in the kernel, on the loop; `nil` for `onChange`.
-    func observe(
-        on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void, onKernelChange: (@Sendable () -> Void)? = nil
-    ) -> ChangeObservation {
-        let number = state.withLock { $0.observers.add(onChange) }
+    /// - Parameter onChange: called on the thread that sets the conditions, and after a change in the kernel on a queue.
+    func observe(on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         var watch: NetlinkWatch?
         do throws(NetlinkError) {
             guard let loop else { throw NetlinkError("epoll") }
             // Here, so that no change is missed.
-            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onKernelChange ?? onChange)
+            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onChange)
         } catch {
-            state.withLock { $0.unwatchedObservations += 1 }
-            warn(error)
+            lostWatch(error)
         }
         watch?.begin()
-        return ChangeObservation { [watch] in
-            let observer = self.state.withLock { state in
-                if watch == nil { state.unwatchedObservations -= 1 }
-                return state.observers.remove(number)
-            }
-            _ = consume observer
-            watch?.end()
+        return observers.observe(onChange) { [watch] in
+            if let watch { watch.end() } else { self.state.withLock { $0.unwatchedObservations -= 1 } }
         }
     }
 
@@ -217,46 +196,37 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     private let monitor: NetlinkMonitor
     private let loop: EventLoop
     private let socket: Netlink
-    private let onKernelChange: @Sendable () -> Void
+    private let onChange: @Sendable () -> Void
+    /// Calls the observer, which may be slow.
+    private let queue = DispatchQueue(label: "dipper.observe")
     private var filter = NetlinkChangeFilter()
     private var client: UInt32 = 0
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
 
     init(
-        _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink,
-        _ onKernelChange: @escaping @Sendable () -> Void
+        _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink, _ onChange: @escaping @Sendable () -> Void
     ) {
-        (self.monitor, self.loop, self.socket, self.onKernelChange) = (monitor, loop, socket, onKernelChange)
+        (self.monitor, self.loop, self.socket, self.onChange) = (monitor, loop, socket, onChange)
     }
 
     func begin() {
         loop.post { [self] in
             client = loop.add(self)
-            poll(true)
+            listen(insteadOf: 0)
         }
     }
 
     /// A loop that has ended has let go of its clients.
-    func end() {
-        loop.post { [self] in
-            poll(false)
-            loop.remove(client: client)
-        }
+    func end() { loop.post { [self] in loop.remove(client: client) } }
+
+    /// Until the next event, so that a burst wakes the thread once.
+    private func listen(insteadOf old: UInt32) {
+        let once = EPOLLIN.rawValue | EPOLLONESHOT.rawValue
+        loop.watch(socket.descriptor, for: once, insteadOf: old, client: client)
     }
 
-    private func poll(_ isPolled: Bool) {
-        let (on, off) = (EPOLLIN.rawValue, UInt32(0))
-        loop.watch(
-            socket.descriptor, for: isPolled ? on : off, insteadOf: isPolled ? off : on, client: client)
-    }
-
-    func ready(_ descriptor: Int32, _ events: UInt32) {
-        guard due == nil else { return }
-        // Not polled until the call, so that a burst wakes the thread once.
-        poll(false)
-        due = max(.now + Self.settling, lastCall + Self.spacing)
-    }
+    func ready(_ descriptor: Int32, _ events: UInt32) { due = max(.now + Self.settling, lastCall + Self.spacing) }
 
     func turn() -> ContinuousClock.Instant? {
         guard let due, due <= .now else { return due }
@@ -269,13 +239,13 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
                 if filter.isChange(type, payload) { isChanged = true }
             }
             if isLossy { (filter, isChanged) = (NetlinkChangeFilter(), true) }
-            poll(true)
+            listen(insteadOf: EPOLLONESHOT.rawValue)
         } catch {
             isChanged = true
             monitor.lostWatch(error)
         }
         monitor.forgetAnswers()
-        if isChanged { onKernelChange() }
+        if isChanged { queue.async(execute: onChange) }
         return nil
     }
 }

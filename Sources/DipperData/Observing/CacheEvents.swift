@@ -45,11 +45,6 @@ public struct CacheEvents: AsyncSequence, Sendable {
         fileprivate let missed: Missed
         fileprivate var later: CacheEvent?
 
-        fileprivate init(base: AsyncStream<CacheEvent>.Iterator, missed: Missed) {
-            self.base = base
-            self.missed = missed
-        }
-
         /// Waits for the next event; returns `nil` when the cache has shut down or the Swift task is cancelled.
         public mutating func next() async -> CacheEvent? {
             if let event = later {

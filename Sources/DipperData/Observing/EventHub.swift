@@ -4,22 +4,16 @@ import Synchronization
 /// sink wants costs the reading of one number, and is not built.
 package final class EventHub: Sendable {
     private struct Listener {
-        let number: Int
         let topics: CacheEvent.Topics
         let sink: any EventSink
-    }
-
-    private struct Listeners {
-        var all: [Listener] = []
-        var last = 0
-        var isOver = false
     }
 
     let counts: CacheCounts
     private let time: TimeSource
     private let start: Duration
     private let wanted = Atomic<UInt16>(0)
-    private let listeners = Mutex(Listeners())
+    private let listeners = Observers<Listener>()
+    private let isOver = Atomic(false)
 
     init(name: String, time: TimeSource, sinks: [any EventSink] = []) {
         counts = CacheCounts(cache: name)
@@ -28,47 +22,39 @@ package final class EventHub: Sendable {
         for sink in sinks { add(sink) }
     }
 
-    /// - Returns: the number by which the sink is removed; `nil`, and the sink is told the end, if no event follows.
+    /// - Returns: the number by which the sink is removed; `nil` if it wants no event.
     @discardableResult
     func add(_ sink: any EventSink) -> Int? {
         let topics = sink.topics
         guard !topics.isEmpty else { return nil }
-        let number = listeners.withLock { listeners -> Int? in
-            if listeners.isOver { return nil }
-            listeners.last += 1
-            listeners.all.append(Listener(number: listeners.last, topics: topics, sink: sink))
-            updateWanted(listeners)
-            return listeners.last
-        }
-        if number == nil { sink.end() }
+        let number = listeners.add(Listener(topics: topics, sink: sink))
+        updateWanted()
+        if isOver.load(ordering: .acquiring) { end() }
         return number
     }
 
     func remove(_ number: Int) {
-        let removed = listeners.withLock { listeners -> Listener? in
-            guard let index = listeners.all.firstIndex(where: { $0.number == number }) else { return nil }
-            let removed = listeners.all.remove(at: index)
-            updateWanted(listeners)
-            return removed
-        }
-        withExtendedLifetime(removed) {}
+        listeners.remove(number)
+        updateWanted()
     }
 
+    /// No event follows. A sink that is added later is told the end at once.
     func end() {
-        let ended = listeners.withLock { listeners -> [Listener] in
-            listeners.isOver = true
-            let ended = listeners.all
-            listeners.all = []
-            updateWanted(listeners)
-            return ended
-        }
+        isOver.store(true, ordering: .releasing)
+        let ended = listeners.removeAll()
+        updateWanted()
         for listener in ended { listener.sink.end() }
     }
 
-    /// Runs under the lock, so that the number that is stored last is that of the present sinks.
-    private func updateWanted(_ listeners: Listeners) {
-        let topics = listeners.all.reduce(into: CacheEvent.Topics()) { $0.formUnion($1.topics) }
-        wanted.store(topics.rawValue, ordering: .releasing)
+    /// Two threads may change the sinks at once, the older one last, so the sinks are read again.
+    private func updateWanted() {
+        var stored: CacheEvent.Topics?
+        while case let topics = listeners.all.reduce(into: CacheEvent.Topics(), { $0.formUnion($1.topics) }),
+            topics != stored
+        {
+            wanted.store(topics.rawValue, ordering: .releasing)
+            stored = topics
+        }
     }
 
     @inline(__always)
@@ -88,7 +74,7 @@ package final class EventHub: Sendable {
         let topics = kind.topics
         let event = CacheEvent(time: time.now() - start, key: key, id: id, parent: parent, kind: kind)
         // mutant Event: `where !listener.topics.isDisjoint(with: topics)` => `where !listener.topics.isEmpty`
-        for listener in listeners.withLock({ $0.all }) where !listener.topics.isDisjoint(with: topics) {
+        for listener in listeners.all where !listener.topics.isDisjoint(with: topics) {
             listener.sink.receive(event)
         }
     }
@@ -193,25 +179,5 @@ struct EventIdentity: ~Copyable, Sendable {
         let new = CacheEvent.ID.next()
         let (isNew, first) = number.compareExchange(expected: 0, desired: new.number, ordering: .relaxed)
         return isNew ? new : CacheEvent.ID(first)
-    }
-}
-
-/// Work of one kind that a fetch does now and then, such as an attempt. Each begin has one end.
-struct EventSpan {
-    private var number: UInt64 = 0
-
-    /// `nil` while no work is under way, or if its begin was not told.
-    var id: CacheEvent.ID? { number == 0 ? nil : CacheEvent.ID(number) }
-
-    /// - Returns: the new identifier; `nil` if the work is under way already.
-    mutating func begin() -> CacheEvent.ID? {
-        guard number == 0 else { return nil }
-        number = CacheEvent.ID.next().number
-        return id
-    }
-
-    mutating func end() -> CacheEvent.ID? {
-        defer { number = 0 }
-        return id
     }
 }

@@ -79,7 +79,7 @@ extension Expiration {
 final class ExpiryWatch: Sendable {
     /// In seconds since 1970, as bits, which are in the same order.
     private let earliest = Atomic<UInt64>(TimeInterval.infinity.bitPattern)
-    private let cleaners = Mutex<[@Sendable () -> Void]>([])
+    private let cleaners = Observers<@Sendable () -> Void>()
     private let onChange: @Sendable (TimeInterval) -> Void
 
     init(onChange: @escaping @Sendable (TimeInterval) -> Void) {
@@ -98,10 +98,10 @@ final class ExpiryWatch: Sendable {
     }
 
     /// - Parameter cleaner: removes what has expired from a tier, then notes its next expiration.
-    func add(_ cleaner: @escaping @Sendable () -> Void) { cleaners.withLock { $0.append(cleaner) } }
+    func add(_ cleaner: @escaping @Sendable () -> Void) { cleaners.add(cleaner) }
 
     func clean() {
         earliest.store(TimeInterval.infinity.bitPattern, ordering: .releasing)
-        for clean in cleaners.withLock({ $0 }) { clean() }
+        for clean in cleaners.all { clean() }
     }
 }

@@ -4,6 +4,7 @@ import Synchronization
 /// An observation of changes, which ends when nobody holds it any more.
 public final class ChangeObservation: Sendable {
     private let onEnd: @Sendable () -> Void
+    private let isOver = Atomic(false)
 
     /// Creates an observation.
     /// - Parameter onEnd: called once, at the end.
@@ -11,28 +12,67 @@ public final class ChangeObservation: Sendable {
         self.onEnd = onEnd
     }
 
-    deinit { onEnd() }
+    deinit { end() }
+
+    func end() {
+        if !isOver.exchange(true, ordering: .acquiringAndReleasing) { onEnd() }
+    }
 }
 
-/// The closures to call at a change. Its owner locks it, and calls and frees the closures outside the lock.
-package struct Observers: Sendable {
-    package typealias Callback = @Sendable () -> Void
+/// A list of those to tell of something, such as closures, that any thread adds to and removes from. They are told, and
+/// freed, outside its lock.
+package final class Observers<Observer: Sendable>: Sendable {
+    private struct State {
+        /// The numbers of the observers, and the observers.
+        var numbers: [Int] = []
+        var observers: [Observer] = []
+        var last = 0
+    }
 
-    private var callbacks: [Int: Callback] = [:]
-    private var next = 0
+    private let state = Mutex(State())
 
     package init() {}
 
-    package var count: Int { callbacks.count }
-    package var all: [Callback] { Array(callbacks.values) }
+    /// In the order in which they were added.
+    package var all: [Observer] { state.withLock { $0.observers } }
 
-    package mutating func add(_ call: @escaping Callback) -> Int {
-        next += 1
-        callbacks[next] = call
-        return next
+    /// - Returns: the number by which the observer is removed.
+    @discardableResult
+    package func add(_ observer: Observer) -> Int {
+        state.withLock { state in
+            state.last += 1
+            state.numbers.append(state.last)
+            state.observers.append(observer)
+            return state.last
+        }
     }
 
-    package mutating func remove(_ number: Int) -> Callback? { callbacks.removeValue(forKey: number) }
+    package func remove(_ number: Int) {
+        let removed = state.withLock { state -> Observer? in
+            guard let index = state.numbers.firstIndex(of: number) else { return nil }
+            state.numbers.remove(at: index)
+            return state.observers.remove(at: index)
+        }
+        withExtendedLifetime(removed) {}
+    }
+
+    package func removeAll() -> [Observer] {
+        state.withLock { state in
+            state.numbers = []
+            return exchange(&state.observers, with: [])
+        }
+    }
+
+    /// Adds an observer until the observation is released.
+    package func observe(
+        _ observer: Observer, onEnd: @escaping @Sendable () -> Void = {}
+    ) -> ChangeObservation {
+        let number = add(observer)
+        return ChangeObservation { [weak self] in
+            self?.remove(number)
+            onEnd()
+        }
+    }
 }
 
 // A closure written in a class of the main actor, or in a method of an actor, may use what the actor protects. Public

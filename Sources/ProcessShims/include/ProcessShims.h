@@ -8,10 +8,13 @@
 #include <sys/eventfd.h>
 #include <sys/types.h>
 
-/* Starts a program in a process group of its own, in the root folder, with no signal blocked and with the default
-   actions of all signals. Its standard input is empty; its descriptors 1, 2 and 3 are the given ones, in this order;
-   all others are closed. Each given descriptor must be greater than 3. Lists end with NULL. */
-int dipper_spawn(pid_t *id, const char *path, char *const arguments[], char *const environment[], const int files[3]);
+/* Starts a program in a process group of its own, in the given folder, with no signal blocked and with the default
+   actions of all signals. Its descriptors 0, 1 and so on are the given ones, in this order; a negative one stands for
+   /dev/null; all others are closed. No given descriptor may be less than their count. The lists of texts end with
+   NULL. */
+int dipper_spawn(
+    pid_t *id, const char *path, char *const arguments[], char *const environment[], const char *folder,
+    const int files[], int count);
 
 /* Limits a program: memory in bytes, processor time in seconds. The program leaves no core. */
 int dipper_limit(pid_t id, uint64_t memory, uint64_t seconds);
@@ -22,8 +25,8 @@ int dipper_pipe(int ends[2]);
 /* Creates an event descriptor (eventfd). After a write to it, eight bytes can be read that are a number. */
 int dipper_event(void);
 
-/* Creates an empty file that is in memory only. */
-int dipper_memory_file(void);
+/* Creates an empty file that is in memory only. Only /proc shows the name. */
+int dipper_memory_file(const char *name);
 
 /* Changes the length of a mapping without copying it; the mapping may move. Returns NULL if there is no room: then the
    mapping stays as it was. */

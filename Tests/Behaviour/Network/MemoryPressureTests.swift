@@ -191,13 +191,12 @@ struct MemoryPressureTests {
     func stalls() async throws {
         let group = try MemoryGroup()
         // Beside the tests, for the folder of temporary files may be in memory itself.
-        let file = Built.executable("thrash-\(UUID().uuidString)")
-        defer { try? FileManager.default.removeItem(at: file) }
-        let path = file.path
+        let path = Built.executable("thrash-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(atPath: path) }
         // The second program makes the kernel forget the file, which would otherwise count for the tests' own group.
         try runShell(
-            "dd if=/dev/urandom of=\(path) bs=1M count=192 conv=fsync && dd of=\(path) oflag=nocache conv=notrunc count=0",
-            in: file.deletingLastPathComponent())
+            "dd if=/dev/urandom of=\(path) bs=1M count=192 conv=fsync && dd of=\(path) oflag=nocache conv=notrunc count=0"
+        )
         let probe = try group.run(Built.executable("MemoryProbe"))
         defer { withExtendedLifetime(group) { probe.end() } }
         let start = await probe.nextLine()
@@ -273,11 +272,9 @@ final class MemoryGroup {
 
     var hasPressure: Bool { folders.contains { access("\($0)/memory.pressure", W_OK) == 0 } }
 
-    func run(_ program: URL) throws -> LineTool {
+    func run(_ program: String) throws -> LineTool {
         let moves = folders.map { "echo $$ > \($0)/cgroup.procs" }
-        return try LineTool(
-            URL(fileURLWithPath: "/bin/sh"),
-            ["-c", (moves + ["exec \"$0\""]).joined(separator: " && "), program.path])
+        return try LineTool("/bin/sh", ["-c", (moves + ["exec \"$0\""]).joined(separator: " && "), program])
     }
 
     /// How many megabytes are left up to a share of the limit, not counting pages of files.

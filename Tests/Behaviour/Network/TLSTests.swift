@@ -108,16 +108,13 @@ struct TLSTests {
             CipherString = ALL:@SECLEVEL=0
             """, at: "openssl.cnf")
         let here = "https://127.0.0.1:\(listener.port)/"
-        let process = Process()
-        process.executableURL = Built.executable("dipper")
-        process.arguments = ["get", "--retries", "0", "--cache-dir", folder.path + "/cache", proxy?.target ?? here]
-        process.environment = ProcessInfo.processInfo.environment
-            .filter { !$0.key.lowercased().hasSuffix("_proxy") }
-            .merging(["OPENSSL_CONF": settings.path]) { $1 }
-            .merging(proxy.map { [$0.variable: here] } ?? [:]) { $1 }
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
+        let process = try ChildProcess(
+            Built.executable("dipper"),
+            ["get", "--retries", "0", "--cache-dir", folder.path + "/cache", proxy?.target ?? here],
+            environment: ProcessInfo.processInfo.environment
+                .filter { !$0.key.lowercased().hasSuffix("_proxy") }
+                .merging(["OPENSSL_CONF": settings.path]) { $1 }
+                .merging(proxy.map { [$0.variable: here] } ?? [:]) { $1 })
         // Waiting blocks, so it needs a thread outside of Swift concurrency.
         let bytes = await withCheckedContinuation { [descriptor = listener.descriptor] continuation in
             Thread {
@@ -128,8 +125,7 @@ struct TLSTests {
                 continuation.resume(returning: Array(bytes.prefix(max(0, count))))
             }.start()
         }
-        kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        process.end()
         let versions = try #require(Self.offeredVersions(bytes), "\(bytes.count) bytes")
         #expect(versions.contains(0x0303))
         #expect(versions.allSatisfy { $0 >= 0x0303 }, "\(versions)")

@@ -72,13 +72,14 @@ struct MemoryLimitTests {
 struct PressureStateTests {
     @Test("a kill raises the level once, also after a reading without a count; the level falls by steps")
     func kills() {
-        var state = PressureState(.standard)
+        let start = ContinuousClock.now
+        var state = PressureState(PressureTiming())
         let readings: [(seconds: Int, kills: Int?, MemoryPressure)] = [
             (0, 3, .normal), (1, nil, .normal), (2, 3, .normal), (3, 4, .severe), (8, 4, .severe), (14, 4, .moderate),
             (25, 4, .normal),
         ]
         for (seconds, kills, level) in readings {
-            var reading = PressureReading(moment: .seconds(seconds))
+            var reading = PressureReading(moment: start + .seconds(seconds))
             reading.kills = kills
             state.apply([], reading)
             #expect(state.level == level, "after \(seconds) s")

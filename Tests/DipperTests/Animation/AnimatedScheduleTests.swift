@@ -71,8 +71,8 @@ struct AnimatedScheduleTests {
                 log.append("\(frame.index)")
             case .tell(.prepared): log.append("prepared")
             case .tell(.looped(let count)): log.append("loop \(count)")
-            case .tell(.finished): log.append("finished")
-            case .tell(.failed(let error)): log.append(error.shortDescription)
+            case .tell(.ended(nil)): log.append("finished")
+            case .tell(.ended(let error?)): log.append(error.shortDescription)
             case .wake(let due): log.append("@\(Int(due / .milliseconds(1)))")
             }
         }

@@ -77,13 +77,20 @@ enum DataGuides {
         return request
     }
 
-    static func testing(_ url: URL) -> DataCache.Configuration {
+    static func testing(_ url: URL) async throws -> Data {
         let transport = ScriptedTransport()
         transport.script(url, [.status(503), .body(Data("here".utf8))])
+        let clock = ManualClock()
         var configuration = DataCache.Configuration()
         configuration.transport = transport
-        configuration.clock = ManualClock()
-        return configuration
+        configuration.networkMonitor = ManualNetwork()
+        configuration.clock = clock
+
+        let task = DataCache(configuration).getData(url)
+        try await clock.waitForSleepers(1)  // refused once: it waits for its back-off
+        clock.advance(by: .seconds(60))
+        let data = try await task.value
+        return data
     }
 
     // MARK: Being offline

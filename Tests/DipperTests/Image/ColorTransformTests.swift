@@ -6,7 +6,7 @@ import Testing
 @Suite("Colours of a profile are brought into sRGB", .timeLimit(.minutes(2))) struct ColorTransformTests {
     private func profile(_ name: String) throws -> Data {
         let data = try Pictures.data("jpeg/\(name).jpg")
-        return try #require(data.withUnsafeBytes { JPEGProfile.profile(in: $0) })
+        return try #require(data.withUnsafeBytes { JPEGHeader($0).profile })
     }
 
     private func applied(_ transform: ColorTransform, _ pixels: [UInt8], isOpaque: Bool) -> [UInt8] {

@@ -24,7 +24,7 @@ struct PixelMemoryTests {
         let frames = [middle, middle, huge].map { AnimationFrame(image: $0, duration: .milliseconds(10)) }
         moving.animation = ImageAnimation(
             frameCount: 3, loopCount: 0, fileSize: 100, limits: DecodeLimits(), preloaded: frames
-        ) { _, _ throws(DipperError) in throw .undecodable }
+        ) { _ throws(DipperError) in throw .undecodable }
         #expect(moving.footprint == 100 + 2 * middle.footprint + huge.footprint)
     }
 
@@ -97,35 +97,41 @@ struct PixelMemoryTests {
     @Test("Blocks that come and go in any order leave no memory behind")
     func noFragments() throws {
         let page = PixelRegions.pageSize
-        let regions = PixelRegions(regionSize: 4_096 * page)
-        func block(pages: Int) throws -> UnsafeMutableRawPointer {
-            let start = try #require(regions.allocate(pages * page))
+        var regions = PixelRegions(regionSize: 4_096 * page)
+        func block(pages: Int) throws -> PixelBlock {
+            let taken = regions.allocate(pages * page)
+            let block = try #require(taken)
             // Earlier contents do not show.
-            #expect(start.load(as: UInt64.self) == 0)
-            memset(start, 0xA5, pages * page)
-            return start
+            #expect(block.start.load(as: UInt64.self) == 0)
+            memset(block.start, 0xA5, block.capacity)
+            return block
+        }
+        func free(_ block: PixelBlock) {
+            madvise(block.start, block.capacity, Int32(MADV_DONTNEED))
+            let unused = regions.free(block)
+            #expect(unused?.start == nil)
         }
         let first = try block(pages: 1)
         var random = SeededRandom(6)
-        var live: [(start: UnsafeMutableRawPointer, pages: Int)] = []
+        var live: [PixelBlock] = []
         var held = 1
         for _ in 0..<2_000 {
             // As a cache at its limit does, but for the order.
             while held > 1_000 {
-                let (start, pages) = live.remove(at: Int.random(in: 0..<live.count, using: &random))
-                regions.free(start, pages * page)
-                held -= pages
+                let block = live.remove(at: Int.random(in: 0..<live.count, using: &random))
+                free(block)
+                held -= block.capacity / page
             }
             let pages = Int.random(in: 8...70, using: &random)
-            live.append((try block(pages: pages), pages))
+            live.append(try block(pages: pages))
             held += pages
         }
         #expect(regions.count == 1)
         var states = [UInt8](repeating: 0, count: 4_096)
-        try #require(mincore(first, 4_096 * page, &states) == 0)
+        try #require(mincore(first.start, 4_096 * page, &states) == 0)
         #expect(states.count { $0 & 1 == 1 } == held)
-        for (start, pages) in live { regions.free(start, pages * page) }
-        #expect(mincore(first, 4_096 * page, &states) == 0 && states.count { $0 & 1 == 1 } == 1)
+        for block in live { free(block) }
+        #expect(mincore(first.start, 4_096 * page, &states) == 0 && states.count { $0 & 1 == 1 } == 1)
     }
 }
 

@@ -43,20 +43,8 @@ enum VideoFile {
         return bytes
     }
 
-    /// Runs a program and waits for it on a separate thread, because the tests need Swift's few threads.
-    static func run(_ program: String, _ arguments: [String], output: FileHandle = .nullDevice) async {
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                let process = Process()
-                process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-                process.arguments = [program] + arguments
-                process.standardInput = FileHandle.nullDevice
-                process.standardOutput = output
-                process.standardError = FileHandle.nullDevice
-                if (try? process.run()) != nil { process.waitUntilExit() }
-                continuation.resume()
-            }
-        }
+    static func run(_ program: String, _ arguments: [String], output: FileHandle? = nil) async {
+        _ = try? await ChildProcess("/usr/bin/env", [program] + arguments, output: output).output()
     }
 }
 

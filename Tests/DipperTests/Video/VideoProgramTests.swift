@@ -244,13 +244,12 @@ struct VideoProgramTests {
 
     @Test("a program runs and is waited for while three thousand files are open")
     func manyFiles() async {
-        // In a process of its own: Foundation's Process, which other tests use, fails with so many.
+        // In a process of its own, so that other tests can open files.
         await #expect(processExitsWith: .success) {
             var limit = rlimit()
             getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             limit.rlim_cur = min(limit.rlim_max, 4_096)
             setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            // Made by Foundation's Process, so before the files are opened.
             let fake = try await FakeProgram("picture")
             let endless = try await FakeProgram("watch; exec sleep 1000")
             var opened = 0

@@ -1,28 +1,13 @@
 extension ImageInfo {
     /// JPEG (ITU-T T.81, annex B): the segments before the first scan.
     mutating func readJPEG(_ file: ByteReader) throws(DipperError) -> PixelSize {
-        let bytes = file.bytes
-        var frame: JPEGFrame?
-        var exif: Image.Orientation?
-        var markers = JPEGMarkers()
-        while true {
-            guard let item = markers.next(in: bytes) else {
-                // Once the frame's header is known, the size does not wait for the other segments, which rarely matter.
-                if frame == nil { throw ByteReader.incomplete }
-                break
-            }
-            guard case .segment(let code, let range) = item, code != 0xDA else { break }
-            let segment = ByteReader(UnsafeRawBufferPointer(rebasing: bytes[range]), count: range.count)
-            switch code {
-            case 0xE1 where exif == nil && segment.holds("Exif\0\0"): exif = Image.Orientation(exif: segment)
-            case 0xE2 where segment.holds("ICC_PROFILE\0"): hasColorProfile = true
-            default: frame = frame ?? JPEGFrame(code, bytes[range])
-            }
-        }
-        guard let frame else { throw ByteReader.broken }
+        let header = JPEGHeader(file.bytes)
+        // Once the frame's header is known, the size does not wait for the other segments, which rarely matter.
+        guard let frame = header.frame else { throw header.isComplete ? ByteReader.broken : ByteReader.incomplete }
         bitDepth = frame.bits
         isProgressive = frame.isProgressive
-        orientation = exif ?? .up
+        orientation = header.orientation ?? .up
+        hasColorProfile = header.hasProfile
         return frame.size
     }
 

@@ -24,13 +24,12 @@ public struct JPEGDecoder: ImageDecoder {
 
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
-        let orientation = (try? ImageInfo(data))?.orientation ?? .up
-        return try data.withBytes { bytes throws(DipperError) in try decode(bytes, orientation, options) }
+        return try data.withBytes { bytes throws(DipperError) in try decode(bytes, options) }
     }
 
-    private func decode(
-        _ bytes: UnsafeRawBufferPointer, _ orientation: Image.Orientation, _ options: DecodeOptions
-    ) throws(DipperError) -> Image {
+    private func decode(_ bytes: UnsafeRawBufferPointer, _ options: DecodeOptions) throws(DipperError) -> Image {
+        let segments = JPEGHeader(bytes)
+        let orientation = segments.orientation ?? .up
         var reader = try JPEGReader(bytes)
         let header = reader.header
         let size = reader.size
@@ -39,7 +38,7 @@ public struct JPEGDecoder: ImageDecoder {
         let stored = options.storedTarget(for: size, orientation)
         try options.limits.checkMemory(stored, beside: Int(header.coefficient_bytes))
 
-        let colors = JPEGColors(header, bytes)
+        let colors = JPEGColors(header, segments.profile)
         let eighths = Self.eighths(from: size, to: stored)
         func picture(_ reader: JPEGReader) throws(DipperError) -> Image {
             let source = reader.outputSize
@@ -135,12 +134,12 @@ private struct JPEGColors {
     private let isCMYK: Bool
     private let isInverted: Bool
 
-    init(_ header: dipper_jpeg_header, _ bytes: UnsafeRawBufferPointer) {
+    init(_ header: dipper_jpeg_header, _ profile: Data?) {
         isCMYK = header.colors == DIPPER_JPEG_CMYK
         isInverted = header.is_adobe
         let source: ColorTransform.Source =
             isCMYK ? .cmyk(isInverted: isInverted) : header.colors == DIPPER_JPEG_GREY ? .grey : .rgb
-        let transform = JPEGProfile.profile(in: bytes).flatMap { ColorTransform.shared(icc: $0, for: source) }
+        let transform = profile.flatMap { ColorTransform.shared(icc: $0, for: source) }
         cmyk = isCMYK ? transform : nil
         afterwards = isCMYK ? nil : transform
     }

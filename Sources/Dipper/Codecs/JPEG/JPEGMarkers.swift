@@ -117,26 +117,46 @@ struct JPEGScan {
     }
 }
 
-/// A JPEG file stores its profile in parts of at most 64 KiB (ICC.1:2022, B.4).
-enum JPEGProfile {
-    private static let name = Array("ICC_PROFILE\0".utf8)
+/// The segments of a JPEG file before its first scan (ITU-T T.81, annex B), as far as they have arrived; valid as long as
+/// the bytes are.
+struct JPEGHeader {
+    private(set) var frame: JPEGFrame?
+    /// By the first Exif data that name one.
+    private(set) var orientation: Image.Orientation?
+    /// Whether something else follows the segments.
+    private(set) var isComplete = false
+    /// A profile is stored in parts of at most 64 KiB, each after its number and the number of parts (ICC.1:2022, B.4).
+    private var profileParts: [UnsafeRawBufferPointer] = []
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        var markers = JPEGMarkers()
+        while let item = markers.next(in: bytes) {
+            guard case .segment(let code, let range) = item, code != 0xDA else {
+                isComplete = true
+                return
+            }
+            let segment = ByteReader(UnsafeRawBufferPointer(rebasing: bytes[range]), count: range.count)
+            switch code {
+            case 0xE1 where orientation == nil && segment.holds("Exif\0\0"):
+                orientation = Image.Orientation(exif: segment)
+            case 0xE2 where segment.holds("ICC_PROFILE\0"):
+                profileParts.append(UnsafeRawBufferPointer(rebasing: segment.bytes[12...]))
+            default: frame = frame ?? JPEGFrame(code, bytes[range])
+            }
+        }
+    }
+
+    var hasProfile: Bool { !profileParts.isEmpty }
 
     /// `nil` if there is no profile, a part is missing, or it is too large.
-    static func profile(in bytes: UnsafeRawBufferPointer) -> Data? {
-        var parts: [UInt8: UnsafeRawBufferPointer] = [:]
-        var count: UInt8?
-        var markers = JPEGMarkers()
-        while case .segment(let code, let range)? = markers.next(in: bytes), code != 0xDA {
-            let segment = UnsafeRawBufferPointer(rebasing: bytes[range])
-            guard code == 0xE2, segment.count > name.count + 2, segment.starts(with: name) else { continue }
-            let (number, total) = (segment[name.count], segment[name.count + 1])
-            guard number >= 1, number <= total, total == count ?? total, parts[number] == nil else { return nil }
-            count = total
-            parts[number] = UnsafeRawBufferPointer(rebasing: segment[(name.count + 2)...])
-        }
-        guard let count, parts.count == Int(count),
-            parts.values.reduce(0, { $0 + $1.count }) <= ColorTransform.largestProfile
+    var profile: Data? {
+        let parts = profileParts.filter { $0.count > 2 }
+        guard let count = parts.first?[1], parts.count == Int(count), parts.allSatisfy({ $0[1] == count }),
+            Set(parts.map { $0[0] }) == Set(1...count),
+            parts.reduce(0, { $0 + $1.count - 2 }) <= ColorTransform.largestProfile
         else { return nil }
-        return parts.sorted { $0.key < $1.key }.reduce(into: Data()) { $0.append(contentsOf: $1.value) }
+        return parts.sorted { $0[0] < $1[0] }.reduce(into: Data()) {
+            $0.append(contentsOf: UnsafeRawBufferPointer(rebasing: $1[2...]))
+        }
     }
 }

@@ -53,7 +53,7 @@ extension ImageProcessors {
         private init(_ layer: Layer, _ name: String, _ mode: Mode, _ opacity: Double, _ side: Side) {
             self.layer = layer
             self.mode = mode
-            self.opacity = opacity.isNaN ? 1 : min(max(opacity, 0), 1)
+            self.opacity = opacity.limited(nan: 1)
             self.side = side
             identifier = "blend(\(mode.rawValue),\(side.rawValue),\(self.opacity),\(name))"
         }
@@ -213,7 +213,7 @@ extension ImageProcessors {
         /// Creates a processor, which by default lets half through. The fraction is clamped to 0…1; NaN becomes 0.
         public init(_ color: Color, fraction: Double = 0.5) {
             self.color = color
-            self.fraction = fraction.isNaN ? 0 : min(max(fraction, 0), 1)
+            self.fraction = fraction.limited(nan: 0)
         }
 
         /// The identifier, for example `overlay(ff0000ff,0.5)`.

@@ -27,8 +27,7 @@ extension ImageProcessors {
             guard sigma >= 0 else { throw .processingFailed }
             guard sigma >= 0.2 else { return image }
             let plan = BlurPlan(image.size, sigma: min(sigma, 10_000))
-            try context.limits.checkMemory(image.size)
-            try context.limits.check(bytes: image.width * image.height * 4 + plan.byteCount)
+            try context.limits.checkMemory(image.size, beside: plan.byteCount)
             let rows = try plan.rows(of: image, context)
             guard plan.halvings == 0 else {
                 return try enlarge(rows, step: 1 << plan.halvings, to: image, context)

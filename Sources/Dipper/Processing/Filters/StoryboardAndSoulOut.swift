@@ -54,7 +54,7 @@ extension ImageProcessors {
         /// Creates a processor. An opacity outside 0…1 becomes the nearer bound, NaN becomes 1.
         public init(scale: Double = 1.5, opacity: Double = 0.5) {
             self.scale = scale
-            self.opacity = opacity.isNaN ? 1 : min(max(opacity, 0), 1)
+            self.opacity = opacity.limited(nan: 1)
         }
 
         /// The identifier, for example `soulout(1.5,0.5)`.

@@ -103,9 +103,8 @@ extension ImageProcessors {
 
         /// Creates an anchor. A value outside 0…1 becomes the nearer bound; NaN becomes 0.5.
         public init(x: Double, y: Double) {
-            func limited(_ value: Double) -> Double { value.isNaN ? 0.5 : min(max(value, 0), 1) }
-            self.x = limited(x)
-            self.y = limited(y)
+            self.x = x.limited(nan: 0.5)
+            self.y = y.limited(nan: 0.5)
         }
 
         /// The top left corner, (0, 0).

@@ -15,7 +15,7 @@ final class Namespaces {
             return "The tool \(name) is missing (package \(package))."
         }
         for name in ["dipper", "NetworkProbe", "ShapedLink"]
-        where !FileManager.default.isExecutableFile(atPath: Built.executable(name).path) {
+        where !FileManager.default.isExecutableFile(atPath: Built.executable(name)) {
             return "The program \(name) is not built."
         }
         sweep()
@@ -96,18 +96,18 @@ final class Namespaces {
     }
 
     func serve() async throws {
-        let server = try start(far, Built.executable("NetworkProbe").path, ["serve", "::"])
+        let server = try start(far, Built.executable("NetworkProbe"), ["serve", "::"])
         guard let line = await server.nextLine() else { throw Unavailable(what: "the server does not start") }
         port = line
     }
 
     func probe(_ arguments: [String] = []) throws -> Probe {
-        Probe(try start(near, Built.executable("NetworkProbe").path, [folder.path + "/probe"] + arguments))
+        Probe(try start(near, Built.executable("NetworkProbe"), [folder.path + "/probe"] + arguments))
     }
 
     func dipper() throws -> LineTool {
         let arguments = ["batch", "--json", "--retries", "0", "--cache-dir", folder.path + "/dipper"]
-        return try start(near, Built.executable("dipper").path, arguments)
+        return try start(near, Built.executable("dipper"), arguments)
     }
 
     /// Joins the namespaces by one more link, of 20 Mbit/s with a round trip of 50 ms and a queue of 1 MB; the server
@@ -140,8 +140,7 @@ final class Namespaces {
     private var settings: String { "/etc/netns/\(near)" }
 
     private func start(_ namespace: String, _ program: String, _ arguments: [String]) throws -> LineTool {
-        guard let ip = Self.tool("ip") else { throw Unavailable(what: "no ip") }
-        let started = try LineTool(ip, ["netns", "exec", namespace, program] + arguments)
+        let started = try LineTool(Self.tool("ip") ?? "ip", ["netns", "exec", namespace, program] + arguments)
         programs.append(started)
         return started
     }
@@ -194,17 +193,16 @@ final class Namespaces {
 
     // MARK: Tools
 
-    private static func tool(_ name: String) -> URL? {
+    private static func tool(_ name: String) -> String? {
         let folders =
             ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
             + (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
-        return folders.map { URL(fileURLWithPath: $0).appendingPathComponent(name) }
-            .first { FileManager.default.isExecutableFile(atPath: $0.path) }
+        return folders.map { "\($0)/\(name)" }.first { FileManager.default.isExecutableFile(atPath: $0) }
     }
 
     @discardableResult
     private static func run(_ name: String, _ arguments: [String], input: String = "") throws -> Data {
-        try runProgram(tool(name), arguments, input: input)
+        try runProgram(tool(name) ?? name, arguments, input: input)
     }
 
     /// Removes the namespaces of test runs that were killed, and their settings.

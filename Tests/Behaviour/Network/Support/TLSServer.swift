@@ -2,38 +2,9 @@ import DipperData
 import Foundation
 import TestSupport
 
-struct Unavailable: Error {
-    let what: String
-}
-
-/// Runs a program and returns what it prints. The error names the arguments and the input.
 @discardableResult
-func runProgram(
-    _ executable: URL?, _ arguments: [String], input: String = "", in folder: URL? = nil
-) throws -> Data {
-    let process = Process()
-    let (inputPipe, output) = (Pipe(), Pipe())
-    process.executableURL = executable
-    process.arguments = arguments
-    if let folder { process.currentDirectoryURL = folder }
-    process.standardInput = inputPipe
-    process.standardOutput = output
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    inputPipe.fileHandleForWriting.write(Data(input.utf8))
-    try inputPipe.fileHandleForWriting.close()
-    let data = output.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    guard process.terminationStatus == 0 else {
-        throw Unavailable(what: "failed: \(arguments.joined(separator: " "))\n\(input)")
-    }
-    return data
-}
-
-@discardableResult
-func runShell(_ script: String, in folder: URL) throws -> String {
-    let data = try runProgram(URL(fileURLWithPath: "/bin/sh"), ["-c", script], in: folder)
-    return String(decoding: data, as: UTF8.self)
+func runShell(_ script: String, in folder: String = ".") throws -> String {
+    String(decoding: try runProgram("/bin/sh", ["-c", script], in: folder), as: UTF8.self)
 }
 
 /// A TCP socket that is bound to a free port of 127.0.0.1 and does not listen.
@@ -75,7 +46,7 @@ final class TLSServer {
     let body = Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
     private let folder = TemporaryFolder()
     private var ports: [Port: Int] = [:]
-    private var nginx: (Process, Pipe)?
+    private var nginx: (process: ChildProcess, log: Pipe)?
 
     init() throws {
         // If root runs nginx, its workers run as another user.
@@ -87,14 +58,10 @@ final class TLSServer {
         try listen()
     }
 
-    deinit { stop() }
-
-    func stop() {
-        guard let (process, _) = nginx else { return }
-        // timeout(1) lets this signal through in any case, and then ends nginx.
-        kill(process.processIdentifier, SIGALRM)
-        process.waitUntilExit()
-        nginx = nil
+    deinit {
+        // timeout(1) ends nginx, and waits for it.
+        nginx?.process.send(SIGTERM)
+        _ = nginx?.process.waitForOutput()
     }
 
     func url(_ port: Port = .good, _ path: String = "/") -> URL {
@@ -125,7 +92,7 @@ final class TLSServer {
     /// Returns the SHA-256 of a public key in base64 (RFC 7469, section 2.4).
     func pin(_ port: Port) throws -> String {
         let make = "openssl x509 -in \(port).pem -pubkey -noout | openssl pkey -pubin -outform der"
-        return try runShell(make + " | openssl dgst -sha256 -binary | base64", in: folder.url)
+        return try runShell(make + " | openssl dgst -sha256 -binary | base64", in: folder.path)
             .trimmingCharacters(in: .newlines)
     }
 
@@ -149,7 +116,7 @@ final class TLSServer {
             ownSigned("selfSigned", "localhost", "-addext subjectAltName=DNS:localhost"),
             "openssl pkey -in client.key -aes256 -passout pass:secret -out locked.key",
         ]
-        try runShell(commands.joined(separator: " && "), in: folder.url)
+        try runShell(commands.joined(separator: " && "), in: folder.path)
     }
 
     private func listen() throws {
@@ -170,13 +137,11 @@ final class TLSServer {
               \(servers.joined(separator: "\n")) }
             """
         try folder.place(text, at: "nginx.conf")
-        let process = Process()
         let output = Pipe()
-        // Ends nginx also if the tests are killed.
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/timeout")
-        process.arguments = ["300", "/usr/sbin/nginx", "-p", folder.path, "-c", folder.path + "/nginx.conf"]
-        process.standardError = output
-        try process.run()
+        // timeout(1) ends nginx also if the tests are killed.
+        let process = try ChildProcess(
+            "/usr/bin/timeout", ["300", "/usr/sbin/nginx", "-p", folder.path, "-c", folder.path + "/nginx.conf"],
+            errors: output.fileHandleForWriting)
         // nginx listens before it starts its worker.
         var log = ""
         while !log.contains("start worker process") {
