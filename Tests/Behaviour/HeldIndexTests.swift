@@ -64,4 +64,20 @@ struct HeldIndexTests {
         #expect(again.cache.data(for: "b") == DiskBytes.of(9_000, "b"))
         #expect(await again.cache.verify().isSound)
     }
+
+    @Test("delays nobody by work that nobody waits for, which is done when the index is let go")
+    func background() async throws {
+        await (try await makeCache()).cache.shutdown()
+        let holder = try await hold()
+        // After a reboot, files and rows are compared, and the index notes that they have been.
+        let test = TestCache(folder: folder) { $0.boot = "next" }
+        let begun = ContinuousClock.now
+        async let report = test.cache.verify()
+        await test.cache.synchronize()
+        #expect(.now - begun < .seconds(20))
+        holder.end()
+        await test.cache.reconcile()
+        #expect(await report.isSound)
+        await test.cache.shutdown()
+    }
 }

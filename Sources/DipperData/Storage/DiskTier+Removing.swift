@@ -28,7 +28,7 @@ extension DiskTier {
         let end = ContinuousClock.now + .milliseconds(10)
         do {
             while try job.step(self), .now < end {}
-            if !job.isDone, !hasJob(.keepingLimit) { return start(job, .keepingLimit) }
+            if !job.isDone, !has(.keepingLimit) { return start(job, .keepingLimit) }
         } catch {
             indexFailed(error)
         }
@@ -36,7 +36,7 @@ extension DiskTier {
     }
 
     func carryOnClearing() {
-        guard let index = opened.writableIndex, (try? index.hasCleared()) == true, !hasJob(.clearing, .leftovers) else {
+        guard let index = opened.writableIndex, (try? index.hasCleared()) == true, !has(.clearing, .leftovers) else {
             return
         }
         start(OrphanSweep(.clearing, index), .leftovers)
@@ -48,7 +48,6 @@ extension DiskTier {
             // After one that failed, others lose no time.
             let mayTry = areDone || !(removal.hasFailed || state.withLock { $0.isStalled })
             let isDone = mayTry && attempt { try removeAll(in: scope, removal) } == true
-            if isDone { setStalled(false) }
             state.withLock { $0.staged.finish(scope, removal, isDone: isDone) }
             areDone = areDone && isDone
         }

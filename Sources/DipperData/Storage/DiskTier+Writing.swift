@@ -64,7 +64,6 @@ extension DiskTier {
             remove(written)
             return failure(of: batch)
         }
-        setStalled(false)
         for case .put(let row, _, .entry) in changes { expiries.note(row.lifetime.expires) }
         remove(unneeded)
         if batch.contains(where: { $0.slot.table == .partial }) {
@@ -139,36 +138,46 @@ extension DiskTier {
     static let mostAttempts = 30
 
     /// Makes a change of the index, and tries again for up to a minute while another process holds it. If that was in
-    /// vain before, tries once, so that later changes lose no time; in a tier that ends, not at all.
+    /// vain before, tries once, so that later changes lose no time.
     @discardableResult
     func attempt<Result>(_ change: () throws -> Result) -> Result? {
-        let (wasStalled, hasGivenUp) = state.withLock { ($0.isStalled, $0.hasGivenUp) }
-        if hasGivenUp { return nil }
-        var left = wasStalled ? 1 : Self.mostAttempts
+        var left = state.withLock { $0.isStalled } ? 1 : Self.mostAttempts
         while true {
-            let begun = ContinuousClock.now
             do {
-                if opened.isIndexHeld { reopen() }
-                if opened.isIndexHeld { throw SQLiteError(code: SQLiteError.busy) }
-                let result = try change()
-                // A change that only reads does not end what others have met.
-                if !wasStalled { setStalled(false) }
+                let result = try attemptOnce(change)
+                setStalled(false)
                 return result
             } catch {
-                let isHeld = IndexFailure(error) == .busy
-                left = min(left, isClosed ? 5 : Self.mostAttempts) - 1
-                guard isHeld, left > 0 else {
-                    if isHeld, isClosed { state.withLock { $0.hasGivenUp = true } }
+                left -= 1
+                guard IndexFailure(error) == .busy, left > 0, !hasGivenUp else {
                     indexFailed(error)
                     return nil
                 }
                 setStalled(true)
-                Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
             }
         }
     }
 
-    func setStalled(_ isStalled: Bool) {
+    /// Opens the index, if another process has held it so far, and makes a change. Fails after two seconds while
+    /// another process holds the index; at once in a tier that has ended in vain attempts.
+    func attemptOnce<Result>(_ change: () throws -> Result) throws -> Result {
+        let held = SQLiteError(code: SQLiteError.busy)
+        if hasGivenUp { throw held }
+        let begun = ContinuousClock.now
+        do {
+            if opened.isIndexHeld { reopen() }
+            if opened.isIndexHeld { throw held }
+            return try change()
+        } catch let error where IndexFailure(error) == .busy {
+            state.withLock { if $0.isClosed { $0.lastAttempts -= 1 } }
+            Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
+            throw error
+        }
+    }
+
+    var hasGivenUp: Bool { state.withLock { $0.lastAttempts == 0 } }
+
+    private func setStalled(_ isStalled: Bool) {
         let isNews = update { exchange(&$0.isStalled, with: isStalled) != isStalled }
         if isNews, isStalled { complain("another process holds the index: entries wait in memory", nil) }
     }

@@ -54,6 +54,7 @@ struct StagingArea: Sendable {
 
     private var items: [Slot: Item] = [:]
     private var queue = Deque<(slot: Slot, place: UInt64)>()
+    /// The number of the latest change, or of a job that has begun since.
     private(set) var latest: UInt64 = 0
     /// The estimated memory of all changes, waiting or being carried out.
     private(set) var bytes = 0
@@ -61,6 +62,11 @@ struct StagingArea: Sendable {
     /// Slots whose version on disk is out of date, and must be removed before anything is written.
     private(set) var outdated: Set<Slot> = []
     private var dropped: [Item] = []
+
+    mutating func nextNumber() -> UInt64 {
+        latest += 1
+        return latest
+    }
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
@@ -91,8 +97,7 @@ struct StagingArea: Sendable {
         _ change: Change, for slot: Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
-        latest += 1
-        var item = Item(slot: slot, number: latest, change: change, durability: durability)
+        var item = Item(slot: slot, number: nextNumber(), change: change, durability: durability)
         if let whenDone { item.whenDone = [whenDone] }
         var replaced = items[slot]
         if case .write = change, let old = replaced {
@@ -176,8 +181,7 @@ struct StagingArea: Sendable {
 
     mutating func remove(_ scope: Scope, storedBefore time: TimeInterval) {
         drop(scope)
-        latest += 1
-        removals[scope] = PendingRemoval(number: latest, time: max(time, removals[scope]?.time ?? time))
+        removals[scope] = PendingRemoval(number: nextNumber(), time: max(time, removals[scope]?.time ?? time))
     }
 
     mutating func finish(_ scope: Scope, _ removal: PendingRemoval, isDone: Bool) {
