@@ -18,7 +18,8 @@ extension DiskTier {
         if isDone { return false }
         if opened.isIndexHeld { attempt {} } else { reopenIfLost() }
         // A removal that fails once fails no write.
-        let areRemoved = carryOutRemovals(removals) || carryOutRemovals(state.withLock { $0.staged.removals })
+        let areRemoved =
+            carryOutRemovals(removals) || carryOutRemovals(state.withLock { $0.staged.rest(of: removals) })
         let failed = areRemoved ? carryOut(batch) : failure(of: batch)
         let finished = update { $0.staged.finish(batch, failed: failed) }
         for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }

@@ -70,6 +70,11 @@ struct StagingArea: Sendable {
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
+    /// Returns those that are still to be carried out. Removals that were asked for since come after the batch.
+    func rest(of earlier: [Scope: PendingRemoval]) -> [Scope: PendingRemoval] {
+        removals.filter { earlier[$0.key]?.number == $0.value.number }
+    }
+
     var newRemovals: [Scope] { removals.filter { !$0.value.hasFailed }.map(\.key) }
 
     /// Versions on disk from before this time do not count; infinite if none counts.
