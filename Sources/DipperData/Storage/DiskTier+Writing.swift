@@ -38,7 +38,7 @@ extension DiskTier {
             let id = EntryIndex.id(of: item.slot.key)
             let table = item.slot.table
             if table == .entry { changes.append(.remove(id, from: .partial)) }
-            guard case .write(let record) = item.change else {
+            guard let record = item.record else {
                 changes.append(.remove(id, from: table))
                 continue
             }
@@ -76,8 +76,8 @@ extension DiskTier {
         // mutant Clearing: `carryOnClearing()` => `noteExpiries()`
         carryOnClearing()
         // The entry may have been removed at once, to keep the limit or by another process.
-        for item in batch where item.durability == .durable {
-            if case .write = item.change, !isFound(item.slot) { failed.insert(item.number) }
+        for item in batch where item.durability == .durable && item.record != nil {
+            if !isFound(item.slot) { failed.insert(item.number) }
         }
         return failed
     }
