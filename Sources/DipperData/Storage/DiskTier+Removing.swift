@@ -53,7 +53,7 @@ extension DiskTier {
         }
         let outdated = state.withLock { $0.staged.outdated }
         if outdated.isEmpty { return areDone }
-        let changes = outdated.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
+        let changes = outdated.map { EntryIndex.Change(id: EntryIndex.id(of: $0.key), table: $0.table) }
         guard let index = opened.writableIndex, attempt({ remove(try index.write(.relaxed, changes)) }) != nil else {
             return false
         }

@@ -37,11 +37,11 @@ extension DiskTier {
         for item in batch {
             let id = EntryIndex.id(of: item.slot.key)
             let table = item.slot.table
-            if table == .entry { changes.append(.remove(id, from: .partial)) }
-            guard let record = item.record else {
-                changes.append(.remove(id, from: table))
-                continue
-            }
+            // Also without a new row: the earlier version must not stand for an entry that cannot be written.
+            var change = EntryIndex.Change(id: id, table: table)
+            defer { changes.append(change) }
+            if table == .entry { changes.append(.init(id: id, table: .partial)) }
+            guard let record = item.record else { continue }
             do {
                 var (row, body) = try row(of: record, id, table, accessed: time)
                 if row.size > options.inlineLimit {
@@ -51,12 +51,10 @@ extension DiskTier {
                     written.append(blob)
                     row.blob = blob
                 }
-                changes.append(.put(row, body: row.blob == nil ? body : nil, in: table))
+                change.new = (row, row.blob == nil ? body : nil)
             } catch {
                 complain("an entry cannot be written and stays in memory only", error)
                 failed.insert(item.number)
-                // The earlier version must not stand for the entry.
-                changes.append(.remove(id, from: table))
             }
         }
         let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
@@ -65,7 +63,9 @@ extension DiskTier {
             remove(written)
             return failure(of: batch)
         }
-        for case .put(let row, _, .entry) in changes { expiries.note(row.lifetime.expires) }
+        for change in changes where change.table == .entry {
+            if let (row, _) = change.new { expiries.note(row.lifetime.expires) }
+        }
         remove(unneeded)
         if batch.contains(where: { $0.slot.table == .partial }) {
             let excess = EntryIndex.Selection.partials(
