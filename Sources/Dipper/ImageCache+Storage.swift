@@ -205,10 +205,7 @@ extension ImageCache {
 
     /// Removes expired pictures and files now; readers do not see them in any case. The cache also removes them by
     /// itself, about a minute after they have expired. Returns at once; the files are deleted in the background.
-    public func removeExpired() {
-        memory.removeExpired(storedBefore: -.infinity)
-        data.removeExpired()
-    }
+    public func removeExpired() { data.removeExpired() }
 
     /// Removes all pictures and files.
     ///

@@ -206,12 +206,7 @@ extension DataCache {
 
     /// Removes expired entries now, which the cache otherwise does about a minute after they have expired; readers
     /// never see them. Returns at once; the files are deleted in the background.
-    public func removeExpired() {
-        store.memory.removeExpired()
-        store.partials?.removeExpired()
-        values.load()?.memory.removeExpired(storedBefore: -.infinity)
-        store.disk?.removeExpiredLater()
-    }
+    public func removeExpired() { store.expiries.clean() }
 
     /// Removes entries from disk, in the order of eviction, until no more than a given number of bytes is left. The
     /// files are deleted in the background.

@@ -188,6 +188,24 @@ struct DiskFailureTests {
         #expect(await again.cache.verify().isSound)
     }
 
+    @Test(
+        "work on a held index that nobody waits for delays nobody, and is done when the index is let go",
+        .timeLimit(.minutes(1)))
+    func background() async throws {
+        await (try await filled()).cache.shutdown()
+        let holder = try await hold()
+        // After a reboot, files and rows are compared, and the index notes that they have been.
+        let test = TestCache(folder: folder) { $0.boot = "next" }
+        let begun = ContinuousClock.now
+        async let report = test.cache.verify()
+        await test.cache.synchronize()
+        #expect(.now - begun < .seconds(20))
+        holder.end()
+        await test.cache.reconcile()
+        #expect(await report.isSound)
+        await test.cache.shutdown()
+    }
+
     // MARK: Reads that wait for the disk
 
     private let keys = (0..<40).map { "k\($0)" }

@@ -116,7 +116,7 @@ extension Engine {
         if let defect = DataRequest(remote: attempt.url).defect {
             // A modifier may turn the URL into one that can be fetched.
             guard lead.request.hooks.modifier != nil else { return failed(fetch, defect) }
-        } else if attempt.redirects > 0, !canReach(attempt.sentURL) {
+        } else if !canReach(attempt.sentURL) {
             return failed(fetch, .unreachable)
         }
         let request = attempt.request

@@ -18,15 +18,13 @@ extension DiskTier {
                 self.carryOnClearing()
             }
         }
-        if new.isIndexHeld, !old.isIndexHeld { openLater() }
+        if new.isIndexHeld, !old.isIndexHeld { start(IndexOpening(), .opening) }
     }
 
-    private func openLater() {
-        writer.run {
-            guard self.opened.isIndexHeld, !self.isClosed else { return }
-            self.reopen()
-            if self.opened.isIndexHeld { self.openLater() }
-        }
+    /// Each step of a job opens the index first.
+    private struct IndexOpening: DiskJob {
+        func step(_ tier: DiskTier) -> Bool { false }
+        func end(_ tier: DiskTier) {}
     }
 
     private func open(_ isWaiting: Bool) -> Opened {

@@ -26,17 +26,12 @@ extension DiskTier {
     private func find(
         _ slot: StagingArea.Slot, _ id: Int, withBody: Bool = true
     ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let (change, goneBefore, opened) = state.withLock {
-            ($0.staged[slot]?.change, $0.staged.goneBefore(slot), $0.opened)
+        let (item, goneBefore, opened) = state.withLock {
+            ($0.staged[slot], $0.staged.goneBefore(slot), $0.opened)
         }
-        switch change {
-        case .write(let record): return (record, record.lifetime.expires)
-        case .remove: return nil
-        case nil where goneBefore == .infinity: return nil
-        case nil:
-            guard let found = stored(id, slot, opened, withBody: withBody) else { return nil }
-            return found.record.value.info.stored < max(goneBefore, history.storedBefore) ? nil : found
-        }
+        if let item { return item.record.map { ($0, $0.lifetime.expires) } }
+        guard goneBefore < .infinity, let found = stored(id, slot, opened, withBody: withBody) else { return nil }
+        return found.record.value.info.stored < max(goneBefore, history.storedBefore) ? nil : found
     }
 
     /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
@@ -123,13 +118,9 @@ extension DiskTier {
         return state.withLock { state in
             rows.filter { row in
                 let slot = StagingArea.Slot(key: CacheKey(verbatim: row.key))
-                switch state.staged[slot]?.change {
-                case .remove: return false
-                case .write: return true
-                case nil:
-                    return row.stored >= max(flushed, state.staged.goneBefore(slot))
-                        && !removals.contains { $0.covers(slot) }
-                }
+                if let item = state.staged[slot] { return item.record != nil }
+                return row.stored >= max(flushed, state.staged.goneBefore(slot))
+                    && !removals.contains { $0.covers(slot) }
             }
         }
     }

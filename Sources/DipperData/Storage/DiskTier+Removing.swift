@@ -28,7 +28,7 @@ extension DiskTier {
         let end = ContinuousClock.now + .milliseconds(10)
         do {
             while try job.step(self), .now < end {}
-            if !job.isDone, !hasJob(.keepingLimit) { return start(job, .keepingLimit) }
+            if !job.isDone, !has(.keepingLimit) { return start(job, .keepingLimit) }
         } catch {
             indexFailed(error)
         }
@@ -36,7 +36,7 @@ extension DiskTier {
     }
 
     func carryOnClearing() {
-        guard let index = opened.writableIndex, (try? index.hasCleared()) == true, !hasJob(.clearing, .leftovers) else {
+        guard let index = opened.writableIndex, (try? index.hasCleared()) == true, !has(.clearing, .leftovers) else {
             return
         }
         start(OrphanSweep(.clearing, index), .leftovers)
@@ -48,13 +48,12 @@ extension DiskTier {
             // After one that failed, others lose no time.
             let mayTry = areDone || !(removal.hasFailed || state.withLock { $0.isStalled })
             let isDone = mayTry && attempt { try removeAll(in: scope, removal) } == true
-            if isDone { setStalled(false) }
             state.withLock { $0.staged.finish(scope, removal, isDone: isDone) }
             areDone = areDone && isDone
         }
         let outdated = state.withLock { $0.staged.outdated }
         if outdated.isEmpty { return areDone }
-        let changes = outdated.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
+        let changes = outdated.map { EntryIndex.Change(id: EntryIndex.id(of: $0.key), table: $0.table) }
         guard let index = opened.writableIndex, attempt({ remove(try index.write(.relaxed, changes)) }) != nil else {
             return false
         }

@@ -12,20 +12,20 @@ extension DiskTier {
     ) {
         let permit = Permit(record.value.info, claim, isLatest: isLatest)
         stage(
-            .write(record), for: .init(key: record.key), durability,
+            record, for: .init(key: record.key), durability,
             whenDone: events?.beginWrite(record.key, record.value.data.count, of: fetch, whenDone) ?? whenDone
         ) { permit.isGranted(in: .disk, by: self.history) }
     }
 
-    func remove(_ key: CacheKey) { stage(.remove, for: .init(key: key)) }
+    func remove(_ key: CacheKey) { stage(nil, for: .init(key: key)) }
 
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
         let record = EntryRecord(partial, for: key, now: now())
-        stage(.write(record), for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
+        stage(record, for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
     }
 
-    func dropPartial(of key: CacheKey) { stage(.remove, for: .init(key: key, table: .partial)) }
+    func dropPartial(of key: CacheKey) { stage(nil, for: .init(key: key, table: .partial)) }
 
     /// Waits for the staged write of an entry that the caller already has. If a durable entry has none, flushes the
     /// entry on disk, or else writes `record`.
@@ -44,7 +44,7 @@ extension DiskTier {
             guard let record else { return whenDone(false) }
             let permit = Permit(record.value.info, claim, isLatest: true)
             self.stage(
-                .write(record), for: .init(key: key), durability,
+                record, for: .init(key: key), durability,
                 whenDone: {
                     // A newer entry may have been staged, if this record was refused.
                     if $0 || !self.join(key, durability, whenDone) { whenDone($0) }
@@ -61,7 +61,7 @@ extension DiskTier {
     }
 
     private func stage(
-        _ change: StagingArea.Change, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
+        _ record: EntryRecord?, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil, ifAllowed isAllowed: () -> Bool = { true }
     ) {
         let id = EntryIndex.id(of: slot.key)
@@ -74,11 +74,11 @@ extension DiskTier {
                 state.accesses[id] = nil
             }
             beginWriting(&state)
-            if case .write = change, state.staged.isFull(options.stagingLimit * 4, for: change, of: slot) {
-                state.staged.add(.remove, for: slot)
+            if let record, state.staged.isFull(options.stagingLimit * 4, for: record, of: slot) {
+                state.staged.add(nil, for: slot)
                 return true
             }
-            state.staged.add(change, for: slot, durability, whenDone: whenDone)
+            state.staged.add(record, for: slot, durability, whenDone: whenDone)
             return false
         }
         if isFull == true { complain("an entry stays in memory only: the disk is behind", nil) }

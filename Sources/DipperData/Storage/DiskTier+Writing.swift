@@ -18,7 +18,8 @@ extension DiskTier {
         if isDone { return false }
         if opened.isIndexHeld { attempt {} } else { reopenIfLost() }
         // A removal that fails once fails no write.
-        let areRemoved = carryOutRemovals(removals) || carryOutRemovals(state.withLock { $0.staged.removals })
+        let areRemoved =
+            carryOutRemovals(removals) || carryOutRemovals(state.withLock { $0.staged.rest(of: removals) })
         let failed = areRemoved ? carryOut(batch) : failure(of: batch)
         let finished = update { $0.staged.finish(batch, failed: failed) }
         for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
@@ -36,11 +37,11 @@ extension DiskTier {
         for item in batch {
             let id = EntryIndex.id(of: item.slot.key)
             let table = item.slot.table
-            if table == .entry { changes.append(.remove(id, from: .partial)) }
-            guard case .write(let record) = item.change else {
-                changes.append(.remove(id, from: table))
-                continue
-            }
+            // Also without a new row: the earlier version must not stand for an entry that cannot be written.
+            var change = EntryIndex.Change(id: id, table: table)
+            defer { changes.append(change) }
+            if table == .entry { changes.append(.init(id: id, table: .partial)) }
+            guard let record = item.record else { continue }
             do {
                 var (row, body) = try row(of: record, id, table, accessed: time)
                 if row.size > options.inlineLimit {
@@ -50,12 +51,10 @@ extension DiskTier {
                     written.append(blob)
                     row.blob = blob
                 }
-                changes.append(.put(row, body: row.blob == nil ? body : nil, in: table))
+                change.new = (row, row.blob == nil ? body : nil)
             } catch {
                 complain("an entry cannot be written and stays in memory only", error)
                 failed.insert(item.number)
-                // The earlier version must not stand for the entry.
-                changes.append(.remove(id, from: table))
             }
         }
         let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
@@ -64,8 +63,9 @@ extension DiskTier {
             remove(written)
             return failure(of: batch)
         }
-        setStalled(false)
-        for case .put(let row, _, .entry) in changes { expiries.note(row.lifetime.expires) }
+        for change in changes where change.table == .entry {
+            if let (row, _) = change.new { expiries.note(row.lifetime.expires) }
+        }
         remove(unneeded)
         if batch.contains(where: { $0.slot.table == .partial }) {
             let excess = EntryIndex.Selection.partials(
@@ -76,8 +76,8 @@ extension DiskTier {
         // mutant Clearing: `carryOnClearing()` => `noteExpiries()`
         carryOnClearing()
         // The entry may have been removed at once, to keep the limit or by another process.
-        for item in batch where item.durability == .durable {
-            if case .write = item.change, !isFound(item.slot) { failed.insert(item.number) }
+        for item in batch where item.durability == .durable && item.record != nil {
+            if !isFound(item.slot) { failed.insert(item.number) }
         }
         return failed
     }
@@ -139,36 +139,46 @@ extension DiskTier {
     static let mostAttempts = 30
 
     /// Makes a change of the index, and tries again for up to a minute while another process holds it. If that was in
-    /// vain before, tries once, so that later changes lose no time; in a tier that ends, not at all.
+    /// vain before, tries once, so that later changes lose no time.
     @discardableResult
     func attempt<Result>(_ change: () throws -> Result) -> Result? {
-        let (wasStalled, hasGivenUp) = state.withLock { ($0.isStalled, $0.hasGivenUp) }
-        if hasGivenUp { return nil }
-        var left = wasStalled ? 1 : Self.mostAttempts
+        var left = state.withLock { $0.isStalled } ? 1 : Self.mostAttempts
         while true {
-            let begun = ContinuousClock.now
             do {
-                if opened.isIndexHeld { reopen() }
-                if opened.isIndexHeld { throw SQLiteError(code: SQLiteError.busy) }
-                let result = try change()
-                // A change that only reads does not end what others have met.
-                if !wasStalled { setStalled(false) }
+                let result = try attemptOnce(change)
+                setStalled(false)
                 return result
             } catch {
-                let isHeld = IndexFailure(error) == .busy
-                left = min(left, isClosed ? 5 : Self.mostAttempts) - 1
-                guard isHeld, left > 0 else {
-                    if isHeld, isClosed { state.withLock { $0.hasGivenUp = true } }
+                left -= 1
+                guard IndexFailure(error) == .busy, left > 0, !hasGivenUp else {
                     indexFailed(error)
                     return nil
                 }
                 setStalled(true)
-                Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
             }
         }
     }
 
-    func setStalled(_ isStalled: Bool) {
+    /// Opens the index, if another process has held it so far, and makes a change. Fails after two seconds while
+    /// another process holds the index; at once in a tier that has ended in vain attempts.
+    func attemptOnce<Result>(_ change: () throws -> Result) throws -> Result {
+        let held = SQLiteError(code: SQLiteError.busy)
+        if hasGivenUp { throw held }
+        let begun = ContinuousClock.now
+        do {
+            if opened.isIndexHeld { reopen() }
+            if opened.isIndexHeld { throw held }
+            return try change()
+        } catch let error where IndexFailure(error) == .busy {
+            state.withLock { if $0.isClosed { $0.lastAttempts -= 1 } }
+            Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
+            throw error
+        }
+    }
+
+    var hasGivenUp: Bool { state.withLock { $0.lastAttempts == 0 } }
+
+    private func setStalled(_ isStalled: Bool) {
         let isNews = update { exchange(&$0.isStalled, with: isStalled) != isStalled }
         if isNews, isStalled { complain("another process holds the index: entries wait in memory", nil) }
     }

@@ -78,10 +78,12 @@ final class DiskTier: Sendable {
         var isWriting = false
         /// Whether another process holds the index, so that nothing can be written. Nothing waits for room then.
         var isStalled = false
-        /// Whether the tier has ended in vain attempts, so that the rest stays unwritten.
-        var hasGivenUp = false
+        /// How often a tier that ends still tries to change an index that another process holds. Then the rest stays
+        /// unwritten.
+        var lastAttempts = 5
         var isClosed = false
-        var jobs = DiskJobs()
+        /// The jobs that have not ended, by their numbers.
+        var jobs: [UInt64: JobKind] = [:]
         fileprivate var backlog = StorageBacklog.none
         fileprivate var lastComplaint: TimeInterval = -.infinity
     }

@@ -2,22 +2,20 @@ import Foundation
 
 /// Every change is one transaction.
 extension EntryIndex {
-    enum Change: Sendable {
-        case put(Row, body: Data?, in: Table)
-        case remove(Int, from: Table)
+    /// The removal of the row with a number, and what comes in its place.
+    struct Change: Sendable {
+        var id: Int
+        var table: Table
+        var new: (row: Row, body: Data?)?
     }
 
     func write(_ durability: Durability = .relaxed, _ changes: [Change]) throws -> [String] {
         try accounted(durability) { db, account in
             for change in changes {
-                switch change {
-                case .put(let row, let body, let table):
-                    if let old = try Self.row(row.id, table, db) { account.remove(old, table) }
-                    try Self.put(row, body, table, db)
-                    if table == .entry { account.change.add(.init(bytes: row.size, entries: 1)) }
-                case .remove(let id, let table):
-                    if let old = try Self.row(id, table, db) { try account.delete(old, table, db) }
-                }
+                if let old = try Self.row(change.id, change.table, db) { try account.delete(old, change.table, db) }
+                guard let (row, body) = change.new else { continue }
+                try Self.put(row, body, change.table, db)
+                if change.table == .entry { account.change.add(.init(bytes: row.size, entries: 1)) }
             }
         }.blobs
     }
@@ -26,13 +24,9 @@ extension EntryIndex {
         var blobs: [String] = []
         var change = Totals()
 
-        mutating func remove(_ row: Row, _ table: Table) {
+        mutating func delete(_ row: Row, _ table: Table, _ db: SQLiteConnection) throws {
             if let blob = row.blob { blobs.append(blob) }
             if table == .entry, row.isPresent { change.add(.init(bytes: -row.size, entries: -1)) }
-        }
-
-        mutating func delete(_ row: Row, _ table: Table, _ db: SQLiteConnection) throws {
-            remove(row, table)
             // Callers repeat the removal until nothing is left: a row that cannot be removed would keep them forever.
             guard try db.run("DELETE FROM \(table.rawValue) WHERE id = ?", row.id) == 1 else { throw Damage() }
         }
@@ -52,25 +46,6 @@ extension EntryIndex {
             }
             return account
         }
-    }
-
-    static func row(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Row? {
-        try db.first("\(Row.query(table)) WHERE id = ?", id) { try Row($0) }
-    }
-
-    private static func put(_ row: Row, _ body: Data?, _ table: Table, _ db: SQLiteConnection) throws {
-        let turn = max(Self.turn(row.accessed), try Self.nextTurn(table, db))
-        try db.run(
-            """
-            INSERT OR REPLACE INTO \(table.rawValue)
-                (place, id, key, url, size, stored, accessed, expires, extension, turn, uses, blob, trailer, body)
-            VALUES (
-                (SELECT 1 + max(cleared, ifnull((SELECT max(place) FROM \(table.rawValue)), 0)) FROM total),
-                ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?
-            )
-            """, row.id, Data(row.key.utf8), row.url == row.key ? nil : Data(row.url.utf8), row.size, row.stored,
-            row.accessed, row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
-            row.lifetime.accessExtension.map { min($0, Lifetime.longest) }, turn, row.blob, row.trailer, body)
     }
 
     /// Flushes a row with everything written before it; `false` if the row no longer is as it was read.
@@ -100,7 +75,7 @@ extension EntryIndex {
     }
 
     /// The place of an entry in the order of eviction, by its last use; the lowest goes first.
-    private static func turn(_ time: TimeInterval) -> Int { Int(min(max(time, 0), 1e12) * 1e6) }
+    static func turn(_ time: TimeInterval) -> Int { Int(min(max(time, 0), 1e12) * 1e6) }
 
     /// Returns a turn behind those of the same time, and of later times if the clock was set back.
     static func nextTurn(_ table: Table, _ db: SQLiteConnection) throws -> Int {

@@ -75,7 +75,7 @@ extension Expiration {
     init(span: TimeInterval) { self = span < Lifetime.longest ? .after(.seconds(span)) : .never }
 }
 
-/// Notes when the next entry in the tiers expires, and then cleans them.
+/// The tiers whose expired entries are removed together: soon after the first has expired, or when asked for.
 final class ExpiryWatch: Sendable {
     /// In seconds since 1970, as bits, which are in the same order.
     private let earliest = Atomic<UInt64>(TimeInterval.infinity.bitPattern)

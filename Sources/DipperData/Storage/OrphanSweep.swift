@@ -36,7 +36,7 @@ extension DiskTier {
                 var sweep = OrphanSweep(.verification(isCounted: isCounted))
                 sweep.report.indexProblems = problems
                 sweep.whenEnded = { continuation.resume(returning: $0) }
-                self.start(sweep)
+                self.start(sweep, .verification)
             }
         }
     }
@@ -55,7 +55,7 @@ extension DiskTier {
 /// verification also reads all entries, and removes damaged ones.
 struct OrphanSweep: DiskJob {
     enum Purpose {
-        /// A request of the index, by its number. The sweep ends early if the store is closed.
+        /// A request of the index, by its number.
         case due(Int)
         /// Removes rows that no longer count because the store has been cleared, then files without rows.
         case clearing
@@ -100,7 +100,8 @@ struct OrphanSweep: DiskJob {
             index = tier.opened.index
         }
         let opened = tier.opened
-        guard let index, index === opened.index, opened.isPresent, let files = opened.files, mayGoOn(tier, opened)
+        guard let index, index === opened.index, opened.isPresent, let files = opened.files,
+            isVerification || opened.isWritable
         else {
             isIncomplete = true
             return false
@@ -110,14 +111,6 @@ struct OrphanSweep: DiskJob {
         } catch {
             if IndexFailure(error) != .busy { report.indexProblems.append("\(error)") }
             throw error
-        }
-    }
-
-    private func mayGoOn(_ tier: DiskTier, _ opened: DiskTier.Opened) -> Bool {
-        switch purpose {
-        case .due: opened.isWritable && !tier.isClosed
-        case .clearing: opened.isWritable
-        case .verification: true
         }
     }
 

@@ -8,28 +8,18 @@ struct StagingArea: Sendable {
         var table = EntryIndex.Table.entry
     }
 
-    enum Change {
-        case write(EntryRecord)
-        case remove
-
-        fileprivate func bytes(_ key: CacheKey) -> Int {
-            switch self {
-            case .write(let record): record.value.cost(for: key)
-            case .remove: key.string.utf8.count + 256
-            }
-        }
-    }
-
     struct Item {
         let slot: Slot
         let number: UInt64
-        let change: Change
+        /// `nil` to remove what is there.
+        let record: EntryRecord?
         var durability = Durability.relaxed
         var whenDone: [@Sendable (Bool) -> Void] = []
         /// `nil` once the change is being carried out.
         fileprivate var place: UInt64?
 
-        fileprivate var bytes: Int { change.bytes(slot.key) }
+        /// The estimated memory.
+        fileprivate var bytes: Int { record?.value.cost(for: slot.key) ?? slot.key.string.utf8.count + 256 }
     }
 
     enum Scope: Hashable {
@@ -54,6 +44,7 @@ struct StagingArea: Sendable {
 
     private var items: [Slot: Item] = [:]
     private var queue = Deque<(slot: Slot, place: UInt64)>()
+    /// The number of the latest change, or of a job that has begun since.
     private(set) var latest: UInt64 = 0
     /// The estimated memory of all changes, waiting or being carried out.
     private(set) var bytes = 0
@@ -62,7 +53,17 @@ struct StagingArea: Sendable {
     private(set) var outdated: Set<Slot> = []
     private var dropped: [Item] = []
 
+    mutating func nextNumber() -> UInt64 {
+        latest += 1
+        return latest
+    }
+
     subscript(slot: Slot) -> Item? { items[slot] }
+
+    /// Returns those that are still to be carried out. Removals that were asked for since come after the batch.
+    func rest(of earlier: [Scope: PendingRemoval]) -> [Scope: PendingRemoval] {
+        removals.filter { earlier[$0.key]?.number == $0.value.number }
+    }
 
     var newRemovals: [Scope] { removals.filter { !$0.value.hasFailed }.map(\.key) }
 
@@ -76,9 +77,9 @@ struct StagingArea: Sendable {
     }
 
     /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
-    func isFull(_ limit: Int, for change: Change, of slot: Slot) -> Bool {
+    func isFull(_ limit: Int, for record: EntryRecord, of slot: Slot) -> Bool {
         let others = bytes - (items[slot]?.bytes ?? 0)
-        return others > 0 && others + change.bytes(slot.key) > limit
+        return others > 0 && others + record.value.cost(for: slot.key) > limit
     }
 
     /// Returns the changes that have been replaced or dropped, to be released outside the lock. Their callbacks get
@@ -88,14 +89,13 @@ struct StagingArea: Sendable {
     /// Adds a change in place of the waiting one of its key. Callers that wait for a replaced write wait for the new
     /// one, which is durable if either is.
     mutating func add(
-        _ change: Change, for slot: Slot, _ durability: Durability = .relaxed,
+        _ record: EntryRecord?, for slot: Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
-        latest += 1
-        var item = Item(slot: slot, number: latest, change: change, durability: durability)
+        var item = Item(slot: slot, number: nextNumber(), record: record, durability: durability)
         if let whenDone { item.whenDone = [whenDone] }
         var replaced = items[slot]
-        if case .write = change, let old = replaced {
+        if record != nil, let old = replaced {
             if old.durability == .durable { item.durability = .durable }
             item.whenDone = old.whenDone + item.whenDone
             replaced?.whenDone = []
@@ -109,10 +109,10 @@ struct StagingArea: Sendable {
 
     /// Adds a callback to a staged write, which becomes durable if wanted; `false` if there is none.
     mutating func join(_ slot: Slot, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void) -> Bool {
-        guard let item = items[slot], case .write = item.change else { return false }
+        guard let item = items[slot], let record = item.record else { return false }
         if item.place == nil, durability == .durable, item.durability == .relaxed {
             // A write that has begun cannot become durable, so the record is written once more.
-            add(item.change, for: slot, .durable, whenDone: whenDone)
+            add(record, for: slot, .durable, whenDone: whenDone)
         } else {
             if durability == .durable { items[slot]?.durability = .durable }
             items[slot]?.whenDone.append(whenDone)
@@ -136,7 +136,7 @@ struct StagingArea: Sendable {
 
     mutating func removeWrites(storedBefore limit: TimeInterval) {
         for item in Array(items.values) {
-            if case .write(let record) = item.change, record.value.info.stored < limit { add(.remove, for: item.slot) }
+            if let record = item.record, record.value.info.stored < limit { add(nil, for: item.slot) }
         }
     }
 
@@ -176,8 +176,7 @@ struct StagingArea: Sendable {
 
     mutating func remove(_ scope: Scope, storedBefore time: TimeInterval) {
         drop(scope)
-        latest += 1
-        removals[scope] = PendingRemoval(number: latest, time: max(time, removals[scope]?.time ?? time))
+        removals[scope] = PendingRemoval(number: nextNumber(), time: max(time, removals[scope]?.time ?? time))
     }
 
     mutating func finish(_ scope: Scope, _ removal: PendingRemoval, isDone: Bool) {

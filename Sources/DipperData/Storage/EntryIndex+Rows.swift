@@ -1,0 +1,144 @@
+import Foundation
+
+/// The columns of a row, and how they are written and read.
+extension EntryIndex {
+    struct Row: Sendable {
+        var id: Int
+        var key: String
+        var url: String
+        /// In bytes, of body and trailer on disk.
+        var size: Int
+        var stored: TimeInterval
+        var accessed: TimeInterval
+        var lifetime: Lifetime
+        var blob: String?
+        /// The metadata and the checksum; see RecordFormat.swift.
+        var trailer: Data
+        var uses: UInt8 = 0
+        var isPresent = true
+    }
+
+    struct Content: Sendable {
+        var blob: String?
+        var trailer: Data
+        var body: Data?
+        /// As far as accesses have been recorded; infinite for never.
+        var expires: TimeInterval
+
+        var footer: RecordFormat.Footer? { RecordFormat.Footer(trailer) }
+    }
+
+    // Rows are in the order of writing, so that a batch fills pages one after the other: four times as fast as by id.
+    // The body comes last, so that reading the other columns does not touch its pages.
+    static let columns = """
+        (
+            place INTEGER PRIMARY KEY,
+            id INTEGER NOT NULL UNIQUE,
+            key BLOB NOT NULL,
+            url BLOB,
+            size INTEGER NOT NULL,
+            stored REAL NOT NULL,
+            accessed REAL NOT NULL,
+            expires REAL,
+            extension REAL,
+            turn INTEGER NOT NULL,
+            uses INTEGER NOT NULL,
+            blob TEXT,
+            trailer BLOB NOT NULL,
+            body BLOB
+        )
+        """
+
+    static func put(_ row: Row, _ body: Data?, _ table: Table, _ db: SQLiteConnection) throws {
+        let turn = max(Self.turn(row.accessed), try Self.nextTurn(table, db))
+        try db.run(
+            """
+            INSERT INTO \(table.rawValue)
+                (place, id, key, url, size, stored, accessed, expires, extension, turn, uses, blob, trailer, body)
+            VALUES (
+                (SELECT 1 + max(cleared, ifnull((SELECT max(place) FROM \(table.rawValue)), 0)) FROM total),
+                ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?
+            )
+            """, row.id, Data(row.key.utf8), row.url == row.key ? nil : Data(row.url.utf8), row.size, row.stored,
+            row.accessed, row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
+            row.lifetime.accessExtension.map { min($0, Lifetime.longest) }, turn, row.blob, row.trailer, body)
+    }
+
+    static func row(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Row? {
+        try db.first("\(Row.query(table)) WHERE id = ?", id) { try Row($0) }
+    }
+
+    func rows(in table: Table = .entry, after id: Int?, limit: Int) throws -> [Row] {
+        try read { db in
+            let rows = try db.all(
+                "\(Row.query(table)) WHERE id >= ? AND \(table.isPresent) ORDER BY id LIMIT ?",
+                id.map { $0 &+ 1 } ?? .min, id == .max ? 0 : limit, body: Row.init)
+            // A caller that continues after the last row must come to an end.
+            if let id, let last = rows.last, last.id <= id { throw Damage() }
+            return rows
+        }
+    }
+
+    func names(_ blob: String, _ id: Int) throws -> Bool {
+        try read { db in
+            try db.hasRow(
+                """
+                SELECT 1 FROM entry WHERE id = ?1 AND blob = ?2 UNION ALL
+                SELECT 1 FROM partial WHERE id = ?1 AND blob = ?2
+                """, id, blob)
+        }
+    }
+
+    // Constants: hits of small entries are fast.
+    private static let entryContent = "SELECT blob, trailer, expires, body FROM entry WHERE id = ? AND \(isPresent)"
+    private static let partialContent = "SELECT blob, trailer, expires, body FROM partial WHERE id = ?"
+
+    func content(_ id: Int, in table: Table = .entry) throws -> Content? {
+        try read { db in
+            try db.first(table == .entry ? Self.entryContent : Self.partialContent, id) { row in
+                let content = Content(
+                    blob: row.text(0), trailer: row.blob(1) ?? Data(), body: row.blob(3),
+                    expires: Self.time(row, 2) ?? .infinity)
+                guard (content.blob == nil) != (content.body == nil) else { throw Damage() }
+                return content
+            }
+        }
+    }
+
+    static func number(_ row: SQLiteConnection.Row, _ column: Int32) throws -> Int {
+        guard let number = row.integer(column), (0...1 << 50).contains(number) else { throw Damage() }
+        return number
+    }
+
+    /// `nil` for NULL. An impossible time is the fault of its row alone and becomes 0.
+    static func time(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
+        if row.isNull(column) { return nil }
+        guard let time = row.real(column), time > -1e15 else { return 0 }
+        return min(time, 1e15)
+    }
+
+    /// A time in the past; 0 for a missing or infinite one.
+    static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval {
+        time(row, column).flatMap { $0 < Lifetime.longest ? $0 : nil } ?? 0
+    }
+}
+
+extension EntryIndex.Row {
+    static func query(_ table: EntryIndex.Table) -> String {
+        """
+        SELECT id, key, url, size, stored, accessed, expires, extension, blob, trailer, uses, \(table.isPresent)
+        FROM \(table.rawValue)
+        """
+    }
+
+    init(_ row: SQLiteConnection.Row) throws {
+        guard let id = row.integer(0), let key = row.text(1) else { throw EntryIndex.Damage() }
+        self.init(
+            id: id, key: key, url: row.text(2) ?? key, size: try EntryIndex.number(row, 3),
+            stored: EntryIndex.moment(row, 4), accessed: EntryIndex.moment(row, 5),
+            lifetime: Lifetime(
+                expires: EntryIndex.time(row, 6) ?? .infinity, accessExtension: EntryIndex.time(row, 7)),
+            blob: row.text(8), trailer: row.blob(9) ?? Data(), uses: UInt8(clamping: row.integer(10) ?? 0),
+            isPresent: row.integer(11) == 1)
+    }
+}
