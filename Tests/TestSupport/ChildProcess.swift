@@ -106,6 +106,8 @@ private func reap(_ id: pid_t, _ ended: Box<Int32?>) -> Int32 {
     while waitid(P_PID, id_t(id), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
     return ended.update { status in
         if let status { return status }
+        // What the program has left running ends with it.
+        kill(-id, SIGKILL)
         var word: Int32 = 0
         waitpid(id, &word, 0)
         let result = word & 0x7F == 0 ? word >> 8 & 0xFF : -(word & 0x7F)
@@ -153,7 +155,11 @@ package struct LineTool: Sendable {
     private let input: FileHandle
     private let lines: AsyncStream<String>
 
+    /// Writing to a program that has ended is an error, not the end of the tests.
+    private static let ignoresBrokenPipes: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
+
     package init(_ program: String, _ arguments: [String]) throws {
+        Self.ignoresBrokenPipes
         let (input, output) = (Pipe(), Pipe())
         process = try ChildProcess(
             program, arguments, input: input.fileHandleForReading, output: output.fileHandleForWriting)

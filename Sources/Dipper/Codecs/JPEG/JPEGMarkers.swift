@@ -139,7 +139,8 @@ struct JPEGHeader {
             switch code {
             case 0xE1 where orientation == nil && segment.holds("Exif\0\0"):
                 orientation = Image.Orientation(exif: segment)
-            case 0xE2 where segment.holds("ICC_PROFILE\0"):
+            // No more than a profile can have, and one that is too many.
+            case 0xE2 where segment.holds("ICC_PROFILE\0") && profileParts.count < 256:
                 profileParts.append(UnsafeRawBufferPointer(rebasing: segment.bytes[12...]))
             default: frame = frame ?? JPEGFrame(code, bytes[range])
             }
