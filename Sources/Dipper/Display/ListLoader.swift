@@ -184,7 +184,7 @@ public final class ListLoader: @unchecked Sendable {
         let requests = arrangement.requests(number).map { $0.with(\.callbackQueue, .inPlace) }
         let row = Row(isUrgent: isUrgent)
         for task in requests.map({ isUrgent ? cache.getImage($0) : cache.slowGetImage($0) }) {
-            switch task.answer {
+            switch task.outcome {
             case .success: break
             case .failure: row.hasFailed = true
             case nil: row.tasks.append(task)

@@ -113,14 +113,14 @@ extension Engine {
         if let found { fetch.findings.find(found) }
         events.joined(waiter, fetch)
         if waiter.wantsProgress { fetch.wanted.insert(.progress) }
-        if waiter.hasViewer { fetch.wanted.insert(.bytes) }
+        if waiter.viewer != nil { fetch.wanted.insert(.bytes) }
     }
 
     private func join(_ fetch: Fetch, _ waiter: DataTask) {
         if fetch.lookUpState == .missed, !waiter.wait.fetches {
             return end(waiter, .failure(.notCached.about(waiter.key)))
         }
-        if fetch.place == .parked, let failure = fetch.failure { waiter.tell(.failure(failure)) }
+        if fetch.place == .parked, let failure = fetch.failure { waiter.tell(.failure(failure, isFatal: false)) }
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }

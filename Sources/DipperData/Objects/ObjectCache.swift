@@ -7,7 +7,8 @@ package final class ObjectCache: Sendable {
     /// Only the engine uses it.
     final class State: @unchecked Sendable {
         var works: [CacheKey: WorksOfKey] = [:]
-        /// Calls whose callers asked for other keys than those of their origins, by these keys.
+        /// Calls by other keys than those of their work: the keys that their callers asked for, and the keys of calls
+        /// that have no work yet.
         var aliases: [CacheKey: [ObjectIdentifier: ObjectCall]] = [:]
         /// The write under way, and the one that waits for its end.
         var writes: [CacheKey: [WriteWork]] = [:]
@@ -17,7 +18,13 @@ package final class ObjectCache: Sendable {
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isGuest = false
 
-        var isIdle: Bool { works.isEmpty && writes.isEmpty }
+        var isIdle: Bool { works.isEmpty && aliases.isEmpty && writes.isEmpty }
+
+        /// Whether it is not known yet which work a call for a key comes to wait for.
+        func isLooking(at key: CacheKey) -> Bool {
+            works[key]?.makes.contains { $0.stage == .looking } == true
+                || aliases[key]?.values.contains { $0.origin.key == key && $0.make == nil } == true
+        }
 
         /// Takes out work of a key.
         func change(_ key: CacheKey, _ body: (WorksOfKey) -> Void) {

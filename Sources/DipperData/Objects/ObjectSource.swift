@@ -206,7 +206,8 @@ package final class Origin: Sendable {
     }
 
     /// The other keys by which calls are found: the key that the caller has asked for, and the key of the URL alone.
-    var aliases: Set<CacheKey> { Set([alias, request.plainKey].compactMap(\.self)) }
+    /// Calls that wait for a decision have no work by which they could be found, so their own key is one of these.
+    var aliases: Set<CacheKey> { Set([alias, request.plainKey, isDecided ? nil : key].compactMap(\.self)) }
 
     /// Returns the origin that is asked for.
     /// - Parameter isThere: whether the tiers have the bytes of this one.

@@ -144,7 +144,7 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     override func move(to want: Urgency, in engine: isolated Engine) {
         // Others may follow the same fetch, so it only becomes more urgent.
         let mayFall = origin.following == nil
-        if task.isIn(engine) {
+        if origin.source.engine === engine {
             if mayFall || want.queue == .fast { engine.move(task, to: want.queue) }
         } else if want.queue == .fast {
             task.moveToFastQueue()
@@ -247,14 +247,8 @@ final class WorksOfKey {
     var makes: [ObjectWork] = []
     var supplies: [BytesWork] = []
     var runs: [StepWork] = []
-    var deciding: [ObjectCall] = []
 
-    var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty && deciding.isEmpty }
-
-    /// Whether it is not yet known which work a call comes to wait for.
-    var isLooking: Bool {
-        !deciding.isEmpty || makes.contains { $0.stage == .looking }
-    }
+    var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty }
 }
 
 /// The answer that an object was made from, without its bytes.
