@@ -29,7 +29,6 @@ public final class ImageCache: Sendable {
     let tools: ImageTools
     private let defaultStep: ImageStep
     let source: ObjectSource
-    let backlog: DecodeBackpressure
     let memory: ObjectMemoryTier
     let configuration: Configuration
     let defaults: ResolvedOptions
@@ -63,21 +62,17 @@ public final class ImageCache: Sendable {
         source = data.objectSource()
         tools = ImageTools(codecs: configuration.codecs, limits: configuration.limits)
         defaultStep = ImageStep(defaults, configuration.options.targetCache?.tools ?? tools)
-        let backlog = DecodeBackpressure(limit: configuration.undecodedBytes)
-        self.backlog = backlog
-        backlog.follow(data)
-        var listener = ObjectCache.Listener()
-        listener.waiting = { if $0 != 0 { backlog.take($0) } }
-        listener.notKept = { [logger, redaction = configuration.data.redaction] key, error in
-            logger.info(
-                "not kept",
-                metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
-        }
         objects = data.makeObjectCache(
             memory: memory,
             workers: Workers(
                 name: JoinableThread.name(configuration.data.name, "decode"), threads: configuration.decodingThreads,
-                budget: configuration.decodingMemory), listener)
+                budget: configuration.decodingMemory),
+            waitingLimit: configuration.undecodedBytes
+        ) { [logger, redaction = configuration.data.redaction] key, error in
+            logger.info(
+                "not kept",
+                metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
+        }
     }
 
     deinit {
@@ -236,9 +231,7 @@ public final class ImageCache: Sendable {
     }
 
     private func making(_ origin: Origin, _ options: ResolvedOptions) -> Making {
-        let (home, originals) = (home(of: options), originals(of: options))
-        if originals !== home.data { home.backlog.follow(originals) }
-        return Making(home.objects, origin, step(options))
+        Making(home(of: options).objects, origin, step(options))
     }
 
     /// Returns the answer of memory; `nil` if the call goes on.

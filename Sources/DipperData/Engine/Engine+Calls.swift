@@ -211,15 +211,9 @@ extension Engine {
         reconsider()
     }
 
-    func addHolder(_ number: UInt64, of queue: FetchQueue) { queues.addHolder(number, of: queue) }
-
-    func removeHolder(_ number: UInt64) {
-        queues.removeHolder(number)
+    func hold(_ queue: FetchQueue?, by holder: ObjectIdentifier) {
+        queues.hold(queue, by: holder)
         holdingChanged()
-    }
-
-    func hold(_ notice: ByteBudget.Notice, by number: UInt64) {
-        if queues.hold(notice, by: number) { holdingChanged() }
     }
 
     func holdingChanged() {

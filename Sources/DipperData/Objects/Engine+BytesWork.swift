@@ -59,11 +59,13 @@ extension Engine {
     }
 
     private func start(_ supply: BytesWork, in cache: ObjectCache) {
-        let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
+        let (task, source) = (supply.task, supply.origin.source)
         task.follow { event, _ in
             switch event {
             case .finished(let response):
-                self.post(counting: response.data.count, listener) { $0.ended(supply, .success(response), in: cache) }
+                self.post(counting: response.data.count, in: cache.state) {
+                    $0.ended(supply, .success(response), in: cache)
+                }
             case .failure(let error, isFatal: true): self.post { $0.ended(supply, .failure(error), in: cache) }
             default: self.post { $0.heard(event, of: supply) }
             }
@@ -95,18 +97,23 @@ extension Engine {
         tellEnd(supply, .success(basis.source))
     }
 
-    /// Counts bytes at once, so that what brings further bytes hears of them, and posts their arrival.
+    /// Counts bytes that wait to be made into an object, and posts their arrival.
     nonisolated func post(
-        counting bytes: Int, _ listener: ObjectCache.Listener, _ body: @escaping @Sendable (isolated Engine) -> Void
+        counting bytes: Int, in state: ObjectCache.State, _ body: @escaping @Sendable (isolated Engine) -> Void
     ) {
-        listener.waiting(bytes)
-        if !post(body) { listener.waiting(-bytes) }
+        if loop.isCurrent {
+            // Before the next fetch begins.
+            state.count(bytes)
+            post(body)
+        } else {
+            post { engine in
+                state.count(bytes)
+                body(engine)
+            }
+        }
     }
 
-    func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) {
-        let bytes = exchange(&bytes, with: 0)
-        if bytes > 0 { cache.listener.waiting(-bytes) }
-    }
+    func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) { cache.state.count(-exchange(&bytes, with: 0)) }
 
     func tellEnd(_ make: ObjectWork, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
         if let supply = make.root { return tellEnd(supply, result) }

@@ -106,12 +106,12 @@ extension Engine {
             reserve(origin.source)
         }
         enter(make, .looking)
-        let (round, listener) = (make.round, make.cache.listener)
+        let (round, state) = (make.round, make.cache.state)
         make.lookUp = origin.source.read(
             step.key(origin.dataKey), for: origin.request, place(make.wants.highest)
         ) { stored in
             let bytes = stored?.data.count ?? 0
-            self.post(counting: bytes, listener) { $0.looked(make, round, stored, bytes) }
+            self.post(counting: bytes, in: state) { $0.looked(make, round, stored, bytes) }
         }
     }
 

@@ -124,6 +124,7 @@ extension Engine {
     func take(_ call: ObjectCall) {
         if isClosed { return call.end(.failure(.shutDown)) }
         welcome(call.cache.state)
+        call.cache.state.follow(call.origin.source.engine)
         register(call)
         if call.origin.isDecided { enroll(call) } else { decide(call) }
     }
@@ -250,7 +251,10 @@ extension Engine {
 
 extension ObjectCache.State: EngineGuest {
     func close(in engine: isolated Engine) { engine.cancelAll(in: self) }
-    func leave() { for continuation in exchange(&waiting, with: []) { continuation.resume() } }
+    func leave() {
+        endBacklog()
+        for continuation in exchange(&waiting, with: []) { continuation.resume() }
+    }
 }
 
 /// The previews of one fetch, made one at a time. Only the engine uses it.
