@@ -100,7 +100,7 @@ public final class ImageTask: FetchTask {
     public func cancel() {
         feed.news.cancel()
         // The picture may be on its way from the cache.
-        feed.news.end(.failure(.cancelled), for: self)
+        end(.failure(.cancelled))
     }
 
     /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
@@ -183,24 +183,18 @@ public final class ImageTask: FetchTask {
 extension ImageTask: ObjectTask {
     /// `nil` until the task has ended.
     package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.news.outcome }
-    package func addWaiter(_ continuation: UnsafeContinuation<Result<ImageResponse, DipperError>, Never>) {
-        feed.news.wait(continuation)
-    }
-    package func callHooks() { feed.news.flush(on: callbackQueue) }
-
-    package func attach(_ call: ObjectCall) { feed.news.attach(call) }
-    package func detach(in queue: FetchQueue, attempts: Int) { feed.news.detach(in: queue, attempts: attempts) }
+    package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed.news) }
 
     package func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?) {
         let newer = renewal.map { Self.begin($0, request, options, callbackQueue) }
         handingOut { [self] in
-            feed.news.end(
+            end(
                 result.map { object in
                     ImageResponse(
                         options.handOut(object.product.value()), source: object.basis.source,
                         info: object.basis.info, attempts: object.basis.attempts, metrics: object.basis.metrics,
                         revalidation: newer)
-                }, for: self)
+                })
         }
     }
 
@@ -220,8 +214,6 @@ extension ImageTask: ObjectTask {
     private func handingOut(_ body: @escaping @Sendable () -> Void) {
         if options.options.imageModifier == nil { body() } else { Afterwards.run(body) }
     }
-
-    package func hear(_ news: DataTask.Event) { feed.news.hear(news, for: self) }
 
     package func show(_ preview: Product) {
         handingOut { [self] in feed.news.preview(options.handOut(preview.value()), for: self) }

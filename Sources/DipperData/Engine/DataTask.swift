@@ -147,8 +147,6 @@ public final class DataTask: FetchTask {
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
     public func moveToSlowQueue() { feed.move(to: .slow) }
-    /// Moves this call to `fastQueue`, as an urgent call that joins it would.
-    func moveToFastQueue() { feed.move(to: .fast) }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
     public var priority: Priority {
@@ -181,8 +179,6 @@ public final class DataTask: FetchTask {
         if let substitute { _ = substituted.storeIfNil(substitute) }
     }
 
-    func attach(_ engine: Engine) { feed.attach(self, to: engine) }
-
     func begin(reads: Bool) {
         wait = FetchWait(Urgency(requestedQueue, priority), reads: reads, fetches: call.mayFetch)
     }
@@ -192,9 +188,6 @@ public final class DataTask: FetchTask {
         feed.detach(in: queue, attempts: attempts)
     }
 
-    /// Without effect on a task that has ended.
-    func end(_ result: Result<DataResponse, DipperError>) { feed.end(result, for: self) }
-    func tell(_ news: Event) { feed.hear(news, for: self) }
     var wantsProgress: Bool { feed.wantsProgress }
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
@@ -203,11 +196,7 @@ public final class DataTask: FetchTask {
 
 extension DataTask: FedTask {
     package var callbackQueue: CallbackQueue { call.callbackQueue }
-    package var outcome: Result<DataResponse, DipperError>? { feed.outcome }
-    package func addWaiter(_ continuation: UnsafeContinuation<Result<DataResponse, DipperError>, Never>) {
-        feed.wait(continuation)
-    }
-    package func callHooks() { feed.flush(on: callbackQueue) }
+    package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
 }
 
 extension DataTask: WaitingCall {

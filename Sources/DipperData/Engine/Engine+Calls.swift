@@ -62,7 +62,7 @@ extension Engine {
 
     /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
     nonisolated func submit(_ task: DataTask) {
-        task.attach(self)
+        task.attach(task, to: self)
         if loop.isCurrent { return run { $0.take(task) } }
         if !post({ $0.take(task) }) { refuse(task) }
     }
@@ -120,7 +120,7 @@ extension Engine {
         if fetch.lookUpState == .missed, !waiter.wait.fetches {
             return end(waiter, .failure(.notCached.about(waiter.key)))
         }
-        if fetch.place == .parked, let failure = fetch.failure { waiter.tell(.failure(failure, isFatal: false)) }
+        if fetch.place == .parked, let failure = fetch.failure { waiter.hear(.failure(failure, isFatal: false)) }
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }

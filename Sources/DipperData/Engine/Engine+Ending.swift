@@ -170,7 +170,7 @@ extension Engine {
         if reports.contains(.progress) {
             let isLast = progress.received == progress.expected
             let answer = run.progressPace.ask(at: now, interval: interval, isLast: isLast, isAgain: isAgain)
-            if allows(answer, .progress, of: fetch) { for waiter in fetch.waiters { waiter.tell(.progress(progress)) } }
+            if allows(answer, .progress, of: fetch) { for waiter in fetch.waiters { waiter.hear(.progress(progress)) } }
         }
     }
 

@@ -27,7 +27,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     package var outcome: Outcome? { state.withLock { $0.log.outcome } }
 
-    package func wait(_ continuation: UnsafeContinuation<Outcome, Never>) {
+    fileprivate func wait(_ continuation: UnsafeContinuation<Outcome, Never>) {
         let result = state.withLock { $0.log.await(continuation) }
         if let result { continuation.resume(returning: result) }
     }
@@ -71,9 +71,8 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     // MARK: Events
 
-    /// Without effect on a task that has ended.
-    package func end(_ result: Outcome, for task: some FedTask) {
-        let (ended, delivers) = state.withLock { state -> (TaskLog<Event>.Ended?, Bool) in
+    fileprivate func end(_ result: Outcome, for task: some FedTask) {
+        let (ended, delivers) = state.withLock { state -> (TaskLog<Event>.Told?, Bool) in
             guard let ended = state.log.end(result) else { return (nil, false) }
             return (ended, state.log.claimDelivery())
         }
@@ -85,7 +84,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         if delivers { deliver(for: task) }
     }
 
-    package func hear(_ news: DataTask.Event, for task: some FedTask) {
+    fileprivate func hear(_ news: DataTask.Event, for task: some FedTask) {
         switch news {
         case .failure(let error, let isFatal): tell(.failure(error, isFatal: isFatal), for: task)
         case .retry: tell(.retry, for: task)
@@ -130,19 +129,19 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     }
 
     /// Calls the hooks, one closure at a time, until all have heard of everything.
-    package func flush(on queue: CallbackQueue) {
+    fileprivate func flush(on queue: CallbackQueue) {
         while let call = state.withLock({ $0.log.nextCall() }) { call() }
         queue.pending?.end()
     }
 
     // MARK: The engine
 
-    func attach(_ call: some WaitingCall, to engine: Engine) {
+    fileprivate func attach(_ call: some WaitingCall, to engine: Engine) {
         state.withLock { $0.link = Link(engine: engine, call: call) }
     }
 
     /// - Parameter queue: the queue that the call was in at its end.
-    package func detach(in queue: FetchQueue, attempts: Int) {
+    func detach(in queue: FetchQueue, attempts: Int) {
         let link = state.withLock { state in
             (state.queue, state.attempts) = (queue, attempts)
             return exchange(&state.link, with: nil)
@@ -185,28 +184,36 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 }
 
 /// A task with a ``TaskFeed``.
-package protocol FedTask: FetchTask {
+package protocol FedTask: FetchTask where Event: TaskEvent, Event.Output == Response {
     var callbackQueue: CallbackQueue { get }
-    /// `nil` until the task has ended.
-    var outcome: Result<Response, DipperError>? { get }
-
-    func addWaiter(_ continuation: UnsafeContinuation<Result<Response, DipperError>, Never>)
-    /// Must call ``TaskFeed/flush(on:)``. Called on the callback queue.
-    func callHooks()
+    func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer
 }
 
 extension FedTask {
+    /// `nil` until the task has ended.
+    package var outcome: Result<Response, DipperError>? { withFeed { $0.outcome } }
+
     package var awaited: Response {
         get async throws(DipperError) {
             if let outcome { return try outcome.get() }
             let result = await withTaskCancellationHandler {
-                await withUnsafeContinuation { addWaiter($0) }
+                await withUnsafeContinuation {
+                    (continuation: UnsafeContinuation<Result<Response, DipperError>, Never>) in
+                    withFeed { $0.wait(continuation) }
+                }
             } onCancel: {
                 cancel()
             }
             return try result.get()
         }
     }
+
+    func attach(_ call: some WaitingCall, to engine: Engine) { withFeed { $0.attach(call, to: engine) } }
+    func detach(in queue: FetchQueue, attempts: Int) { withFeed { $0.detach(in: queue, attempts: attempts) } }
+    func hear(_ news: DataTask.Event) { withFeed { $0.hear(news, for: self) } }
+    /// Without effect on a task that has ended.
+    package func end(_ result: Result<Response, DipperError>) { withFeed { $0.end(result, for: self) } }
+    fileprivate func callHooks() { withFeed { $0.flush(on: callbackQueue) } }
 }
 
 /// A call as the engine in which it waits knows it.
@@ -296,16 +303,12 @@ struct TaskLog<Event: TaskEvent> {
     /// Is told of each event as it occurs.
     typealias Follower = @Sendable (_ event: Event, _ isLast: Bool) -> Void
 
-    /// The rest to be done outside of the lock: followers to tell, an item to release.
+    /// The rest to be done outside of the lock.
     struct Told {
         var followers: [Follower] = []
-        var replaced: Item?
-    }
-
-    struct Ended {
         var continuations: [UnsafeContinuation<Outcome, Never>] = []
-        var followers: [Follower] = []
-        var preview: Item?
+        /// An item that is to be released.
+        var replaced: Item?
     }
 
     enum Hook {
@@ -411,15 +414,15 @@ struct TaskLog<Event: TaskEvent> {
     }
 
     /// - Returns: `nil` if the task has ended before.
-    mutating func end(_ result: Outcome) -> Ended? {
+    mutating func end(_ result: Outcome) -> Told? {
         guard outcome == nil else { return nil }
         outcome = result
-        var ended = Ended()
+        var ended = Told()
         if let first = exchange(&first, with: nil) { ended.continuations = [first] }
         guard let contents = kept else { return ended }
         ended.continuations += exchange(&contents.continuations, with: [])
         ended.followers = Array(exchange(&contents.followers, with: [:]).values)
-        ended.preview = contents.end(result)
+        ended.replaced = contents.end(result)
         return ended
     }
 

@@ -72,7 +72,7 @@ extension Engine {
 
     /// Lets the prefetches start that work has held back.
     func release(_ make: ObjectWork) {
-        if exchange(&make.isReserved, with: false) { release(make.origin.source) }
+        if exchange(&make.isReserved, with: false) { make.origin.source.release() }
     }
 
     func fail(_ make: ObjectWork, _ error: DipperError) {
@@ -103,7 +103,7 @@ extension Engine {
         // No prefetch starts until it is known whether an urgent call fetches.
         if make.wants.highest.queue == .fast {
             make.isReserved = true
-            reserve(origin.source)
+            origin.source.reserve()
         }
         enter(make, .looking)
         let (round, state) = (make.round, make.cache.state)

@@ -1,14 +1,9 @@
 import Foundation
-import Synchronization
 
 /// The handle of a call for an object. Its methods return at once and run no code of the program's own.
 package protocol ObjectTask: FedTask {
-    func attach(_ call: ObjectCall)
-    /// - Parameter queue: the queue that the call was in at its end.
-    func detach(in queue: FetchQueue, attempts: Int)
     /// - Parameter renewal: the making of a newer object, if this one is out of date. The task begins it.
     func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?)
-    func hear(_ news: DataTask.Event)
     func show(_ preview: Product)
     /// Takes the request for the smaller source, which replaces the larger one.
     func choose(_ request: DataRequest)
@@ -23,10 +18,6 @@ package struct Making: Sendable {
     package init(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep) {
         (self.cache, self.origin, self.step) = (cache, origin, step)
     }
-}
-
-extension TaskFeed {
-    package func attach(_ call: ObjectCall) { attach(call, to: call.cache.engine) }
 }
 
 /// A call for an object that memory could not answer. Only the engine uses it.
@@ -64,7 +55,7 @@ package final class ObjectCall: @unchecked Sendable {
     /// Begins the call of a task.
     package static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
         let call = ObjectCall(task, making, options)
-        task.attach(call)
+        task.attach(call, to: call.cache.engine)
         if !call.cache.engine.post({ $0.take(call) }) { call.end(.failure(.shutDown)) }
     }
 
@@ -156,7 +147,7 @@ extension Engine {
         guard origin.source.hasDisk else { return find(false) }
         if call.want.queue == .fast {
             call.isReserved = true
-            reserve(origin.source)
+            origin.source.reserve()
         }
         call.lookUp = origin.source.find(origin.dataKey, place(call.want), find)
     }
@@ -174,7 +165,7 @@ extension Engine {
     }
 
     private func release(_ call: ObjectCall) {
-        if exchange(&call.isReserved, with: false) { release(call.origin.source) }
+        if exchange(&call.isReserved, with: false) { call.origin.source.release() }
     }
 
     private func enroll(_ call: ObjectCall) {
@@ -265,13 +256,10 @@ final class Previews: @unchecked Sendable {
     /// The latest preview of each object, by its key.
     var shown: [CacheKey: Product] = [:]
 
-    private let ended = Atomic(false)
+    /// Tells the threads that make previews that nobody wants them any more.
+    let cancellation = Cancellation()
 
     init(_ scan: any PreviewScan) { self.scan = scan }
-
-    /// Whether nobody wants previews any more. Any thread may ask.
-    var isOver: Bool { ended.load(ordering: .relaxed) }
-    func end() { ended.store(true, ordering: .relaxed) }
 }
 
 extension Engine {
@@ -309,7 +297,7 @@ extension Engine {
             var scan = scan
             var made: [(CacheKey, Product)] = []
             if let length = scan.preview(in: bytes) {
-                let task = MakingTask(CacheKey("")) { previews.isOver }
+                let task = MakingTask(CacheKey("")) { previews.cancellation.isSet }
                 for (key, step) in steps {
                     if let product = step.preview(of: bytes.prefix(length), task) { made.append((key, product)) }
                 }

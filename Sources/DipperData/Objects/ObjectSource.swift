@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// The data caches that bring the bytes of objects and keep their stored forms. Does not keep these caches alive.
 package final class ObjectSource: Sendable {
@@ -20,6 +19,10 @@ package final class ObjectSource: Sendable {
     private func store(of key: CacheKey) -> DataStore { forms !== store && key.isDerived ? forms : store }
     var hasDisk: Bool { store.disk != nil }
     var keepsForms: Bool { forms.disk != nil }
+
+    /// Keeps prefetches from starting, because an urgent fetch may follow.
+    func reserve() { engine.perform { $0.reserve() } }
+    func release() { engine.perform { $0.release() } }
 
     func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }

@@ -75,7 +75,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public func cancel() {
         feed.cancel()
         // The value may be on its way from the cache.
-        feed.end(.failure(.cancelled), for: self)
+        end(.failure(.cancelled))
     }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
@@ -103,14 +103,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
 }
 
 extension ValueTask: ObjectTask {
-    package var outcome: Result<ValueResponse<Value>, DipperError>? { feed.outcome }
-    package func addWaiter(_ continuation: UnsafeContinuation<Result<ValueResponse<Value>, DipperError>, Never>) {
-        feed.wait(continuation)
-    }
-    package func callHooks() { feed.flush(on: callbackQueue) }
-
-    package func attach(_ call: ObjectCall) { feed.attach(call) }
-    package func detach(in queue: FetchQueue, attempts: Int) { feed.detach(in: queue, attempts: attempts) }
+    package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
 
     package func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?) {
         let newer = renewal.map { renewal in
@@ -118,10 +111,9 @@ extension ValueTask: ObjectTask {
             ObjectCall.start(newer, renewal)
             return newer
         }
-        feed.end(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer) }, for: self)
+        end(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer) })
     }
 
-    package func hear(_ news: DataTask.Event) { feed.hear(news, for: self) }
     package func show(_ preview: Product) {}
     package func choose(_ request: DataRequest) {}
 }
