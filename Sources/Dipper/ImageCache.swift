@@ -29,7 +29,6 @@ public final class ImageCache: Sendable {
     let tools: ImageTools
     private let defaultStep: ImageStep
     let source: ObjectSource
-    let backlog: DecodeBackpressure
     let memory: ObjectMemoryTier
     let configuration: Configuration
     let defaults: ResolvedOptions
@@ -62,21 +61,17 @@ public final class ImageCache: Sendable {
         source = data.objectSource()
         tools = ImageTools(codecs: configuration.codecs, limits: configuration.limits)
         defaultStep = ImageStep(defaults, configuration.options.targetCache?.tools ?? tools)
-        let backlog = DecodeBackpressure(limit: configuration.undecodedBytes)
-        self.backlog = backlog
-        backlog.follow(data)
-        var listener = ObjectCache.Listener()
-        listener.waiting = { if $0 != 0 { backlog.take($0) } }
-        listener.notKept = { [logger, redaction = configuration.data.redaction] key, error in
-            logger.info(
-                "not kept",
-                metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
-        }
         objects = data.makeObjectCache(
             memory: memory,
             workers: Workers(
                 name: JoinableThread.name(configuration.data.name, "decode"), threads: configuration.decodingThreads,
-                budget: configuration.decodingMemory), listener)
+                budget: configuration.decodingMemory),
+            waitingLimit: configuration.undecodedBytes
+        ) { [logger, redaction = configuration.data.redaction] key, error in
+            logger.info(
+                "not kept",
+                metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
+        }
     }
 
     deinit {
@@ -212,55 +207,64 @@ public final class ImageCache: Sendable {
                 isThere ? request.data.effective(isThere: true) : originals.effective(request.data)
             if let effective { request.data = effective } else { isDecided = false }
         }
+        let key = request.data.cacheKey
+        let imageKey = options.key(key)
+        let answer: Result<ImageResponse, DipperError>? =
+            if isShutDown.load(ordering: .acquiring) {
+                .failure(.shutDown)
+            } else if let defect = originals.defect(of: request.data) {
+                .failure(defect)
+            } else if isDecided, let response = inMemory(request, key, imageKey, options, originals, queue) {
+                .success(response)
+            } else {
+                nil
+            }
         let task = ImageTask(
-            request, key: request.data.cacheKey, options: options, queue: queue,
-            callbackQueue: originals.callbackQueue(of: request.data))
-        if isShutDown.load(ordering: .acquiring) {
-            task.finish(.failure(.shutDown))
-        } else if let defect = originals.defect(of: request.data) {
-            task.finish(.failure(defect))
-        } else if !isDecided || !answer(task, originals) {
-            let home = home(of: options)
-            if originals !== home.data { home.backlog.follow(originals) }
+            request, key: key, imageKey: imageKey, options: options, queue: queue,
+            callbackQueue: originals.callbackQueue(of: request.data), answer: answer)
+        if answer == nil {
             let origin = origin(of: request, options, askedKey: askedKey, isDecided: isDecided)
-            task.start(home.objects, origin, step(options))
+            ObjectCall.start(task, making(origin, options), options.calling)
         }
         return task
     }
 
+    private func making(_ origin: Origin, _ options: ResolvedOptions) -> Making {
+        Making(home(of: options).objects, origin, step(options))
+    }
+
+    /// Returns the answer of memory; `nil` if the call goes on.
     @inline(__always)
-    private func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
-        let (request, options) = (task.request.data, task.options)
+    private func inMemory(
+        _ asked: ImageRequest, _ key: CacheKey, _ imageKey: CacheKey, _ options: ResolvedOptions,
+        _ originals: DataCache, _ queue: FetchQueue
+    ) -> ImageResponse? {
+        let request = asked.data
         let policy = originals.policy(of: request)
-        guard policy != .ignoreCache, policy != .bypass,
-            let entry = entry(for: task.imageKey, request, options)
-        else { return false }
+        guard policy != .ignoreCache, policy != .bypass, let entry = entry(for: imageKey, request, options)
+        else { return nil }
         // A picture in memory does not prove that its entry is on disk.
         if request.waitsForDiskWrite, originals.waitsForDisk(request) || files(of: options).waitsForDisk(request) {
-            return false
+            return nil
         }
-        let image = entry.product.value(as: Image.self)
+        var source = ResponseSource.stale
+        var newer: ImageTask?
         switch originals.use(of: entry.info, for: request) {
         case .fresh:
-            originals.noteMemoryHit(task.key, task.requestedQueue)
-            task.finish(atOnce: ImageResponse(options.handOut(image), source: .memory, info: entry.info))
-        case .stale:
-            task.finish(atOnce: ImageResponse(options.handOut(image), source: .stale, info: entry.info))
+            originals.noteMemoryHit(key, queue)
+            source = .memory
+        case .stale: break
         case .staleWhileRevalidating:
-            let home = home(of: options)
-            if originals !== home.data { home.backlog.follow(originals) }
             // The claim comes first, so that a removal from now on revokes it.
-            let claim = originals.claim(request.cacheKey)
-            let newest = origin(of: task.request, options)
+            let claim = originals.claim(key)
+            let newest = origin(of: asked, options)
                 .following(claim, originals.renewal(of: request.with(\.callbackQueue, .inPlace)))
-            let newer = task.newer(.init(home.objects, newest, step(options)))
-            task.finish(
-                atOnce: ImageResponse(
-                    options.handOut(image), source: .stale, info: entry.info, revalidation: newer))
-        case .revalidate:
-            return false
+            newer = ImageTask.begin(
+                making(newest, options), asked, options, originals.callbackQueue(of: request))
+        case .revalidate: return nil
         }
-        return true
+        return ImageResponse(
+            options.handOut(entry.product.value()), source: source, info: entry.info, revalidation: newer)
     }
 
     /// Returns the request as `DataCache.Configuration.completeRequest` of its originals completes it.

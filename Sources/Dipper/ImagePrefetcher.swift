@@ -34,15 +34,14 @@ extension Prefetcher where Request == ImageRequest {
         _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {
         self.init(
-            requests, maxOutstanding: maxOutstanding,
-            .init(
-                run: cache.data.runOnReader, isCached: { cache.answers($0, keepsInMemory: keepsInMemory) },
-                callbackQueue: cache.data.callbackQueue
-            ) { request in
-                let keeps = cache.keepsPrefetched(cache.complete(request), keepsInMemory)
-                return cache.slowGetImage(
-                    request.withoutStandIns.with(\.callbackQueue, .inPlace).with(\.prefetchesToMemory, keeps))
-            })
+            requests, maxOutstanding: maxOutstanding, cache.data.callbackQueue, run: cache.data.runOnReader
+        ) { request in
+            cache.answers(request, keepsInMemory: keepsInMemory)
+        } call: { request in
+            let keeps = cache.keepsPrefetched(cache.complete(request), keepsInMemory)
+            return cache.slowGetImage(
+                request.withoutStandIns.with(\.callbackQueue, .inPlace).with(\.prefetchesToMemory, keeps))
+        }
     }
 
     /// Creates a prefetcher that brings only the files of pictures to disk, or to memory if there is no disk. Nothing
@@ -58,17 +57,13 @@ extension Prefetcher where Request == ImageRequest {
     ) {
         let originals = { @Sendable (request: ImageRequest) in cache.originals(of: request.resolved(cache.defaults)) }
         self.init(
-            requests, maxOutstanding: maxOutstanding,
-            .init(
-                run: cache.data.runOnReader,
-                isCached: { request in
-                    let bytes = originals(request).complete(request.data)
-                    return originals(request).answers(bytes, under: bytes.cacheKey)
-                },
-                callbackQueue: cache.data.callbackQueue
-            ) { request in
-                originals(request).slowGetData(request.data.withoutStandIns.with(\.callbackQueue, .inPlace))
-            })
+            requests, maxOutstanding: maxOutstanding, cache.data.callbackQueue, run: cache.data.runOnReader
+        ) { request in
+            let bytes = originals(request).complete(request.data)
+            return originals(request).answers(bytes, under: bytes.cacheKey)
+        } call: { request in
+            originals(request).slowGetData(request.data.withoutStandIns.with(\.callbackQueue, .inPlace))
+        }
     }
 
     /// Creates a prefetcher of URLs, with the cache's default options.

@@ -104,10 +104,12 @@ extension DataCache {
         ObjectSource(engine, defaults, forms: forms?.store)
     }
 
-    package func makeObjectCache(memory: ObjectMemoryTier, workers: Workers, _ listener: ObjectCache.Listener)
-        -> ObjectCache
-    {
-        ObjectCache(engine, memory: memory, workers: workers, listener)
+    /// See ``ObjectCache/init(_:memory:workers:waitingLimit:notKept:)``.
+    package func makeObjectCache(
+        memory: ObjectMemoryTier, workers: Workers, waitingLimit: Int,
+        notKept: @escaping @Sendable (CacheKey, DipperError) -> Void
+    ) -> ObjectCache {
+        ObjectCache(engine, memory: memory, workers: workers, waitingLimit: waitingLimit, notKept: notKept)
     }
 
     package func claim(_ key: CacheKey) -> Claim { store.history.claim(key) }
@@ -127,9 +129,6 @@ extension DataCache {
             return task
         }
     }
-
-    /// Creates a hold for a consumer of bytes: of all fetches that have not begun (`fast`), or of prefetches (`slow`).
-    package func makeHold(of queue: FetchQueue) -> FetchHold { FetchHold(engine, of: queue) }
 }
 
 extension DataRequest {

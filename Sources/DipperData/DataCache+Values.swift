@@ -49,7 +49,7 @@ extension DataCache {
             noteMemoryHit(request.cacheKey, queue)
             task.end(.success(object), nil)
         } else {
-            task.start(values, origin, step)
+            ObjectCall.start(task, Making(values, origin, step))
         }
         return task
     }

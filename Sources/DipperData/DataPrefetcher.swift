@@ -15,15 +15,13 @@ extension Prefetcher where Request == DataRequest {
     /// ```
     public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
         self.init(
-            requests, maxOutstanding: maxOutstanding,
-            .init(
-                run: cache.runOnReader,
-                isCached: { request in
-                    let request = cache.complete(request)
-                    return cache.answers(request, under: request.cacheKey)
-                },
-                callbackQueue: cache.defaults.callbackQueue
-            ) { cache.slowGetData($0.withoutStandIns.with(\.callbackQueue, .inPlace)) })
+            requests, maxOutstanding: maxOutstanding, cache.callbackQueue, run: cache.runOnReader
+        ) { request in
+            let request = cache.complete(request)
+            return cache.answers(request, under: request.cacheKey)
+        } call: { request in
+            cache.slowGetData(request.withoutStandIns.with(\.callbackQueue, .inPlace))
+        }
     }
 
     /// Creates a prefetcher for URLs, with the cache's defaults. ``start()`` starts it.

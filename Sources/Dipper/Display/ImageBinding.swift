@@ -297,7 +297,7 @@ public final class ImageBinding: Sendable {
             if link.begun != nil { link.begun = task }
             return (link.token, exchange(&link.task, with: task))
         }
-        if let answer = task.answer {
+        if let answer = task.outcome {
             end(answer, token)
         } else {
             change(token: token) { $0.began() }

@@ -44,6 +44,8 @@ public final class ListLoader: @unchecked Sendable {
         var hasFailed = false
 
         init(isUrgent: Bool) { self.isUrgent = isUrgent }
+
+        var isPrefetching: Bool { !isUrgent && !tasks.isEmpty }
     }
 
     private let cache: ImageCache
@@ -56,7 +58,6 @@ public final class ListLoader: @unchecked Sendable {
     /// The plan that the calls follow.
     private var arrangement: Arrangement
     private var rows: [Int: Row] = [:]
-    private var prefetching: Set<Int> = []
     /// The number of nearby rows that have been looked at since the last arrangement.
     private var cursor = 0
 
@@ -147,7 +148,6 @@ public final class ListLoader: @unchecked Sendable {
     }
 
     private func cancelAll() {
-        prefetching = []
         for row in exchange(&rows, with: [:]).values { for task in row.tasks { task.cancel() } }
     }
 
@@ -162,7 +162,6 @@ public final class ListLoader: @unchecked Sendable {
                     cancelRow(number)
                 } else {
                     row.isUrgent = false
-                    if !row.tasks.isEmpty { prefetching.insert(number) }
                     for task in row.tasks { task.moveToSlowQueue() }
                 }
             case .far: cancelRow(number)
@@ -171,7 +170,6 @@ public final class ListLoader: @unchecked Sendable {
     }
 
     private func cancelRow(_ number: Int) {
-        prefetching.remove(number)
         for task in rows.removeValue(forKey: number)?.tasks ?? [] { task.cancel() }
     }
 
@@ -184,14 +182,13 @@ public final class ListLoader: @unchecked Sendable {
         let requests = arrangement.requests(number).map { $0.with(\.callbackQueue, .inPlace) }
         let row = Row(isUrgent: isUrgent)
         for task in requests.map({ isUrgent ? cache.getImage($0) : cache.slowGetImage($0) }) {
-            switch task.answer {
+            switch task.outcome {
             case .success: break
             case .failure: row.hasFailed = true
             case nil: row.tasks.append(task)
             }
         }
         rows[number] = row
-        if isUrgent || row.tasks.isEmpty { prefetching.remove(number) } else { prefetching.insert(number) }
         for task in row.tasks {
             task.onEnd { [weak self, weak row, weak task] result in
                 let hasFailed = if case .failure = result { true } else { false }
@@ -207,7 +204,6 @@ public final class ListLoader: @unchecked Sendable {
         // A call that has ended still holds its picture.
         row.tasks.removeAll { $0 === task }
         if hasFailed { row.hasFailed = true }
-        if row.tasks.isEmpty { prefetching.remove(number) }
         prefetch()
     }
 
@@ -215,10 +211,13 @@ public final class ListLoader: @unchecked Sendable {
         // Under severe pressure nothing is kept in memory, so fetching ahead is of no use.
         guard cache.memoryPressure < .severe else { return }
         let nearby = arrangement.window.nearby
-        while cursor < nearby.count, prefetching.count < maxPrefetches {
+        var free = maxPrefetches - rows.values.count(where: \.isPrefetching)
+        while cursor < nearby.count, free > 0 {
             let number = nearby[nearby.index(nearby.startIndex, offsetBy: cursor)]
             cursor += 1
-            if rows[number] == nil { fetch(number, isUrgent: false) }
+            guard rows[number] == nil else { continue }
+            fetch(number, isUrgent: false)
+            if rows[number]?.isPrefetching == true { free -= 1 }
         }
     }
 

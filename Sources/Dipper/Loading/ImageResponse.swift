@@ -26,13 +26,14 @@ public struct ImageResponse: FetchResponse {
     /// The header fields of the server's answer.
     public var headers: HTTPHeaders { info.serverHeaders }
     private let info: EntryInfo
+    private let extras: ResponseExtras<ImageTask>
     /// The number of network attempts made for this result; 0 if the cache answered.
-    public let attempts: Int
+    public var attempts: Int { extras.attempts }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
-    public let metrics: TransferMetrics?
+    public var metrics: TransferMetrics? { extras.metrics }
     /// The prefetch of a newer picture, if this one is out of date but may be shown meanwhile
     /// (`stale-while-revalidate`, RFC 5861).
-    public let revalidation: ImageTask?
+    public var revalidation: ImageTask? { extras.revalidation }
 
     init(
         _ image: Image, source: ResponseSource, info: EntryInfo, attempts: Int = 0,
@@ -41,9 +42,7 @@ public struct ImageResponse: FetchResponse {
         self.image = image
         self.source = source
         self.info = info
-        self.attempts = attempts
-        self.metrics = metrics
-        self.revalidation = revalidation
+        extras = ResponseExtras(attempts, metrics, revalidation)
     }
 }
 

@@ -35,12 +35,10 @@ public final class ImageTask: FetchTask {
     /// The queue in which the call was made.
     public let requestedQueue: FetchQueue
     let options: ResolvedOptions
-    let callbackQueue: CallbackQueue
-    /// `nil` unless memory has answered.
-    private let hit = AtomicLazyReference<Hit>()
+    package let callbackQueue: CallbackQueue
+    /// The end of a call that was answered at once, which often has no listener, and so no feed.
+    private let answer: Result<ImageResponse, DipperError>?
     private let madeFeed = AtomicLazyReference<Feed>()
-    /// `nil` if memory has answered.
-    private let call = AtomicLazyReference<ObjectCall>()
 
     private final class Names: Sendable {
         let request: ImageRequest
@@ -54,27 +52,30 @@ public final class ImageTask: FetchTask {
         }
     }
 
-    /// A call that memory answers often has no listener, and so no feed.
     private final class Feed: Sendable {
-        let news = TaskFeed<Event>()
+        let news: TaskFeed<Event>
+
+        init(_ priority: Priority, _ queue: FetchQueue, _ outcome: Result<ImageResponse, DipperError>?) {
+            news = TaskFeed(priority: priority, queue: queue, outcome: outcome)
+        }
     }
 
-    private final class Hit: Sendable {
-        let response: ImageResponse
-
-        init(_ response: ImageResponse) { self.response = response }
-    }
-
+    /// - Parameter answer: the end of a call that is answered at once.
     init(
-        _ request: ImageRequest, key: CacheKey, options: ResolvedOptions, queue: FetchQueue,
-        callbackQueue: CallbackQueue
+        _ request: ImageRequest, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions, queue: FetchQueue,
+        callbackQueue: CallbackQueue, answer: Result<ImageResponse, DipperError>? = nil
     ) {
         askedRequest = request
         ownKey = key
-        ownImageKey = options.key(key)
+        ownImageKey = imageKey
         self.options = options
         self.callbackQueue = callbackQueue
+        self.answer = answer
         requestedQueue = queue
+    }
+
+    private var feed: Feed {
+        madeFeed.load() ?? madeFeed.storeIfNil(Feed(askedRequest.data.priority, requestedQueue, answer))
     }
 
     // MARK: Results
@@ -88,13 +89,8 @@ public final class ImageTask: FetchTask {
     /// may run later.
     public var response: ImageResponse {
         get async throws(DipperError) {
-            if let hit = hit.load() { return hit.response }
-            let result = await withTaskCancellationHandler {
-                await withUnsafeContinuation { feed.news.wait($0) }
-            } onCancel: {
-                cancel()
-            }
-            return try result.get()
+            if let answer { return try answer.get() }
+            return try await awaited
         }
     }
 
@@ -102,42 +98,38 @@ public final class ImageTask: FetchTask {
 
     /// Ends this call with `DipperError.cancelled`. The work continues if other calls wait for it.
     public func cancel() {
-        call.load()?.cancel()
+        feed.news.cancel()
         // The picture may be on its way from the cache.
-        finish(.failure(.cancelled))
+        end(.failure(.cancelled))
     }
 
     /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
-    public func moveToSlowQueue() { call.load()?.moveToSlowQueue() }
+    public func moveToSlowQueue() { feed.news.move(to: .slow) }
 
     /// The order of the call inside its queue. It may be changed while the call waits.
     public var priority: Priority {
-        get { call.load()?.priority ?? askedRequest.data.priority }
-        set { call.load()?.priority = newValue }
+        get { feed.news.priority }
+        set { feed.news.setPriority(newValue) }
     }
 
     /// The queue that the call is in now, or was in when it ended.
-    public var queue: FetchQueue { call.load()?.queue ?? requestedQueue }
+    public var queue: FetchQueue { feed.news.queue }
 
     /// The number of network attempts made so far for the bytes that this call waits for.
-    public var attempts: Int { call.load()?.attempts ?? 0 }
+    public var attempts: Int { feed.news.attempts }
 
     /// The present state of the task.
     public var state: State {
-        if let outcome = answer { return Self.state(outcome) }
-        switch call.load()?.stage {
-        case .looking: return .waiting
-        case .making: return .decoding
-        case .fetching(let task):
-            switch task.state {
-            case .waiting: return .waiting
-            case .transferring: return .transferring
-            case .paused: return .paused
-            case .parked: return .parked
-            case .finished, .failed: return .decoding
-            }
-        // The cache has answered, and the picture is being handed out.
-        case nil: return answer.map(Self.state) ?? (call.load() == nil ? .waiting : .decoding)
+        if let outcome { return Self.state(outcome) }
+        let status = feed.news.status
+        // Without a status, the cache has answered, and the picture is being handed out.
+        guard let status, !status.isMaking else { return outcome.map(Self.state) ?? .decoding }
+        return switch status.state {
+        case .waiting: .waiting
+        case .transferring: .transferring
+        case .paused: .paused
+        case .parked: .parked
+        case .finished, .failed: .decoding
         }
     }
 
@@ -147,41 +139,6 @@ public final class ImageTask: FetchTask {
         case .failure(let error): .failed(error)
         }
     }
-
-    // MARK: Loading
-
-    func start(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep) {
-        let made = ObjectCall(self, cache, origin, step, options.calling, requestedQueue)
-        call.storeIfNil(made).start()
-    }
-
-    private var feed: Feed {
-        if let feed = madeFeed.load() { return feed }
-        let made = Feed()
-        // There is no listener yet, so there is no hook to call.
-        if let hit = hit.load() { made.news.end(.success(hit.response), on: callbackQueue) {} }
-        return madeFeed.storeIfNil(made)
-    }
-
-    /// `nil` until the task has ended.
-    var answer: Result<ImageResponse, DipperError>? {
-        hit.load().map { .success($0.response) } ?? madeFeed.load()?.news.outcome
-    }
-
-    /// Must be called before anybody else has the task.
-    func finish(atOnce response: ImageResponse) { _ = hit.storeIfNil(Hit(response)) }
-
-    func finish(_ result: Result<ImageResponse, DipperError>) {
-        if hit.load() == nil { feed.news.end(result, on: callbackQueue) { self.flush() } }
-    }
-
-    /// Adds a hook, as the methods of `FetchTask`, such as `onEnd`, do.
-    public func add(_ hook: TaskHook<ImageResponse>) {
-        if case .progress = hook { call.load()?.wantProgress() }
-        feed.news.add(hook, on: callbackQueue) { self.flush() }
-    }
-
-    private func flush() { feed.news.flush(on: callbackQueue) }
 
     // MARK: Events
 
@@ -200,9 +157,12 @@ public final class ImageTask: FetchTask {
     public func onPreview(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
-        feed.news.add(preview: onItsActor(body), on: callbackQueue) { self.flush() }
+        feed.news.add(preview: onItsActor(body), for: self)
         return self
     }
+
+    /// Adds a hook, as the methods of `FetchTask`, such as `onEnd`, do.
+    public func add(_ hook: TaskHook<ImageResponse>) { feed.news.add(hook, for: self) }
 
     /// The events of the task from now on, after the present state. The stream ends with the task.
     ///
@@ -216,16 +176,19 @@ public final class ImageTask: FetchTask {
     /// }
     /// ```
     public var events: AsyncStream<Event> {
-        call.load()?.wantProgress()
-        return feed.news.events(present: state) { [weak self] in self?.feed.news.forget(stream: $0) }
+        feed.news.events(present: state) { [weak self] in self?.feed.news.forget($0) }
     }
 }
 
 extension ImageTask: ObjectTask {
-    package func end(_ result: Result<MadeObject, DipperError>, _ renewal: ObjectCall.Renewal?) {
-        let newer = renewal.map(self.newer)
+    /// `nil` until the task has ended.
+    package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.news.outcome }
+    package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed.news) }
+
+    package func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?) {
+        let newer = renewal.map { Self.begin($0, request, options, callbackQueue) }
         handingOut { [self] in
-            finish(
+            end(
                 result.map { object in
                     ImageResponse(
                         options.handOut(object.product.value()), source: object.basis.source,
@@ -236,10 +199,14 @@ extension ImageTask: ObjectTask {
     }
 
     /// Has a newer picture made, whether anyone waits for it or not.
-    func newer(_ renewal: ObjectCall.Renewal) -> ImageTask {
+    static func begin(
+        _ renewal: Making, _ request: ImageRequest, _ options: ResolvedOptions, _ callbackQueue: CallbackQueue
+    ) -> ImageTask {
+        let key = renewal.origin.request.cacheKey
         let newer = ImageTask(
-            request, key: renewal.origin.request.cacheKey, options: options, queue: .slow, callbackQueue: callbackQueue)
-        newer.start(renewal.cache, renewal.origin, renewal.step)
+            request, key: key, imageKey: options.key(key), options: options, queue: .slow,
+            callbackQueue: callbackQueue)
+        ObjectCall.start(newer, renewal, options.calling)
         return newer
     }
 
@@ -248,14 +215,8 @@ extension ImageTask: ObjectTask {
         if options.options.imageModifier == nil { body() } else { Afterwards.run(body) }
     }
 
-    package func hear(_ news: FetchNews) {
-        feed.news.hear(news, on: callbackQueue) { self.flush() }
-    }
-
     package func show(_ preview: Product) {
-        handingOut { [self] in
-            feed.news.preview(options.handOut(preview.value()), on: callbackQueue) { self.flush() }
-        }
+        handingOut { [self] in feed.news.preview(options.handOut(preview.value()), for: self) }
     }
 
     /// Has no effect the second time.

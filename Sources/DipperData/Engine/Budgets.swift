@@ -40,51 +40,19 @@ struct BodyBudget: Sendable {
 ///
 /// Work under way cannot give back what it holds, so the budget may be overrun; it only tells when no more work should
 /// begin. A spent budget stays spent until a quarter of it is free, so that work does not stop and go with every piece.
-package struct ByteBudget: Sendable {
-    /// A budget is spent, or free again. See ``Latest``.
-    package struct Notice: Sendable, Hashable {
-        let isSpent: Bool
-        let number: UInt64
-    }
-
+struct ByteBudget: Sendable {
     private let limit: Int
-    package private(set) var used = 0
+    private var used = 0
     private(set) var isSpent = false
-    private var number: UInt64 = 0
 
-    package init(limit: Int) {
+    init(limit: Int) {
         self.limit = max(1, limit)
     }
 
-    package var notice: Notice { Notice(isSpent: isSpent, number: number) }
-
     /// Counts bytes that are held from now on; a negative number gives bytes back.
-    package mutating func take(_ bytes: Int) {
+    mutating func take(_ bytes: Int) {
         used = max(0, used + bytes)
-        let isSpent = isSpent ? used > limit - limit / 4 : used >= limit
-        if isSpent != self.isSpent { number += 1 }
-        self.isSpent = isSpent
-    }
-}
-
-/// Holds back fetches that have not begun, until its last reference is released. Does not keep the cache alive.
-package final class FetchHold: Sendable {
-    private weak let engine: Engine?
-    private let number: UInt64
-    private static let numbers = Atomic<UInt64>(0)
-
-    init(_ engine: Engine, of queue: FetchQueue) {
-        self.engine = engine
-        number = Self.numbers.add(1, ordering: .relaxed).newValue
-        engine.post { [number] in $0.addHolder(number, of: queue) }
-    }
-
-    deinit { engine?.post { [number] in $0.removeHolder(number) } }
-
-    package var isOver: Bool { engine == nil }
-
-    package func tell(_ notice: ByteBudget.Notice) {
-        engine?.perform { [number] in $0.hold(notice, by: number) }
+        isSpent = isSpent ? used > limit - limit / 4 : used >= limit
     }
 }
 
@@ -101,21 +69,4 @@ final class EngineRelay: Sendable {
     func connect(_ engine: Engine) { _ = target.storeIfNil(Target(engine)) }
 
     func post(_ notice: @escaping @Sendable (isolated Engine) -> Void) { target.load()?.engine?.post(notice) }
-}
-
-/// The value of the notice with the highest number, because notices may overtake one another.
-struct Latest<Value: Sendable>: Sendable {
-    private(set) var value: Value
-    private var number: UInt64 = 0
-
-    init(_ value: Value) {
-        self.value = value
-    }
-
-    mutating func take(_ value: Value, number: UInt64) -> Bool {
-        guard number > self.number else { return false }
-        self.number = number
-        self.value = value
-        return true
-    }
 }

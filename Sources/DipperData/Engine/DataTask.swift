@@ -52,25 +52,13 @@ public final class DataTask: FetchTask {
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
     let identity = EventIdentity()
-    private let feed = TaskFeed<Event>()
-    private let link: Mutex<Link>
+    private let feed: TaskFeed<Event>
 
+    // Only the engine uses these.
     nonisolated(unsafe) var wait: FetchWait
-    /// The task itself while it waits, so that the engine need not own it.
-    private nonisolated(unsafe) var own: DataTask?
     nonisolated(unsafe) var isGivenUp = false
-
-    private struct Link {
-        /// `nil` before the task waits, and after its end.
-        var engine: Engine?
-        var priority: Priority
-        var queue: FetchQueue?
-        var attempts = 0
-        var wantsProgress = false
-        var viewer: (@Sendable (Data) -> Void)?
-        var observers: [Observer] = []
-        var hasEnded = false
-    }
+    /// Is shown the bytes received so far.
+    nonisolated(unsafe) private(set) var viewer: (@Sendable (Data) -> Void)?
 
     init(
         _ call: Call, queue: FetchQueue, orElse substitute: Call? = nil, isRevalidation: Bool = false,
@@ -82,7 +70,7 @@ public final class DataTask: FetchTask {
         self.tellsEnd = tellsEnd
         requestedQueue = queue
         wait = FetchWait(Urgency(queue: queue, level: 0))
-        link = Mutex(Link(priority: call.request.priority))
+        feed = TaskFeed(priority: call.request.priority, queue: queue)
     }
 
     /// The request of this call. If its ``DataRequest/lowDataSource`` is fetched in place of the URL, this is the
@@ -102,14 +90,7 @@ public final class DataTask: FetchTask {
 
     /// The bytes and where they came from. Cancelling the Swift task that awaits them cancels this call.
     public var response: DataResponse {
-        get async throws(DipperError) {
-            let result = await withTaskCancellationHandler {
-                await withUnsafeContinuation { feed.wait($0) }
-            } onCancel: {
-                cancel()
-            }
-            return try result.get()
-        }
+        get async throws(DipperError) { try await awaited }
     }
 
     // MARK: Events
@@ -128,33 +109,23 @@ public final class DataTask: FetchTask {
         watchBytes { [weak self, queue = call.callbackQueue] bytes in
             guard let self else { return }
             // No closure is called after the end.
-            queue.perform { if self.feed.outcome == nil { body(bytes) } }
+            queue.perform { if self.outcome == nil { body(bytes) } }
         }
         return self
     }
 
     func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
-        let engine = link.withLock { link in
-            if !link.hasEnded { link.viewer = body }
-            return link.engine
+        feed.post { engine, _ in
+            guard self.feed.isAttached else { return }
+            self.viewer = body
+            engine.want(.bytes, for: self)
         }
-        engine?.post { $0.want(.bytes, for: self) }
     }
 
-    /// Work that hears of the task as soon as the engine tells it.
-    struct Observer: Sendable {
-        let hear: @Sendable (FetchNews) -> Void
-        let end: @Sendable (Result<DataResponse, DipperError>, _ attempts: Int) -> Void
-    }
+    func ignoreBytes() { feed.post { _, _ in self.viewer = nil } }
 
-    func add(_ observer: Observer) {
-        let attempts = link.withLock { link -> Int? in
-            if link.hasEnded { return link.attempts }
-            link.observers.append(observer)
-            return nil
-        }
-        if let attempts, let outcome = feed.outcome { observer.end(outcome, attempts) }
-    }
+    /// Tells of each event from now on as soon as the engine tells the task, or of the end if the task has ended.
+    func follow(_ tell: @escaping TaskLog<Event>.Follower) { feed.follow(tell) }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
     ///
@@ -164,67 +135,37 @@ public final class DataTask: FetchTask {
     /// }
     /// ```
     public var events: AsyncStream<Event> {
-        let events = feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
-        wantProgress()
-        return events
+        feed.events(present: state) { [weak self] in self?.feed.forget($0) }
     }
 
-    func wantProgress() {
-        let engine = link.withLock { link in
-            link.wantsProgress = true
-            return link.engine
-        }
-        engine?.post { $0.want(.progress, for: self) }
-    }
+    func wantProgress() { feed.wantProgress() }
 
     // MARK: Cancelling and moving
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
-    public func cancel() { engine?.post { $0.cancel(self) } }
+    public func cancel() { feed.cancel() }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
-    public func moveToSlowQueue() { engine?.post { $0.move(self, to: .slow) } }
-    /// Moves this call to `fastQueue`, as an urgent call that joins it would.
-    package func moveToFastQueue() { engine?.post { $0.move(self, to: .fast) } }
-
-    private var engine: Engine? { link.withLock { $0.engine } }
+    public func moveToSlowQueue() { feed.move(to: .slow) }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
     public var priority: Priority {
-        get { link.withLock { $0.priority } }
-        set {
-            let engine = link.withLock { link in
-                link.priority = newValue
-                return link.engine
-            }
-            engine?.post { $0.setPriority(newValue, of: self) }
-        }
+        get { feed.priority }
+        set { feed.setPriority(newValue) }
     }
 
     /// The queue the call is in now, or was in when it ended.
-    public var queue: FetchQueue {
-        let now = engine?.ask { _ in self.wait.fetch == nil ? nil : self.wait.want.queue } ?? nil
-        return now ?? link.withLock { $0.queue } ?? requestedQueue
-    }
+    public var queue: FetchQueue { feed.queue }
 
     /// The number of network attempts made so far by the fetch that this call waits for.
-    public var attempts: Int {
-        let now = engine?.ask { _ in self.wait.fetch?.attempts } ?? nil
-        return now ?? link.withLock { $0.attempts }
-    }
+    public var attempts: Int { feed.attempts }
 
     /// The state of the task now.
     public var state: State {
-        if let outcome = feed.outcome { return Self.state(outcome) }
-        let now = engine?.ask { _ in self.wait.fetch?.state } ?? nil
-        return feed.outcome.map(Self.state) ?? now ?? .waiting
-    }
-
-    private static func state(_ outcome: Result<DataResponse, DipperError>) -> State {
-        switch outcome {
-        case .success: .finished
-        case .failure(let error): .failed(error)
-        }
+        if let outcome { return State(after: outcome) }
+        let now = feed.status?.state
+        // The task may have ended meanwhile.
+        return outcome.map { State(after: $0) } ?? now ?? .waiting
     }
 
     /// The identifier of the call in the events of the cache.
@@ -238,59 +179,44 @@ public final class DataTask: FetchTask {
         if let substitute { _ = substituted.storeIfNil(substitute) }
     }
 
-    func isIn(_ engine: Engine) -> Bool { self.engine === engine }
-
-    func attach(_ engine: Engine) { link.withLock { $0.engine = engine } }
-
     func begin(reads: Bool) {
         wait = FetchWait(Urgency(requestedQueue, priority), reads: reads, fetches: call.mayFetch)
-        own = self
     }
 
-    /// Lets go of the engine, so that a task that is kept keeps no cache and no body alive.
     func detach(in queue: FetchQueue, attempts: Int) {
-        own = nil
-        let engine = link.withLock { link in
-            link.queue = queue
-            link.attempts = attempts
-            return exchange(&link.engine, with: nil)
-        }
-        withExtendedLifetime(engine) {}
+        viewer = nil
+        feed.detach(in: queue, attempts: attempts)
     }
 
-    /// Without effect on a task that has ended.
-    func end(_ result: Result<DataResponse, DipperError>) {
-        feed.end(result, on: call.callbackQueue) { self.flush() }
-        let (observers, attempts, viewer) = link.withLock { link in
-            link.hasEnded = true
-            return (exchange(&link.observers, with: []), link.attempts, exchange(&link.viewer, with: nil))
-        }
-        _ = consume viewer
-        for observer in observers { observer.end(result, attempts) }
-    }
-
-    func tell(_ news: FetchNews) {
-        for observer in link.withLock({ $0.observers }) { observer.hear(news) }
-        feed.hear(news, on: call.callbackQueue) { self.flush() }
-    }
-
-    func ignoreBytes() {
-        let viewer = link.withLock { exchange(&$0.viewer, with: nil) }
-        _ = consume viewer
-    }
-
-    var hasViewer: Bool { link.withLock { $0.viewer != nil } }
-    var wantsProgress: Bool { link.withLock { $0.wantsProgress } }
-
-    func show(_ bytes: Data) { link.withLock { $0.viewer }?(bytes) }
+    var wantsProgress: Bool { feed.wantsProgress }
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
-    public func add(_ hook: TaskHook<DataResponse>) {
-        feed.add(hook, on: call.callbackQueue) { self.flush() }
-        if case .progress = hook { wantProgress() }
-    }
+    public func add(_ hook: TaskHook<DataResponse>) { feed.add(hook, for: self) }
+}
 
-    private func flush() { feed.flush(on: call.callbackQueue) }
+extension DataTask: FedTask {
+    package var callbackQueue: CallbackQueue { call.callbackQueue }
+    package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
+}
+
+extension DataTask: WaitingCall {
+    func status(in engine: isolated Engine) -> CallStatus? {
+        wait.fetch.map { CallStatus(queue: wait.want.queue, attempts: $0.attempts, state: $0.state) }
+    }
+    func cancel(in engine: isolated Engine) { engine.cancel(self) }
+    func move(to queue: FetchQueue, in engine: isolated Engine) { engine.move(self, to: queue) }
+    func setPriority(_ priority: Priority, in engine: isolated Engine) { engine.setPriority(priority, of: self) }
+    func wantProgress(in engine: isolated Engine) { engine.want(.progress, for: self) }
+}
+
+extension DataTask.State {
+    init<Response>(after outcome: Result<Response, DipperError>) {
+        self =
+            switch outcome {
+            case .success: .finished
+            case .failure(let error): .failed(error)
+            }
+    }
 }
 
 extension DataTask.Event: TaskEvent {

@@ -12,7 +12,7 @@ extension Engine {
         queues.reachNetwork(fetch)
         reconsider()
         if exchange(&fetch.findings.isRetry, with: false) {
-            for waiter in fetch.waiters { waiter.tell(.retry) }
+            for waiter in fetch.waiters { waiter.hear(.retry) }
         }
         events.transferring(fetch)
         let unparked = fetch.findings.unpark()

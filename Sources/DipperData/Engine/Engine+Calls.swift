@@ -62,7 +62,7 @@ extension Engine {
 
     /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
     nonisolated func submit(_ task: DataTask) {
-        task.attach(self)
+        task.attach(task, to: self)
         if loop.isCurrent { return run { $0.take(task) } }
         if !post({ $0.take(task) }) { refuse(task) }
     }
@@ -113,14 +113,14 @@ extension Engine {
         if let found { fetch.findings.find(found) }
         events.joined(waiter, fetch)
         if waiter.wantsProgress { fetch.wanted.insert(.progress) }
-        if waiter.hasViewer { fetch.wanted.insert(.bytes) }
+        if waiter.viewer != nil { fetch.wanted.insert(.bytes) }
     }
 
     private func join(_ fetch: Fetch, _ waiter: DataTask) {
         if fetch.lookUpState == .missed, !waiter.wait.fetches {
             return end(waiter, .failure(.notCached.about(waiter.key)))
         }
-        if fetch.place == .parked, let failure = fetch.failure { waiter.tell(.failure(failure)) }
+        if fetch.place == .parked, let failure = fetch.failure { waiter.hear(.failure(failure, isFatal: false)) }
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
@@ -211,15 +211,9 @@ extension Engine {
         reconsider()
     }
 
-    func addHolder(_ number: UInt64, of queue: FetchQueue) { queues.addHolder(number, of: queue) }
-
-    func removeHolder(_ number: UInt64) {
-        queues.removeHolder(number)
+    func hold(_ queue: FetchQueue?, by holder: ObjectIdentifier) {
+        queues.hold(queue, by: holder)
         holdingChanged()
-    }
-
-    func hold(_ notice: ByteBudget.Notice, by number: UInt64) {
-        if queues.hold(notice, by: number) { holdingChanged() }
     }
 
     func holdingChanged() {

@@ -170,7 +170,7 @@ extension Engine {
         if reports.contains(.progress) {
             let isLast = progress.received == progress.expected
             let answer = run.progressPace.ask(at: now, interval: interval, isLast: isLast, isAgain: isAgain)
-            if allows(answer, .progress, of: fetch) { for waiter in fetch.waiters { waiter.tell(.progress(progress)) } }
+            if allows(answer, .progress, of: fetch) { for waiter in fetch.waiters { waiter.hear(.progress(progress)) } }
         }
     }
 
@@ -181,7 +181,7 @@ extension Engine {
     }
 
     private func showBytes(of fetch: Fetch, _ run: Run) {
-        let viewers = fetch.waiters.filter(\.hasViewer)
+        let viewers = fetch.waiters.compactMap { $0.viewer }
         guard let transfer = run.transfer, !viewers.isEmpty else {
             if viewers.isEmpty { fetch.wanted.remove(.bytes) }
             return
@@ -190,7 +190,7 @@ extension Engine {
             self?.views.async {
                 guard offset == 0 || offset == inherited, let whole = offset == 0 ? bytes : joined?.joined(bytes)
                 else { return }
-                for task in viewers { task.show(whole) }
+                for view in viewers { view(whole) }
             }
         }
     }

@@ -139,7 +139,7 @@ extension Engine {
         settle(fetch)
         fetch.findings.isRetry = !isSilent
         if !isSilent, let failure = fetch.failure {
-            for waiter in fetch.waiters { waiter.tell(.failure(failure)) }
+            for waiter in fetch.waiters { waiter.hear(.failure(failure, isFatal: false)) }
         }
         events.leftNetwork(fetch, .parked)
         if let delay = delay ?? (canReach(fetch) ? options.wakeSpacing : nil) {

@@ -94,7 +94,7 @@ extension Engine {
     /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller starts a new one.
     private nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
         let renewal = revalidations.withLock { $0.task(for: call.withoutStandIns) }
-        if renewal.isNew { renewal.task.attach(self) }
+        if renewal.isNew { renewal.task.attach(renewal.task, to: self) }
         return renewal
     }
 

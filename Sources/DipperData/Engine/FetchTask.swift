@@ -220,14 +220,7 @@ public struct DataResponse: FetchResponse {
     public let source: ResponseSource
     /// The metadata of the answer, as the tiers keep it.
     package let info: EntryInfo
-    private let extras: Boxed<Extras>?
-
-    /// The properties that few responses have: without them, a response is small.
-    private struct Extras: Sendable {
-        let attempts: Int
-        let metrics: TransferMetrics?
-        let revalidation: DataTask?
-    }
+    private let extras: ResponseExtras<DataTask>
 
     /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
     public var url: URL? { info.source }
@@ -236,7 +229,7 @@ public struct DataResponse: FetchResponse {
     /// The header fields of the answer that the bytes came with, updated when the server confirmed the answer.
     public var headers: HTTPHeaders { info.headers }
     /// The number of network attempts made for this result; 0 if the cache answered.
-    public var attempts: Int { extras?.value.attempts ?? 0 }
+    public var attempts: Int { extras.attempts }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
     ///
     /// ```swift
@@ -244,14 +237,14 @@ public struct DataResponse: FetchResponse {
     ///     print(metrics.httpVersion, metrics.firstByte, metrics.total)
     /// }
     /// ```
-    public var metrics: TransferMetrics? { extras?.value.metrics }
+    public var metrics: TransferMetrics? { extras.metrics }
     /// The prefetch of newer bytes, if these are out of date but may be used meanwhile; otherwise `nil`.
     ///
     /// ```swift
     /// let response = try await cache.getData(url).response
     /// if let newer = try await response.revalidation?.value { print(newer.count) }
     /// ```
-    public var revalidation: DataTask? { extras?.value.revalidation }
+    public var revalidation: DataTask? { extras.revalidation }
 
     /// The time at which the server made the answer or last confirmed it, as far as that is known.
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
@@ -278,15 +271,34 @@ public struct DataResponse: FetchResponse {
         revalidation: DataTask? = nil
     ) {
         (data, info, self.source) = (value.data, value.info, source)
-        extras =
-            attempts == 0 && metrics == nil && revalidation == nil
-            ? nil : Boxed(Extras(attempts: attempts, metrics: metrics, revalidation: revalidation))
+        extras = ResponseExtras(attempts, metrics, revalidation)
     }
 }
 
 extension DataResponse: RedactedStringConvertible {
     /// The status, the number of bytes, and the tier that answered.
     public var description: String { "\(status) \(data.count) bytes from \(source.rawValue)" }
+}
+
+/// The properties that few responses have: without them, a response is small.
+package struct ResponseExtras<Handle: Sendable>: Sendable {
+    private struct Values: Sendable {
+        let attempts: Int
+        let metrics: TransferMetrics?
+        let revalidation: Handle?
+    }
+
+    private let values: Boxed<Values>?
+
+    package init(_ attempts: Int, _ metrics: TransferMetrics?, _ revalidation: Handle?) {
+        values =
+            attempts == 0 && metrics == nil && revalidation == nil
+            ? nil : Boxed(Values(attempts: attempts, metrics: metrics, revalidation: revalidation))
+    }
+
+    package var attempts: Int { values?.value.attempts ?? 0 }
+    package var metrics: TransferMetrics? { values?.value.metrics }
+    package var revalidation: Handle? { values?.value.revalidation }
 }
 
 /// The answer to a call: a ``DataResponse``, a ``ValueResponse`` or an `ImageResponse`.

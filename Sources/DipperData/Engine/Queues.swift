@@ -289,7 +289,8 @@ struct Queues {
     private var lastNumber: UInt64 = 0
     private var backlog = StorageBacklog.none
     private var isBudgetSpent = false
-    private var holders: [UInt64: (queue: FetchQueue, isHolding: Latest<Bool>)] = [:]
+    /// By who holds fetches back.
+    private var holds: [ObjectIdentifier: FetchQueue] = [:]
 
     init(fast: QueueConfiguration, slow: QueueConfiguration) {
         (self.fast, self.slow) = (Lane(fast), Lane(slow))
@@ -406,17 +407,10 @@ struct Queues {
     mutating func setBacklog(_ backlog: StorageBacklog) { self.backlog = backlog }
     mutating func setBudget(isSpent: Bool) { isBudgetSpent = isSpent }
 
-    /// A holder may hold back fetches that have not begun: with `fast` all of them, with `slow` prefetches.
-    mutating func addHolder(_ number: UInt64, of queue: FetchQueue) { holders[number] = (queue, Latest(false)) }
-    mutating func removeHolder(_ number: UInt64) { holders[number] = nil }
-    /// - Returns: `false` if a later notice has been heard.
-    mutating func hold(_ notice: ByteBudget.Notice, by number: UInt64) -> Bool {
-        holders[number]?.isHolding.take(notice.isSpent, number: notice.number) == true
-    }
+    /// Holds back fetches that have not begun: with `fast` all of them, with `slow` prefetches, with `nil` none.
+    mutating func hold(_ queue: FetchQueue?, by holder: ObjectIdentifier) { holds[holder] = queue }
 
-    private func isHeld(_ queue: FetchQueue) -> Bool {
-        holders.values.contains { $0.isHolding.value && ($0.queue == .fast || queue == .slow) }
-    }
+    private func isHeld(_ queue: FetchQueue) -> Bool { holds.values.contains { $0 == .fast || queue == .slow } }
 
     private func accepts(_ queue: FetchQueue) -> Bool {
         backlog <= (queue == .fast ? .high : .none) && !isHeld(queue)

@@ -1,106 +1,245 @@
 import Foundation
 import Synchronization
 
-/// Delivers a task's events to continuations, streams and closures, one closure at a time.
-///
-/// Each closure `flush` that a method takes must call ``flush(on:)``. It runs on the callback queue.
+/// The part that all tasks have: the events and those who listen to them, and the way to the engine. Everything that
+/// changes is under one lock.
 package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package typealias Outcome = Result<Event.Output, DipperError>
 
-    private let log = Mutex(TaskLog<Event>())
+    private struct State {
+        var log: TaskLog<Event>
+        /// `nil` before the call waits in an engine, and after its end, so that a task that is kept keeps no cache alive.
+        var link: Link?
+        var priority: Priority
+        var queue: FetchQueue
+        var attempts = 0
+        var wantsProgress = false
+    }
 
-    package init() {}
+    private let state: Mutex<State>
 
-    package var outcome: Outcome? { log.withLock { $0.outcome } }
+    /// - Parameters:
+    ///   - queue: the queue in which the call is made.
+    ///   - outcome: the end of a task that has ended at once.
+    package init(priority: Priority, queue: FetchQueue, outcome: Outcome? = nil) {
+        state = Mutex(State(log: TaskLog(outcome), priority: priority, queue: queue))
+    }
 
-    package func wait(_ continuation: UnsafeContinuation<Outcome, Never>) {
-        let result = log.withLock { $0.await(continuation) }
+    package var outcome: Outcome? { state.withLock { $0.log.outcome } }
+
+    fileprivate func wait(_ continuation: UnsafeContinuation<Outcome, Never>) {
+        let result = state.withLock { $0.log.await(continuation) }
         if let result { continuation.resume(returning: result) }
     }
 
     /// Streams the events from now on, after the present state. A reader that falls behind gets the latest ones.
-    /// - Parameter forget: called with the stream's number when it is no longer read; must call ``forget(stream:)``.
+    /// - Parameter forget: called with the stream's number when it is no longer read; must call ``forget(_:)``.
     package func events(present: Event.State, forget: @escaping @Sendable (Int) -> Void) -> AsyncStream<Event> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(256)) { continuation in
-            let number = log.withLock { $0.add(continuation, present: present) }
-            guard let number else { return }
-            continuation.onTermination = { _ in forget(number) }
+        let events = AsyncStream<Event>(bufferingPolicy: .bufferingNewest(256)) { stream in
+            stream.yield(.state(present))
+            let number = follow { event, isLast in
+                stream.yield(event)
+                if isLast { stream.finish() }
+            } startingWith: { progress in
+                stream.yield(.progress(progress))
+            }
+            if let number { stream.onTermination = { _ in forget(number) } }
         }
+        wantProgress()
+        return events
     }
 
-    package func forget(stream number: Int) {
-        _ = log.withLock { $0.remove(stream: number) }
+    /// Tells a follower each event from now on as it occurs, or the end if the task has ended.
+    /// - Parameter startingWith: called first with the latest progress, under the lock.
+    /// - Returns: the number of the follower; `nil` if the task has ended.
+    @discardableResult
+    func follow(
+        _ tell: @escaping TaskLog<Event>.Follower, startingWith: (TaskProgress) -> Void = { _ in }
+    ) -> Int? {
+        let (number, outcome) = state.withLock { state -> (Int?, Outcome?) in
+            if let progress = state.log.progress { startingWith(progress) }
+            return (state.log.follow(tell), state.log.outcome)
+        }
+        if let outcome { tell(TaskLog<Event>.Item.end(outcome).event, true) }
+        return number
+    }
+
+    package func forget(_ number: Int) {
+        let follower = state.withLock { $0.log.forget(number) }
+        _ = consume follower
     }
 
     // MARK: Events
 
-    package func end(_ result: Outcome, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
-        let ended = log.withLock { $0.end(result) }
+    fileprivate func end(_ result: Outcome, for task: some FedTask) {
+        let (ended, delivers) = state.withLock { state -> (TaskLog<Event>.Told?, Bool) in
+            guard let ended = state.log.end(result) else { return (nil, false) }
+            return (ended, state.log.claimDelivery())
+        }
         guard let ended else { return }
-        if ended.isAwaited { Afterwards.wake { ended.tell(result) } }
-        deliver(on: queue, flush)
+        for tell in ended.followers { tell(TaskLog<Event>.Item.end(result).event, true) }
+        if !ended.continuations.isEmpty {
+            Afterwards.wake { for continuation in ended.continuations { continuation.resume(returning: result) } }
+        }
+        if delivers { deliver(for: task) }
     }
 
-    package func hear(_ news: FetchNews, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
+    fileprivate func hear(_ news: DataTask.Event, for task: some FedTask) {
         switch news {
-        case .failure(let error): tell(.failure(error, isFatal: false), on: queue, flush)
-        case .retry: tell(.retry, on: queue, flush)
-        case .progress(let progress): tell(.progress(progress), on: queue, flush)
+        case .failure(let error, let isFatal): tell(.failure(error, isFatal: isFatal), for: task)
+        case .retry: tell(.retry, for: task)
+        case .progress(let progress): tell(.progress(progress), for: task)
+        case .state, .finished: break
         }
     }
 
-    package func preview(
-        _ preview: Event.Preview, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) {
-        tell(.preview(preview), on: queue, flush)
+    package func preview(_ preview: Event.Preview, for task: some FedTask) { tell(.preview(preview), for: task) }
+
+    private func tell(_ item: TaskLog<Event>.Item, for task: some FedTask) {
+        let (told, delivers) = state.withLock { ($0.log.add(item), $0.log.claimDelivery()) }
+        for tell in told.followers { tell(item.event, false) }
+        if delivers { deliver(for: task) }
     }
 
-    private func tell(
-        _ item: TaskLog<Event>.Item, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) {
-        let (streams, replaced) = log.withLock { $0.add(item) }
-        withExtendedLifetime(replaced) {}
-        for stream in streams { stream.yield(item.event) }
-        deliver(on: queue, flush)
+    package func add(_ hook: TaskHook<Event.Output>, for task: some FedTask) {
+        add(.events(hook), for: task)
+        if case .progress = hook { wantProgress() }
     }
 
-    package func add(
-        _ hook: TaskHook<Event.Output>, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
-    ) {
-        log.withLock { $0.listen(.events(hook)) }
-        deliver(on: queue, flush)
+    package func add(preview body: @escaping @Sendable (Event.Preview) -> Void, for task: some FedTask) {
+        add(.preview(body), for: task)
     }
 
-    package func add(
-        preview body: @escaping @Sendable (Event.Preview) -> Void, on queue: CallbackQueue,
-        _ flush: @escaping @Sendable () -> Void
-    ) {
-        log.withLock { $0.listen(.preview(body)) }
-        deliver(on: queue, flush)
+    private func add(_ hook: TaskLog<Event>.Hook, for task: some FedTask) {
+        let delivers = state.withLock { state in
+            state.log.listen(hook)
+            return state.log.claimDelivery()
+        }
+        if delivers { deliver(for: task) }
     }
 
-    @inline(__always)
-    private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) {
-        guard log.withLock({ $0.claimDelivery() }) else { return }
+    private func deliver(for task: some FedTask) {
+        let queue = task.callbackQueue
         queue.pending?.begin()
         switch queue.kind {
-        case .inPlace: Afterwards.run(flush)
-        case .dispatch(let queue): Afterwards.wake(on: queue, flush)
-        case .custom(let run): Afterwards.run { run(flush) }
+        case .inPlace: Afterwards.run { task.callHooks() }
+        case .dispatch(let queue): Afterwards.wake(on: queue) { task.callHooks() }
+        case .custom(let run): Afterwards.run { run { task.callHooks() } }
         }
     }
 
-    package func flush(on queue: CallbackQueue) {
-        while let call = log.withLock({ $0.nextCall() }) { call() }
+    /// Calls the hooks, one closure at a time, until all have heard of everything.
+    fileprivate func flush(on queue: CallbackQueue) {
+        while let call = state.withLock({ $0.log.nextCall() }) { call() }
         queue.pending?.end()
+    }
+
+    // MARK: The engine
+
+    fileprivate func attach(_ call: some WaitingCall, to engine: Engine) {
+        state.withLock { $0.link = Link(engine: engine, call: call) }
+    }
+
+    /// - Parameter queue: the queue that the call was in at its end.
+    func detach(in queue: FetchQueue, attempts: Int) {
+        let link = state.withLock { state in
+            (state.queue, state.attempts) = (queue, attempts)
+            return exchange(&state.link, with: nil)
+        }
+        _ = consume link
+    }
+
+    private var link: Link? { state.withLock { $0.link } }
+    var isAttached: Bool { link != nil }
+
+    func post(_ body: @escaping @Sendable (isolated Engine, any WaitingCall) -> Void) {
+        if let link { link.engine.post { body($0, link.call) } }
+    }
+
+    package func cancel() { post { $1.cancel(in: $0) } }
+    package func move(to queue: FetchQueue) { post { $1.move(to: queue, in: $0) } }
+
+    package var priority: Priority { state.withLock { $0.priority } }
+    package func setPriority(_ priority: Priority) {
+        state.withLock { $0.priority = priority }
+        post { $1.setPriority(priority, in: $0) }
+    }
+
+    var wantsProgress: Bool { state.withLock { $0.wantsProgress } }
+    package func wantProgress() {
+        state.withLock { $0.wantsProgress = true }
+        post { $1.wantProgress(in: $0) }
+    }
+
+    /// The queue that the call is in now, or was in when it ended.
+    package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }
+    package var attempts: Int { status?.attempts ?? state.withLock { $0.attempts } }
+
+    /// `nil` unless the call waits in an engine.
+    package var status: CallStatus? {
+        guard let link, var status = link.engine.ask({ link.call.status(in: $0) }) ?? nil else { return nil }
+        if let bytes = status.bytes { (status.attempts, status.state) = (bytes.attempts, bytes.state) }
+        return status
     }
 }
 
-package enum FetchNews: Sendable {
-    /// An attempt has failed. The fetch waits and tries again.
-    case failure(DipperError)
-    case retry
-    case progress(TaskProgress)
+/// A task with a ``TaskFeed``.
+package protocol FedTask: FetchTask where Event: TaskEvent, Event.Output == Response {
+    var callbackQueue: CallbackQueue { get }
+    func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer
+}
+
+extension FedTask {
+    /// `nil` until the task has ended.
+    package var outcome: Result<Response, DipperError>? { withFeed { $0.outcome } }
+
+    package var awaited: Response {
+        get async throws(DipperError) {
+            if let outcome { return try outcome.get() }
+            let result = await withTaskCancellationHandler {
+                await withUnsafeContinuation {
+                    (continuation: UnsafeContinuation<Result<Response, DipperError>, Never>) in
+                    withFeed { $0.wait(continuation) }
+                }
+            } onCancel: {
+                cancel()
+            }
+            return try result.get()
+        }
+    }
+
+    func attach(_ call: some WaitingCall, to engine: Engine) { withFeed { $0.attach(call, to: engine) } }
+    func detach(in queue: FetchQueue, attempts: Int) { withFeed { $0.detach(in: queue, attempts: attempts) } }
+    func hear(_ news: DataTask.Event) { withFeed { $0.hear(news, for: self) } }
+    /// Without effect on a task that has ended.
+    package func end(_ result: Result<Response, DipperError>) { withFeed { $0.end(result, for: self) } }
+    fileprivate func callHooks() { withFeed { $0.flush(on: callbackQueue) } }
+}
+
+/// A call as the engine in which it waits knows it.
+protocol WaitingCall: AnyObject, Sendable {
+    /// `nil` if the call does not wait.
+    func status(in engine: isolated Engine) -> CallStatus?
+    func cancel(in engine: isolated Engine)
+    func move(to queue: FetchQueue, in engine: isolated Engine)
+    func setPriority(_ priority: Priority, in engine: isolated Engine)
+    func wantProgress(in engine: isolated Engine)
+}
+
+private struct Link: Sendable {
+    let engine: Engine
+    let call: any WaitingCall
+}
+
+/// The present state of a call that waits in an engine.
+package struct CallStatus: Sendable {
+    let queue: FetchQueue
+    var attempts: Int
+    package var state = DataTask.State.waiting
+    /// The call for the bytes of an object, if they are being fetched, perhaps by another engine.
+    var bytes: DataTask?
+    /// Whether an object is being made, or has been.
+    package var isMaking = false
 }
 
 package protocol TaskEvent: Sendable {
@@ -161,29 +300,22 @@ struct TaskLog<Event: TaskEvent> {
         }
     }
 
-    struct Ended {
-        var first: UnsafeContinuation<Outcome, Never>?
+    /// Is told of each event as it occurs.
+    typealias Follower = @Sendable (_ event: Event, _ isLast: Bool) -> Void
+
+    /// The rest to be done outside of the lock.
+    struct Told {
+        var followers: [Follower] = []
         var continuations: [UnsafeContinuation<Outcome, Never>] = []
-        var streams: [AsyncStream<Event>.Continuation] = []
-        var preview: Item?
-
-        var isAwaited: Bool { first != nil || !streams.isEmpty || preview != nil }
-
-        func tell(_ result: Outcome) {
-            first?.resume(returning: result)
-            for continuation in continuations { continuation.resume(returning: result) }
-            for stream in streams {
-                stream.yield(Item.end(result).event)
-                stream.finish()
-            }
-        }
+        /// An item that is to be released.
+        var replaced: Item?
     }
 
     enum Hook {
         case events(TaskHook<Event.Output>)
         case preview(@Sendable (Event.Preview) -> Void)
 
-        func call(with item: Item) -> (() -> Void)? {
+        func call(with item: Item) -> (@Sendable () -> Void)? {
             switch (self, item) {
             case (.events(.end(let body)), .end(let result)): { body(result) }
             case (.events(.failure(let body)), .failure(let error, let isFatal)): { body(error, isFatal) }
@@ -206,8 +338,8 @@ struct TaskLog<Event: TaskEvent> {
         var lastNumber = 0
         var listeners: [Listener] = []
         var continuations: [UnsafeContinuation<Outcome, Never>] = []
-        var streams: [Int: AsyncStream<Event>.Continuation] = [:]
-        var nextStream = 0
+        var followers: [Int: Follower] = [:]
+        var lastFollower = 0
         var isDelivering = false
 
         init(after outcome: Outcome?) {
@@ -258,6 +390,8 @@ struct TaskLog<Event: TaskEvent> {
     private var first: UnsafeContinuation<Outcome, Never>?
     private var kept: Contents?
 
+    init(_ outcome: Outcome?) { self.outcome = outcome }
+
     private var contents: Contents {
         mutating get {
             if let kept { return kept }
@@ -272,25 +406,28 @@ struct TaskLog<Event: TaskEvent> {
 
     // MARK: Events
 
-    /// - Returns: the streams to tell, and the item that is replaced, which the caller releases outside the lock.
-    mutating func add(_ item: Item) -> (streams: [AsyncStream<Event>.Continuation], replaced: Item?) {
-        guard outcome == nil else { return ([], nil) }
+    mutating func add(_ item: Item) -> Told {
+        guard outcome == nil else { return Told() }
         let contents = contents
-        if case .progress(let progress) = item, progress == contents.progress { return ([], nil) }
-        let replaced = contents.add(item)
-        return (Array(contents.streams.values), replaced)
+        if case .progress(let progress) = item, progress == contents.progress { return Told() }
+        return Told(followers: Array(contents.followers.values), replaced: contents.add(item))
     }
 
-    mutating func end(_ result: Outcome) -> Ended? {
+    /// - Returns: `nil` if the task has ended before.
+    mutating func end(_ result: Outcome) -> Told? {
         guard outcome == nil else { return nil }
         outcome = result
-        let first = exchange(&first, with: nil)
-        guard let contents = kept else { return Ended(first: first) }
-        let preview = contents.end(result)
-        return Ended(
-            first: first, continuations: exchange(&contents.continuations, with: []),
-            streams: Array(exchange(&contents.streams, with: [:]).values), preview: preview)
+        var ended = Told()
+        if let first = exchange(&first, with: nil) { ended.continuations = [first] }
+        guard let contents = kept else { return ended }
+        ended.continuations += exchange(&contents.continuations, with: [])
+        ended.followers = Array(exchange(&contents.followers, with: [:]).values)
+        ended.replaced = contents.end(result)
+        return ended
     }
+
+    /// The progress of the present attempt, until the end.
+    var progress: TaskProgress? { kept?.progress }
 
     // MARK: Listeners
 
@@ -302,24 +439,16 @@ struct TaskLog<Event: TaskEvent> {
 
     mutating func listen(_ hook: Hook) { contents.listeners.append(Listener(hook: hook)) }
 
-    /// - Returns: the stream's number; `nil` if the task has ended, and with it the stream.
-    mutating func add(_ stream: AsyncStream<Event>.Continuation, present: Event.State) -> Int? {
-        stream.yield(.state(present))
-        if let outcome {
-            stream.yield(Item.end(outcome).event)
-            stream.finish()
-            return nil
-        }
+    /// - Returns: the follower's number; `nil` if the task has ended.
+    mutating func follow(_ tell: @escaping Follower) -> Int? {
+        guard outcome == nil else { return nil }
         let contents = contents
-        if let progress = contents.progress { stream.yield(.progress(progress)) }
-        contents.nextStream += 1
-        contents.streams[contents.nextStream] = stream
-        return contents.nextStream
+        contents.lastFollower += 1
+        contents.followers[contents.lastFollower] = tell
+        return contents.lastFollower
     }
 
-    mutating func remove(stream number: Int) -> AsyncStream<Event>.Continuation? {
-        kept?.streams.removeValue(forKey: number)
-    }
+    mutating func forget(_ number: Int) -> Follower? { kept?.followers.removeValue(forKey: number) }
 
     // MARK: Delivery
 
@@ -332,7 +461,7 @@ struct TaskLog<Event: TaskEvent> {
     }
 
     /// Returns the next call, in the order of the events; after `nil` the delivery must be claimed again.
-    mutating func nextCall() -> (() -> Void)? {
+    mutating func nextCall() -> (@Sendable () -> Void)? {
         let contents = contents
         while let (listener, number, item) = contents.nextItem() {
             let hook = contents.listeners[listener].hook

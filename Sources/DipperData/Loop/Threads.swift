@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-// Each lock is taken alone, but for these: DiskTier.state is held while the condition of Workers is taken; TaskFeed.log
+// Each lock is taken alone, but for these: DiskTier.state is held while the condition of Workers is taken; TaskFeed.state
 // and AnimatedImage.player, while an `AsyncStream` takes an element, AnimatedImage.player also while frames are freed.
 
 /// A thread for work that blocks. It continues if it is released.

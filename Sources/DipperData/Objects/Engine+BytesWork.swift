@@ -59,22 +59,24 @@ extension Engine {
     }
 
     private func start(_ supply: BytesWork, in cache: ObjectCache) {
-        let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
-        task.add(
-            .init { news in
-                self.post { $0.heard(news, of: supply) }
-            } end: { result, attempts in
-                let bytes = (try? result.get())?.data.count ?? 0
-                self.post(counting: bytes, listener) { $0.ended(supply, result, attempts, in: cache) }
-            })
+        let (task, source) = (supply.task, supply.origin.source)
+        task.follow { event, _ in
+            switch event {
+            case .finished(let response):
+                self.post(counting: response.data.count, in: cache.state) {
+                    $0.ended(supply, .success(response), in: cache)
+                }
+            case .failure(let error, isFatal: true): self.post { $0.ended(supply, .failure(error), in: cache) }
+            default: self.post { $0.heard(event, of: supply) }
+            }
+        }
         if supply.origin.following == nil { source.engine.begin(task) }
     }
 
     private func settle(_ supply: BytesWork, in cache: ObjectCache) {
         guard supply.makes.isEmpty else { return supply.refresh(in: self) }
-        let works = cache.state.works[supply.origin.key]
         // A look at the tiers that is under way may still need the bytes.
-        if supply.basis == nil, supply.isCurrent, works?.isLooking == true { return }
+        if supply.basis == nil, supply.isCurrent, cache.state.isLooking(at: supply.origin.key) { return }
         end(supply, in: cache)
         if supply.origin.following == nil, supply.basis == nil { supply.task.cancel() }
     }
@@ -95,18 +97,23 @@ extension Engine {
         tellEnd(supply, .success(basis.source))
     }
 
-    /// Counts bytes at once, so that what brings further bytes hears of them, and posts their arrival.
+    /// Counts bytes that wait to be made into an object, and posts their arrival.
     nonisolated func post(
-        counting bytes: Int, _ listener: ObjectCache.Listener, _ body: @escaping @Sendable (isolated Engine) -> Void
+        counting bytes: Int, in state: ObjectCache.State, _ body: @escaping @Sendable (isolated Engine) -> Void
     ) {
-        listener.waiting(bytes)
-        if !post(body) { listener.waiting(-bytes) }
+        if loop.isCurrent {
+            // Before the next fetch begins.
+            state.count(bytes)
+            post(body)
+        } else {
+            post { engine in
+                state.count(bytes)
+                body(engine)
+            }
+        }
     }
 
-    func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) {
-        let bytes = exchange(&bytes, with: 0)
-        if bytes > 0 { cache.listener.waiting(-bytes) }
-    }
+    func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) { cache.state.count(-exchange(&bytes, with: 0)) }
 
     func tellEnd(_ make: ObjectWork, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
         if let supply = make.root { return tellEnd(supply, result) }
@@ -119,20 +126,18 @@ extension Engine {
         supply.origin.source.events.ended(supply.task, result)
     }
 
-    private func heard(_ news: FetchNews, of supply: BytesWork) {
+    private func heard(_ news: DataTask.Event, of supply: BytesWork) {
         switch news {
-        case .failure(let error): supply.failure = error
+        case .failure(let error, _): supply.failure = error
         case .retry: supply.failure = nil
-        case .progress: break
+        default: break
         }
         for call in supply.makes.flatMap(\.allCalls) { call.tell(news) }
     }
 
-    private func ended(
-        _ supply: BytesWork, _ result: Result<DataResponse, DipperError>, _ attempts: Int, in cache: ObjectCache
-    ) {
+    private func ended(_ supply: BytesWork, _ result: Result<DataResponse, DipperError>, in cache: ObjectCache) {
         supply.endPreviews()
-        for call in supply.makes.flatMap(\.allCalls) { call.note(attempts: attempts) }
+        for call in supply.makes.flatMap(\.allCalls) { call.attempts = supply.task.attempts }
         switch result {
         case .success(let response): arrived(response, of: supply, in: cache)
         case .failure(let error):

@@ -72,7 +72,7 @@ extension Engine {
 
     /// Lets the prefetches start that work has held back.
     func release(_ make: ObjectWork) {
-        if exchange(&make.isReserved, with: false) { release(make.origin.source) }
+        if exchange(&make.isReserved, with: false) { make.origin.source.release() }
     }
 
     func fail(_ make: ObjectWork, _ error: DipperError) {
@@ -103,15 +103,15 @@ extension Engine {
         // No prefetch starts until it is known whether an urgent call fetches.
         if make.wants.highest.queue == .fast {
             make.isReserved = true
-            reserve(origin.source)
+            origin.source.reserve()
         }
         enter(make, .looking)
-        let (round, listener) = (make.round, make.cache.listener)
+        let (round, state) = (make.round, make.cache.state)
         make.lookUp = origin.source.read(
             step.key(origin.dataKey), for: origin.request, place(make.wants.highest)
         ) { stored in
             let bytes = stored?.data.count ?? 0
-            self.post(counting: bytes, listener) { $0.looked(make, round, stored, bytes) }
+            self.post(counting: bytes, in: state) { $0.looked(make, round, stored, bytes) }
         }
     }
 

@@ -106,7 +106,7 @@ extension ObjectCache {
                 whenWritten: write.isAwaited ? whenWritten : nil)
             if !write.isAwaited { written(false) }
         } catch {
-            listener.notKept(key, error)
+            notKept(key, error)
             // No stored form takes the place of the bytes.
             if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim,
                 bytes.digest == object.basis.digest

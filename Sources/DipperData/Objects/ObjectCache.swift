@@ -7,7 +7,8 @@ package final class ObjectCache: Sendable {
     /// Only the engine uses it.
     final class State: @unchecked Sendable {
         var works: [CacheKey: WorksOfKey] = [:]
-        /// Calls whose callers asked for other keys than those of their origins, by these keys.
+        /// Calls by other keys than those of their work: the keys that their callers asked for, and the keys of calls
+        /// that have no work yet.
         var aliases: [CacheKey: [ObjectIdentifier: ObjectCall]] = [:]
         /// The write under way, and the one that waits for its end.
         var writes: [CacheKey: [WriteWork]] = [:]
@@ -16,8 +17,19 @@ package final class ObjectCache: Sendable {
         var refetched: [CacheKey: UInt64] = [:]
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isGuest = false
+        private var backlog: Backlog?
+        /// The engines that bring bytes.
+        private var engines: [WeakEngine] = []
 
-        var isIdle: Bool { works.isEmpty && writes.isEmpty }
+        init(waitingLimit: Int?) { backlog = waitingLimit.map(Backlog.init) }
+
+        var isIdle: Bool { works.isEmpty && aliases.isEmpty && writes.isEmpty }
+
+        /// Whether it is not known yet which work a call for a key comes to wait for.
+        func isLooking(at key: CacheKey) -> Bool {
+            works[key]?.makes.contains { $0.stage == .looking } == true
+                || aliases[key]?.values.contains { $0.origin.key == key && $0.make == nil } == true
+        }
 
         /// Takes out work of a key.
         func change(_ key: CacheKey, _ body: (WorksOfKey) -> Void) {
@@ -27,26 +39,23 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// The parts of the program that hear of the making.
-    package struct Listener: Sendable {
-        /// Called with the number of bytes that wait to be made into objects, negative when they have been.
-        package var waiting: @Sendable (Int) -> Void = { _ in }
-        /// Called when the stored form of an object could not be made.
-        package var notKept: @Sendable (CacheKey, DipperError) -> Void = { _, _ in }
-
-        package init() {}
-    }
-
     let engine: Engine
     package let memory: ObjectMemoryTier
     package let workers: Workers
-    let listener: Listener
-    let state = State()
+    let notKept: @Sendable (CacheKey, DipperError) -> Void
+    let state: State
     private let staged = Mutex<[CacheKey: MadeObject]>([:])
 
-    /// - Parameter memory: contains no other objects.
-    init(_ engine: Engine, memory: ObjectMemoryTier, workers: Workers, _ listener: Listener = Listener()) {
-        (self.engine, self.memory, self.workers, self.listener) = (engine, memory, workers, listener)
+    /// - Parameters:
+    ///   - memory: contains no other objects.
+    ///   - waitingLimit: the number of bytes that may wait to be made into objects before fetches wait; `nil` for any.
+    ///   - notKept: called when the stored form of an object could not be made.
+    init(
+        _ engine: Engine, memory: ObjectMemoryTier, workers: Workers, waitingLimit: Int? = nil,
+        notKept: @escaping @Sendable (CacheKey, DipperError) -> Void = { _, _ in }
+    ) {
+        (self.engine, self.memory, self.workers, self.notKept) = (engine, memory, workers, notKept)
+        state = State(waitingLimit: waitingLimit)
     }
 
     // MARK: Calls
@@ -65,7 +74,10 @@ package final class ObjectCache: Sendable {
         }
         await workers.shutdown()
         await finishWrites()
-        engine.post { [state] engine in engine.guests.removeAll { $0 === state } }
+        engine.post { [state] engine in
+            state.endBacklog()
+            engine.guests.removeAll { $0 === state }
+        }
     }
 
     package func finishWrites() async {
@@ -313,5 +325,59 @@ package final class ObjectCache: Sendable {
     package func removeAll(storedBefore limit: TimeInterval) {
         unstage { _, object in object.basis.info.stored < limit }
         memory.removeExpired(storedBefore: limit)
+    }
+}
+
+/// The bytes that wait to be made into objects, from all data caches together. At the limit all fetches wait, and
+/// prefetches at half of it, so that there is room for urgent calls. A value.
+private struct Backlog {
+    private var half: ByteBudget
+    private var whole: ByteBudget
+
+    /// The limit is in bytes.
+    init(limit: Int) { (half, whole) = (ByteBudget(limit: limit / 2), ByteBudget(limit: limit)) }
+
+    mutating func take(_ bytes: Int) {
+        half.take(bytes)
+        whole.take(bytes)
+    }
+
+    /// The most urgent queue whose fetches wait; `nil` for none.
+    var held: FetchQueue? { whole.isSpent ? .fast : half.isSpent ? .slow : nil }
+}
+
+private struct WeakEngine {
+    weak var engine: Engine?
+}
+
+extension ObjectCache.State {
+    /// Counts bytes that wait from now on; a negative number those that wait no longer.
+    func count(_ bytes: Int) {
+        if bytes == 0 { return }
+        let before = backlog?.held
+        backlog?.take(bytes)
+        if backlog?.held != before { holdAll() }
+    }
+
+    /// Holds back the fetches of an engine too, from the next message on.
+    func follow(_ engine: Engine) {
+        if backlog == nil || engines.contains(where: { $0.engine === engine }) { return }
+        engines.removeAll { $0.engine == nil }
+        engines.append(WeakEngine(engine: engine))
+        hold(engine)
+    }
+
+    func endBacklog() {
+        backlog = nil
+        holdAll()
+    }
+
+    private func holdAll() {
+        for known in engines { if let engine = known.engine { hold(engine) } }
+    }
+
+    private func hold(_ engine: Engine) {
+        let (held, holder) = (backlog?.held, ObjectIdentifier(self))
+        engine.perform { $0.hold(held, by: holder) }
     }
 }

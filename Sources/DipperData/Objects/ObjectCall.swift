@@ -1,17 +1,26 @@
 import Foundation
-import Synchronization
 
 /// The handle of a call for an object. Its methods return at once and run no code of the program's own.
-package protocol ObjectTask: AnyObject, Sendable {
+package protocol ObjectTask: FedTask {
     /// - Parameter renewal: the making of a newer object, if this one is out of date. The task begins it.
-    func end(_ result: Result<MadeObject, DipperError>, _ renewal: ObjectCall.Renewal?)
-    func hear(_ news: FetchNews)
+    func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?)
     func show(_ preview: Product)
     /// Takes the request for the smaller source, which replaces the larger one.
     func choose(_ request: DataRequest)
 }
 
-/// A call for an object that memory could not answer, shared by its handle and the engine.
+/// The subject of a call for an object: a step, and the origin of the bytes that it begins with.
+package struct Making: Sendable {
+    package let cache: ObjectCache
+    package let origin: Origin
+    package let step: any ObjectStep
+
+    package init(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep) {
+        (self.cache, self.origin, self.step) = (cache, origin, step)
+    }
+}
+
+/// A call for an object that memory could not answer. Only the engine uses it.
 package final class ObjectCall: @unchecked Sendable {
     /// The options that do not distinguish objects.
     package struct Options: Sendable {
@@ -24,113 +33,40 @@ package final class ObjectCall: @unchecked Sendable {
         package init() {}
     }
 
-    /// The making of an object of newer bytes that are being fetched.
-    package struct Renewal: Sendable {
-        package let cache: ObjectCache
-        package let origin: Origin
-        package let step: any ObjectStep
-
-        package init(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep) {
-            (self.cache, self.origin, self.step) = (cache, origin, step)
-        }
-    }
-
-    private struct Link {
-        /// `nil` after the end, so that a handle that is kept keeps no cache alive.
-        var engine: Engine?
-        var priority: Priority
-        var queue: FetchQueue
-        var attempts = 0
-        var wantsProgress: Bool
-    }
-
+    let cache: ObjectCache
+    var origin: Origin
     let step: any ObjectStep
     let options: Options
-    private let link: Mutex<Link>
-
-    var origin: Origin?
     var want: Urgency
+    var attempts = 0
+    var wantsProgress = false
     var lookUp: Workers.Ticket?
     var isReserved = false
-    var cache: ObjectCache?
     var make: ObjectWork?
+    /// `nil` after the end.
     private var task: (any ObjectTask)?
 
-    /// - Parameter task: kept until the end; `nil` if nobody waits.
-    package init(
-        _ task: any ObjectTask, _ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep, _ options: Options,
-        _ queue: FetchQueue, wantsProgress: Bool = false
-    ) {
-        (self.task, self.cache, self.origin, self.step, self.options) = (task, cache, origin, step, options)
-        let priority = origin.request.priority
-        want = Urgency(queue, priority)
-        link = Mutex(Link(engine: cache.engine, priority: priority, queue: queue, wantsProgress: wantsProgress))
+    private init(_ task: any ObjectTask, _ making: Making, _ options: Options) {
+        (cache, origin, step) = (making.cache, making.origin, making.step)
+        (self.task, self.options) = (task, options)
+        want = Urgency(task.requestedQueue, making.origin.request.priority)
     }
 
-    package func start() {
-        let engine = engine
-        if engine?.post({ $0.take(self) }) != true { end(.failure(.shutDown)) }
+    /// Begins the call of a task.
+    package static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
+        let call = ObjectCall(task, making, options)
+        task.attach(call, to: call.cache.engine)
+        if !call.cache.engine.post({ $0.take(call) }) { call.end(.failure(.shutDown)) }
     }
 
-    // MARK: The handle's interface
+    var isOver: Bool { task == nil }
 
-    private var engine: Engine? { link.withLock { $0.engine } }
-
-    package func cancel() { engine?.post { $0.cancel(self) } }
-    package func moveToSlowQueue() { engine?.post { $0.move(self, to: .slow) } }
-
-    package var priority: Priority {
-        get { link.withLock { $0.priority } }
-        set {
-            let engine = link.withLock { link in
-                link.priority = newValue
-                return link.engine
-            }
-            engine?.post { $0.setPriority(newValue, of: self) }
-        }
-    }
-
-    /// The queue that the call is in now, or was in when it ended.
-    package var queue: FetchQueue {
-        let now = engine?.ask { _ in self.cache == nil ? nil : self.want.queue } ?? nil
-        return now ?? link.withLock { $0.queue }
-    }
-
-    /// The stage of the call.
-    package enum Stage: Sendable {
-        case looking
-        case fetching(DataTask)
-        case making
-    }
-
-    package var stage: Stage? { engine?.ask { $0.stage(of: self) } ?? nil }
-
-    package var attempts: Int {
-        if case .fetching(let task)? = stage { return task.attempts }
-        return link.withLock { $0.attempts }
-    }
-
-    /// Has progress told from now on.
-    package func wantProgress() {
-        let engine = link.withLock { link in
-            link.wantsProgress = true
-            return link.engine
-        }
-        engine?.post { $0.wantProgress(self) }
-    }
-
-    // MARK: The engine's interface
-
-    var wantsProgress: Bool { link.withLock { $0.wantsProgress } }
-
-    func tell(_ news: FetchNews) {
+    func tell(_ news: DataTask.Event) {
         if case .progress = news, !wantsProgress { return }
         task?.hear(news)
     }
 
     func show(_ preview: Product) { task?.show(preview) }
-
-    func note(attempts: Int) { link.withLock { $0.attempts = attempts } }
 
     func choose(_ origin: Origin) {
         self.origin = origin
@@ -138,56 +74,72 @@ package final class ObjectCall: @unchecked Sendable {
     }
 
     func end(_ result: Result<MadeObject, DipperError>) {
+        guard let task = exchange(&task, with: nil) else { return }
         // The bytes may be no picture or value.
         let result = result.mapError { error in
             guard error.url == nil, let source = make?.root?.basis?.info.source else { return error }
             return error.at(source)
         }
-        let (task, cache, origin) = (
-            exchange(&task, with: nil), exchange(&cache, with: nil), exchange(&origin, with: nil)
-        )
         make = nil
-        let engine = link.withLock { link in
-            link.queue = want.queue
-            if let attempts = (try? result.get())?.basis.attempts { link.attempts = attempts }
-            return exchange(&link.engine, with: nil)
+        let object = try? result.get()
+        task.detach(in: want.queue, attempts: object?.basis.attempts ?? attempts)
+        let renewal = object?.basis.revalidation.map { bytes in
+            Making(cache, origin.following(object?.basis.claim) { bytes }, step)
         }
-        var renewal: Renewal?
-        if case .success(let object) = result, let bytes = object.basis.revalidation, let cache, let origin {
-            renewal = Renewal(cache, origin.following(object.basis.claim) { bytes }, step)
+        task.end(result, renewal)
+    }
+}
+
+extension ObjectCall: WaitingCall {
+    func status(in engine: isolated Engine) -> CallStatus? {
+        if isOver { return nil }
+        var status = CallStatus(queue: want.queue, attempts: attempts, bytes: make?.fetch?.task)
+        switch make?.stage {
+        case nil, .looking, .waiting: break
+        case .making, .writing, .ready, .over: status.isMaking = true
         }
-        task?.end(result, renewal)
-        withExtendedLifetime((cache, origin, engine)) {}
+        return status
+    }
+    func cancel(in engine: isolated Engine) { engine.cancel(self) }
+    func move(to queue: FetchQueue, in engine: isolated Engine) { engine.move(self, to: queue) }
+    func setPriority(_ priority: Priority, in engine: isolated Engine) {
+        engine.change(self, to: Urgency(want.queue, priority))
+    }
+    func wantProgress(in engine: isolated Engine) {
+        wantsProgress = true
+        make?.fetch?.task.wantProgress()
     }
 }
 
 extension Engine {
     func take(_ call: ObjectCall) {
-        guard let cache = call.cache, let origin = call.origin else { return }
         if isClosed { return call.end(.failure(.shutDown)) }
-        welcome(cache.state)
-        register(call, cache.state)
-        if origin.isDecided { enroll(call, origin, cache) } else { decide(call, origin, cache) }
+        welcome(call.cache.state)
+        call.cache.state.follow(call.origin.source.engine)
+        register(call)
+        if call.origin.isDecided { enroll(call) } else { decide(call) }
     }
 
     func welcome(_ state: ObjectCache.State) {
         if !exchange(&state.isGuest, with: true) { guests.append(state) }
     }
 
-    private func register(_ call: ObjectCall, _ state: ObjectCache.State) {
-        for alias in call.origin?.aliases ?? [] { state.aliases[alias, default: [:]][ObjectIdentifier(call)] = call }
+    private func register(_ call: ObjectCall) {
+        let state = call.cache.state
+        for alias in call.origin.aliases { state.aliases[alias, default: [:]][ObjectIdentifier(call)] = call }
     }
 
-    private func unregister(_ call: ObjectCall, _ state: ObjectCache.State) {
-        for alias in call.origin?.aliases ?? [] {
+    private func unregister(_ call: ObjectCall) {
+        let state = call.cache.state
+        for alias in call.origin.aliases {
             state.aliases[alias]?[ObjectIdentifier(call)] = nil
             if state.aliases[alias]?.isEmpty == true { state.aliases[alias] = nil }
         }
     }
 
     /// Finds out whether the tiers have the larger source, which a smaller one may replace.
-    private func decide(_ call: ObjectCall, _ origin: Origin, _ cache: ObjectCache) {
-        works(of: origin.key, in: cache.state).deciding.append(call)
+    private func decide(_ call: ObjectCall) {
+        let origin = call.origin
         let find: @Sendable (Bool) -> Void = { isThere in
             let decided = origin.decided(isThere: isThere)
             self.post { $0.decided(call, decided) }
@@ -195,37 +147,29 @@ extension Engine {
         guard origin.source.hasDisk else { return find(false) }
         if call.want.queue == .fast {
             call.isReserved = true
-            reserve(origin.source)
+            origin.source.reserve()
         }
         call.lookUp = origin.source.find(origin.dataKey, place(call.want), find)
     }
 
     private func decided(_ call: ObjectCall, _ origin: Origin) {
-        guard let cache = call.cache, let asked = call.origin, stopDeciding(call, cache.state) else { return }
-        unregister(call, cache.state)
-        call.choose(origin)
-        register(call, cache.state)
-        enroll(call, origin, cache)
-        release(call)
-        endIdle(asked.key, in: cache)
-    }
-
-    private func stopDeciding(_ call: ObjectCall, _ state: ObjectCache.State) -> Bool {
-        guard let key = call.origin?.key, let works = state.works[key],
-            let place = works.deciding.firstIndex(where: { $0 === call })
-        else { return false }
-        works.deciding.remove(at: place)
+        if call.isOver { return }
+        let asked = call.origin
         call.lookUp = nil
-        if works.isEmpty { state.works[key] = nil }
-        return true
+        unregister(call)
+        call.choose(origin)
+        register(call)
+        enroll(call)
+        release(call)
+        endIdle(asked.key, in: call.cache)
     }
 
     private func release(_ call: ObjectCall) {
-        if exchange(&call.isReserved, with: false), let origin = call.origin { release(origin.source) }
+        if exchange(&call.isReserved, with: false) { call.origin.source.release() }
     }
 
-    private func enroll(_ call: ObjectCall, _ origin: Origin, _ cache: ObjectCache) {
-        let (make, isNew) = make(origin, call.step, in: cache, keepsBytes: call.options.keepsBytes)
+    private func enroll(_ call: ObjectCall) {
+        let (make, isNew) = make(call.origin, call.step, in: call.cache, keepsBytes: call.options.keepsBytes)
         call.make = make
         make.calls.append(call)
         make.wants.add(call.want)
@@ -240,25 +184,23 @@ extension Engine {
 
     func end(_ call: ObjectCall, _ result: Result<MadeObject, DipperError>) {
         release(call)
-        if let state = call.cache?.state { unregister(call, state) }
+        unregister(call)
         call.end(result)
     }
 
     // MARK: Changes
 
-    func cancel(_ call: ObjectCall, as error: DipperError = .cancelled) {
-        guard let cache = call.cache else { return }
+    func cancel(_ call: ObjectCall) {
+        if call.isOver { return }
         if let make = call.make {
             make.calls.removeAll { $0 === call }
             make.wants.remove(call.want)
-            end(call, .failure(error))
+            end(call, .failure(.cancelled))
             settle(make)
         } else {
-            let (key, lookUp) = (call.origin?.key, call.lookUp)
-            guard stopDeciding(call, cache.state), let key else { return }
-            lookUp?.cancel()
-            end(call, .failure(error))
-            endIdle(key, in: cache)
+            call.lookUp?.cancel()
+            end(call, .failure(.cancelled))
+            endIdle(call.origin.key, in: call.cache)
         }
     }
 
@@ -266,30 +208,14 @@ extension Engine {
         change(call, to: Urgency(queue: queue, level: call.want.level))
     }
 
-    func setPriority(_ priority: Priority, of call: ObjectCall) {
-        change(call, to: Urgency(call.want.queue, priority))
-    }
-
-    private func change(_ call: ObjectCall, to want: Urgency) {
-        guard call.want != want else { return }
+    func change(_ call: ObjectCall, to want: Urgency) {
+        guard !call.isOver, call.want != want else { return }
         call.make?.wants.remove(call.want)
         call.want = want
         call.make?.wants.add(want)
         call.make?.refresh(in: self)
         call.lookUp?.move(to: place(want))
         if want.queue == .slow { release(call) }
-    }
-
-    func wantProgress(_ call: ObjectCall) { call.make?.fetch?.task.wantProgress() }
-
-    func stage(of call: ObjectCall) -> ObjectCall.Stage? {
-        guard call.cache != nil else { return nil }
-        guard let make = call.make else { return .looking }
-        if let supply = make.fetch { return .fetching(supply.task) }
-        switch make.stage {
-        case .looking, .waiting: return .looking
-        case .making, .writing, .ready, .over: return .making
-        }
     }
 
     // MARK: The calls of a key
@@ -303,21 +229,23 @@ extension Engine {
     }
 
     func cancelAll(in state: ObjectCache.State) {
-        for works in state.works.values {
-            for call in works.deciding + works.makes.flatMap(\.calls) { cancel(call) }
-        }
+        for works in state.works.values { for call in works.makes.flatMap(\.calls) { cancel(call) } }
+        // Those that wait for a decision have joined no work.
+        for call in state.aliases.values.flatMap({ $0.values }) { cancel(call) }
     }
 
     private func calls(of key: CacheKey, in state: ObjectCache.State) -> [ObjectCall] {
-        let own = state.works[key].map { $0.deciding + $0.makes.flatMap(\.calls) } ?? []
+        let own = state.works[key]?.makes.flatMap(\.calls) ?? []
         return own + (state.aliases[key]?.values.filter { call in !own.contains { $0 === call } } ?? [])
     }
-
 }
 
 extension ObjectCache.State: EngineGuest {
     func close(in engine: isolated Engine) { engine.cancelAll(in: self) }
-    func leave() { for continuation in exchange(&waiting, with: []) { continuation.resume() } }
+    func leave() {
+        endBacklog()
+        for continuation in exchange(&waiting, with: []) { continuation.resume() }
+    }
 }
 
 /// The previews of one fetch, made one at a time. Only the engine uses it.
@@ -328,26 +256,25 @@ final class Previews: @unchecked Sendable {
     /// The latest preview of each object, by its key.
     var shown: [CacheKey: Product] = [:]
 
-    private let ended = Atomic(false)
+    /// Tells the threads that make previews that nobody wants them any more.
+    let cancellation = Cancellation()
 
     init(_ scan: any PreviewScan) { self.scan = scan }
-
-    /// Whether nobody wants previews any more. Any thread may ask.
-    var isOver: Bool { ended.load(ordering: .relaxed) }
-    func end() { ended.store(true, ordering: .relaxed) }
 }
 
 extension Engine {
     /// Tells a call the news of its fetch, beginning with the last preview.
     func attend(_ call: ObjectCall, at supply: BytesWork) {
-        if let failure = supply.failure { call.tell(.failure(failure)) }
+        if let failure = supply.failure { call.tell(.failure(failure, isFatal: false)) }
         if call.wantsProgress { supply.task.wantProgress() }
-        guard call.options.showsPreviews, let make = call.make, let cache = call.cache else { return }
+        guard call.options.showsPreviews, let make = call.make else { return }
         if let previews = supply.previews {
             if let preview = previews.shown[make.key] { call.show(preview) }
         } else if let scan = call.step.previews() {
             supply.previews = Previews(scan)
-            supply.task.watchBytes { bytes in self.post { $0.arrived(bytes, for: supply, in: cache) } }
+            supply.task.watchBytes { [cache = call.cache] bytes in
+                self.post { $0.arrived(bytes, for: supply, in: cache) }
+            }
         }
     }
 
@@ -370,7 +297,7 @@ extension Engine {
             var scan = scan
             var made: [(CacheKey, Product)] = []
             if let length = scan.preview(in: bytes) {
-                let task = MakingTask(CacheKey("")) { previews.isOver }
+                let task = MakingTask(CacheKey("")) { previews.cancellation.isSet }
                 for (key, step) in steps {
                     if let product = step.preview(of: bytes.prefix(length), task) { made.append((key, product)) }
                 }

@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// The data caches that bring the bytes of objects and keep their stored forms. Does not keep these caches alive.
 package final class ObjectSource: Sendable {
@@ -20,6 +19,10 @@ package final class ObjectSource: Sendable {
     private func store(of key: CacheKey) -> DataStore { forms !== store && key.isDerived ? forms : store }
     var hasDisk: Bool { store.disk != nil }
     var keepsForms: Bool { forms.disk != nil }
+
+    /// Keeps prefetches from starting, because an urgent fetch may follow.
+    func reserve() { engine.perform { $0.reserve() } }
+    func release() { engine.perform { $0.release() } }
 
     func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }
@@ -206,7 +209,8 @@ package final class Origin: Sendable {
     }
 
     /// The other keys by which calls are found: the key that the caller has asked for, and the key of the URL alone.
-    var aliases: Set<CacheKey> { Set([alias, request.plainKey].compactMap(\.self)) }
+    /// Calls that wait for a decision have no work by which they could be found, so their own key is one of these.
+    var aliases: Set<CacheKey> { Set([alias, request.plainKey, isDecided ? nil : key].compactMap(\.self)) }
 
     /// Returns the origin that is asked for.
     /// - Parameter isThere: whether the tiers have the bytes of this one.

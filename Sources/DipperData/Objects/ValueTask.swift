@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// The handle of one call for a typed value: await its ``value``, add hooks, cancel it, change its queue or priority.
 ///
@@ -35,15 +34,15 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public let key: CacheKey
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
-    private let callbackQueue: CallbackQueue
-    private let feed = TaskFeed<Event>()
-    private let call = AtomicLazyReference<ObjectCall>()
+    package let callbackQueue: CallbackQueue
+    private let feed: TaskFeed<Event>
 
     init(_ request: DataRequest, key: CacheKey, queue: FetchQueue, callbackQueue: CallbackQueue) {
         self.request = request
         self.key = key
         requestedQueue = queue
         self.callbackQueue = callbackQueue
+        feed = TaskFeed(priority: request.priority, queue: queue)
     }
 
     // MARK: The result
@@ -55,100 +54,64 @@ public final class ValueTask<Value: Sendable>: FetchTask {
 
     /// The value, and where its bytes came from. Cancelling the Swift task that awaits it cancels this call.
     public var response: ValueResponse<Value> {
-        get async throws(DipperError) {
-            let result = await withTaskCancellationHandler {
-                await withUnsafeContinuation { feed.wait($0) }
-            } onCancel: {
-                cancel()
-            }
-            return try result.get()
-        }
+        get async throws(DipperError) { try await awaited }
     }
 
     // MARK: Events
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<ValueResponse<Value>>) {
-        feed.add(hook, on: callbackQueue) { self.flush() }
+        feed.add(hook, for: self)
     }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
     public var events: AsyncStream<Event> {
-        feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
+        feed.events(present: state) { [weak self] in self?.feed.forget($0) }
     }
 
     // MARK: Cancelling and moving
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
     public func cancel() {
-        call.load()?.cancel()
+        feed.cancel()
         // The value may be on its way from the cache.
-        finish(.failure(.cancelled))
+        end(.failure(.cancelled))
     }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
-    public func moveToSlowQueue() { call.load()?.moveToSlowQueue() }
+    public func moveToSlowQueue() { feed.move(to: .slow) }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
     public var priority: Priority {
-        get { call.load()?.priority ?? request.priority }
-        set { call.load()?.priority = newValue }
+        get { feed.priority }
+        set { feed.setPriority(newValue) }
     }
 
     /// The queue the call is in now, or was in when it ended.
-    public var queue: FetchQueue { call.load()?.queue ?? requestedQueue }
+    public var queue: FetchQueue { feed.queue }
 
     /// The number of network attempts made so far for the bytes of the value.
-    public var attempts: Int { call.load()?.attempts ?? 0 }
+    public var attempts: Int { feed.attempts }
 
     /// The state of the task now.
     public var state: DataTask.State {
-        if let outcome = feed.outcome { return Self.state(outcome) }
-        guard case .fetching(let bytes)? = call.load()?.stage else {
-            // The task may have ended meanwhile.
-            return feed.outcome.map(Self.state) ?? .waiting
-        }
-        switch bytes.state {
-        case .transferring: return .transferring
-        case .paused: return .paused
-        case .parked: return .parked
-        case .waiting, .finished, .failed: return .waiting
-        }
+        if let outcome { return DataTask.State(after: outcome) }
+        if let now = feed.status?.state, [.transferring, .paused, .parked].contains(now) { return now }
+        // The task may have ended meanwhile.
+        return outcome.map { DataTask.State(after: $0) } ?? .waiting
     }
-
-    private static func state(_ outcome: Result<ValueResponse<Value>, DipperError>) -> DataTask.State {
-        switch outcome {
-        case .success: .finished
-        case .failure(let error): .failed(error)
-        }
-    }
-
-    // MARK: Cache interface
-
-    func start(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep) {
-        let made = ObjectCall(self, cache, origin, step, .init(), requestedQueue, wantsProgress: true)
-        call.storeIfNil(made).start()
-    }
-
-    private func finish(_ outcome: Result<ValueResponse<Value>, DipperError>) {
-        feed.end(outcome, on: callbackQueue) { self.flush() }
-    }
-
-    private func flush() { feed.flush(on: callbackQueue) }
 }
 
 extension ValueTask: ObjectTask {
-    package func end(_ result: Result<MadeObject, DipperError>, _ renewal: ObjectCall.Renewal?) {
+    package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
+
+    package func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?) {
         let newer = renewal.map { renewal in
             let newer = ValueTask(request, key: key, queue: .slow, callbackQueue: callbackQueue)
-            newer.start(renewal.cache, renewal.origin, renewal.step)
+            ObjectCall.start(newer, renewal)
             return newer
         }
-        finish(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer) })
-    }
-
-    package func hear(_ news: FetchNews) {
-        feed.hear(news, on: callbackQueue) { self.flush() }
+        end(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer) })
     }
 
     package func show(_ preview: Product) {}

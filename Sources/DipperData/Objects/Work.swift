@@ -32,17 +32,6 @@ class SharedWork: @unchecked Sendable {
     }
 }
 
-extension Engine {
-    /// Keeps prefetches of a data cache from starting, because an urgent fetch may follow.
-    func reserve(_ source: ObjectSource) {
-        if source.engine === self { reserve() } else { source.engine.post { $0.reserve() } }
-    }
-
-    func release(_ source: ObjectSource) {
-        if source.engine === self { release() } else { source.engine.post { $0.release() } }
-    }
-}
-
 /// Makes an object for calls with one origin: looks at the tiers, gets the parent or the bytes, runs the step.
 final class ObjectWork: SharedWork, @unchecked Sendable {
     enum Stage {
@@ -137,20 +126,14 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     var isCurrent: Bool { !isClosed && !claim.isRevoked }
 
     func endPreviews() {
-        previews?.end()
+        previews?.cancellation.set()
         previews = nil
     }
 
     override func move(to want: Urgency, in engine: isolated Engine) {
         // Others may follow the same fetch, so it only becomes more urgent.
         let mayFall = origin.following == nil
-        if task.isIn(engine) {
-            if mayFall || want.queue == .fast { engine.move(task, to: want.queue) }
-        } else if want.queue == .fast {
-            task.moveToFastQueue()
-        } else if mayFall {
-            task.moveToSlowQueue()
-        }
+        if mayFall || want.queue == .fast { origin.source.engine.perform { [task] in $0.move(task, to: want.queue) } }
         if mayFall ? task.priority != want.priority : task.priority < want.priority { task.priority = want.priority }
     }
 }
@@ -168,13 +151,13 @@ final class StepWork: SharedWork, @unchecked Sendable {
     var waiting = 0
     var makes: [ObjectWork] = []
     var ticket: Workers.Ticket?
-    private let cancelled = Atomic(false)
+    private let cancellation = Cancellation()
 
     init(_ key: CacheKey, _ source: Source) { (self.key, self.source) = (key, source) }
 
-    var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
+    var isCancelled: Bool { cancellation.isSet }
     func cancel() {
-        cancelled.store(true, ordering: .relaxed)
+        cancellation.set()
         ticket?.cancel()
     }
 
@@ -247,14 +230,8 @@ final class WorksOfKey {
     var makes: [ObjectWork] = []
     var supplies: [BytesWork] = []
     var runs: [StepWork] = []
-    var deciding: [ObjectCall] = []
 
-    var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty && deciding.isEmpty }
-
-    /// Whether it is not yet known which work a call comes to wait for.
-    var isLooking: Bool {
-        !deciding.isEmpty || makes.contains { $0.stage == .looking }
-    }
+    var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty }
 }
 
 /// The answer that an object was made from, without its bytes.

@@ -16,25 +16,6 @@ import Synchronization
 ///
 /// Methods may be called from any thread. The prefetcher continues if it is released; ``stop()`` ends it.
 public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
-    /// The operations of a cache that a prefetcher uses.
-    package struct Cache: Sendable {
-        /// Runs work that may block, such as reading the disk, on another thread.
-        let run: @Sendable (@escaping @Sendable () -> Void) -> Void
-        /// Returns whether the cache can answer a request as it is wanted without the network.
-        let isCached: @Sendable (Request) -> Bool
-        /// Makes a call in `slowQueue` whose closures are called in place.
-        let call: @Sendable (Request) -> any FetchTask
-        let callbackQueue: CallbackQueue
-
-        package init(
-            run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
-            isCached: @escaping @Sendable (Request) -> Bool, callbackQueue: CallbackQueue,
-            call: @escaping @Sendable (Request) -> any FetchTask
-        ) {
-            (self.run, self.isCached, self.callbackQueue, self.call) = (run, isCached, callbackQueue, call)
-        }
-    }
-
     private struct Call {
         let request: Request
         var task: (any FetchTask)?
@@ -106,12 +87,24 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// From this number of parked calls on no more are made, because each of them holds memory.
     private static var maxParked: Int { 256 }
 
-    private let cache: Cache
     private let maxOutstanding: Int
+    private let callbackQueue: CallbackQueue
+    private let run: @Sendable (@escaping @Sendable () -> Void) -> Void
+    private let isCached: @Sendable (Request) -> Bool
+    private let makeCall: @Sendable (Request) -> any FetchTask
     private let state: Mutex<State>
 
-    package init(_ requests: [Request], maxOutstanding: Int, _ cache: Cache) {
-        (self.cache, self.maxOutstanding) = (cache, max(1, maxOutstanding))
+    /// - Parameters:
+    ///   - run: runs work that may block, such as reading the disk, on another thread.
+    ///   - isCached: returns whether the cache can answer a request as it is wanted without the network.
+    ///   - call: makes a call in `slowQueue` whose closures are called in place.
+    package init(
+        _ requests: [Request], maxOutstanding: Int, _ callbackQueue: CallbackQueue,
+        run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
+        isCached: @escaping @Sendable (Request) -> Bool, call: @escaping @Sendable (Request) -> any FetchTask
+    ) {
+        (self.maxOutstanding, self.callbackQueue) = (max(1, maxOutstanding), callbackQueue)
+        (self.run, self.isCached, makeCall) = (run, isCached, call)
         state = Mutex(State(waiting: Deque(requests)))
     }
 
@@ -212,7 +205,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             state.endHooks.append(body)
             return nil
         }
-        if let result { cache.callbackQueue.perform { body(result) } }
+        if let result { callbackQueue.perform { body(result) } }
         return self
     }
 
@@ -254,7 +247,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         }
         // Before pumping, so that hooks that run in place do not find more and more to tell.
         tell()
-        if mustPump { cache.run { self.pump() } }
+        if mustPump { run { self.pump() } }
         return result
     }
 
@@ -277,7 +270,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
                 return (state.lastCall, request)
             }
             guard let (number, request) = taken else { return tell() }
-            if cache.isCached(request) {
+            if isCached(request) {
                 state.withLock { state in
                     if state.leave(number) != nil { state.result.skipped.append(request) }
                 }
@@ -286,11 +279,11 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             }
         }
         tell()
-        cache.run { self.pump() }
+        run { self.pump() }
     }
 
     private func call(_ number: Int, _ request: Request) {
-        let task = cache.call(request)
+        let task = makeCall(request)
         let given = priority
         if let given { task.priority = given }
         listen(to: task, number)
@@ -345,10 +338,10 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
 
     /// One piece of news in each turn of the queue, so that other work has its turn.
     private func tellNews() {
-        cache.callbackQueue.perform { [self] in
+        callbackQueue.perform { [self] in
             while let hooks = state.withLock({ $0.nextHooks() }) {
                 hooks()
-                if !cache.callbackQueue.isInPlace { return tellNews() }
+                if !callbackQueue.isInPlace { return tellNews() }
             }
         }
     }

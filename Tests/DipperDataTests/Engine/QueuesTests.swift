@@ -46,7 +46,6 @@ private struct QueueWalk {
     private var wasDemoted: Set<Int> = []
     private var reservations = 0
     private var isHolding = false
-    private var notices: UInt64 = 0
     private var next = 0
 
     init(_ run: Int) {
@@ -59,7 +58,6 @@ private struct QueueWalk {
             .slow: QueueConfiguration(maxConcurrent: [1, 1, 2, 1][run % 4], order: run < 4 ? .fifo : .lifo),
         ]
         queues = Queues(fast: configurations[.fast] ?? .fast, slow: configurations[.slow] ?? .slow)
-        queues.addHolder(1, of: .slow)
     }
 
     // MARK: Steps
@@ -238,8 +236,7 @@ private struct QueueWalk {
     }
 
     private mutating func hold(_ isHolding: Bool) {
-        notices += 1
-        _ = queues.hold(ByteBudget.Notice(isSpent: isHolding, number: notices), by: 1)
+        queues.hold(isHolding ? .slow : nil, by: ObjectIdentifier(Queues.self))
     }
 
     private mutating func expect(_ condition: Bool, _ message: @autoclosure () -> String) {
