@@ -6,7 +6,8 @@ import Synchronization
 package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package typealias Outcome = Result<Event.Output, DipperError>
 
-    private struct State {
+    // Not private: Swift 6.3 does not emit it for other files then.
+    struct State {
         var log: TaskLog<Event>
         /// `nil` before the call waits in an engine, and after its end, so that a task that is kept keeps no cache alive.
         var link: Link?
@@ -226,7 +227,7 @@ protocol WaitingCall: AnyObject, Sendable {
     func wantProgress(in engine: isolated Engine)
 }
 
-private struct Link: Sendable {
+struct Link: Sendable {
     let engine: Engine
     let call: any WaitingCall
 }
