@@ -162,7 +162,7 @@ extension ImageCache {
         options.options.targetCache?.data.removeDerived(of: key, from: tiers)
     }
 
-    /// Removes the file of a URL or request, and all pictures made from it, from both tiers or from one of them.
+    /// Removes the file of a URL or request, and all pictures made from it, from all tiers or from some of them.
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
@@ -181,7 +181,7 @@ extension ImageCache {
         objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
     }
 
-    /// Removes the one picture that a request makes, from both tiers or from one of them. Without processors in the
+    /// Removes the one picture that a request makes, from all tiers or from some of them. Without processors in the
     /// request, this is the original file and the picture decoded from it. See ``removeImage(for:from:)-(ImageRequestConvertible,_)``.
     public func removeVariant(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let (request, options) = completed(request)
@@ -238,8 +238,8 @@ extension ImageCache {
         PixelMemory.trim()
     }
 
-    /// The memory pressure that the data cache reports. While it is moderate, the cache keeps half as much in memory as
-    /// otherwise; while it is severe, the cache keeps nothing in memory.
+    /// The memory pressure that the data cache reports. While it is moderate, the cache keeps at most half of its memory
+    /// limit; while it is severe, the cache keeps nothing in memory.
     public var memoryPressure: MemoryPressure { data.memoryPressure }
 
     /// Calls a closure from any thread, after the tiers of this cache have adapted, with the present memory pressure,
@@ -340,7 +340,7 @@ extension ImageCache {
         try addImage(image, bytes: bytes, for: ImageRequest(key))
     }
 
-    /// Removes all pictures of a key, and its file, from both tiers or from one of them.
+    /// Removes all pictures of a key, and its file, from all tiers or from some of them.
     public func removeImage(for key: CacheKey, from tiers: CacheTiers = .all) {
         removeImage(for: ImageRequest(key), from: tiers)
     }

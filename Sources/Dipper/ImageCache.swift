@@ -53,7 +53,7 @@ public final class ImageCache: Sendable {
         memory = data.makeObjectMemoryTier(limit: configuration.memoryLimit, count: configuration.memoryCountLimit)
         let pixels = PixelPressure()
         pixelsFollowPressure = data.observeMemoryPressure(pixels.follow)
-        // Without the extractor of a request whose options have been copied.
+        // `over` drops a video extractor, in case the options were copied from a request for a frame of a video.
         defaults = ResolvedOptions(ImageOptions().over(configuration.options), home: data.number)
         completesByDefault = (configuration.options.originals ?? data).completesRequests
         var logger = configuration.data.logger
@@ -128,8 +128,9 @@ public final class ImageCache: Sendable {
     /// Loads a picture like ``getImage(_:)``, and calls a closure at the end, with the picture or the error.
     ///
     /// ```swift
-    /// cache.getImage(url) { image in view.show(image) }
-    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// cache.getImage(url) { result in
+    ///     if case .failure(let error) = result { print(error) }
+    /// }
     /// ```
     @_disfavoredOverload
     @discardableResult
@@ -193,7 +194,7 @@ public final class ImageCache: Sendable {
         getRemoteImage(source).withResult(body)
     }
 
-    // For inlined calls: a generic call would delay an answer from memory.
+    // Not generic, so that the public call can be inlined, which makes memory hits faster.
     @usableFromInline
     func get(_ request: ImageRequest, _ queue: FetchQueue) -> ImageTask {
         let options = request.resolved(defaults)

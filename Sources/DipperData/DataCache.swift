@@ -52,7 +52,7 @@ public final class DataCache: Sendable {
         let relay = EngineRelay()
         let expiries = ExpiryWatch { expires in relay.post { $0.expires(at: expires) } }
         let time = TimeSource(configuration.clock)
-        let log = EventLog(configuration.logger, configuration.redaction)
+        let log = LogSink(configuration.logger, configuration.redaction)
         let events = EventHub(name: configuration.name, time: time, sinks: [log] + configuration.eventSinks)
         let history = RemovalHistory()
         let disk = configuration.directory.map { directory in
@@ -196,7 +196,7 @@ public final class DataCache: Sendable {
         getRemoteData(source).withResult(body)
     }
 
-    // For inlined calls: a generic call would delay an answer from memory.
+    // Not generic, so that the public call can be inlined, which makes memory hits faster.
     @usableFromInline
     func get(_ request: DataRequest, _ queue: FetchQueue) -> DataTask {
         let request = complete(request)

@@ -1,6 +1,4 @@
-import DipperData
 import FaultServer
-import Foundation
 import TestSupport
 import Testing
 

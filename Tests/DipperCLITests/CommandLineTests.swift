@@ -1,5 +1,4 @@
 import FaultServer
-import Foundation
 import TestSupport
 import Testing
 

@@ -1,6 +1,4 @@
-import Dipper
 import FaultServer
-import Foundation
 import TestSupport
 import Testing
 

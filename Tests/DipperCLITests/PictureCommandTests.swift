@@ -1,7 +1,4 @@
-import Dipper
-import DipperTesting
 import FaultServer
-import Foundation
 import TestSupport
 import Testing
 

@@ -63,7 +63,7 @@ public final class AnimatedImage: Sendable {
     private let scale: Double
     private let time: TimeSource
     private let player: Mutex<Player>
-    /// Busy tasks of the program do not hold up its timers.
+    /// A queue of its own: busy Swift tasks would delay timers.
     private static let timers = DispatchQueue(label: "dipper.timers")
 
     /// Creates a player, which ``start()`` starts. A picture without ``Image/animation`` is shown once.

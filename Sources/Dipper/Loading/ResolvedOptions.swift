@@ -46,7 +46,7 @@ final class ResolvedOptions: Sendable {
     var isStored: Bool { !chain.processors.isEmpty || options.extractor != nil }
     func fileKey(_ data: CacheKey) -> CacheKey { isStored ? key(data) : data }
 
-    /// The options that do not distinguish pictures.
+    /// The options on which the picture itself does not depend.
     var calling: ObjectCall.Options {
         var calling = ObjectCall.Options()
         calling.keepsInMemory = options.prefetchesToMemory != false

@@ -239,7 +239,7 @@ final class DataStore: Sendable {
         return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
     }
 
-    /// - Parameter known: the answer that was kept for the call so far, if it is known; its other variants stay.
+    /// - Parameter known: the entry that the look-up found. If it is another variant, it stays beside the new one.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, mayKeep: Bool, beside known: FoundEntry?, onDisk: Bool,
         _ durability: Durability, claim: Claim?, by fetch: CacheEvent.ID?,
@@ -430,7 +430,8 @@ final class DataStore: Sendable {
         disk?.clear()
     }
 
-    /// Removes expired entries, and entries stored before `limit` (seconds since 1970), at once for readers.
+    /// Removes expired entries, and entries stored before `limit` (seconds since 1970). Readers no longer see them when
+    /// this method returns.
     func flush(storedBefore limit: TimeInterval) {
         history.flush(storedBefore: limit)
         disk?.remove(storedBefore: limit)

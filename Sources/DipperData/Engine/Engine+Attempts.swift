@@ -1,6 +1,6 @@
 import Foundation
 
-/// The attempts of a fetch: from its slot, over hooks, redirects and challenges, to an answer that counts or a failure.
+/// The attempts of a fetch: from getting a slot to an answer or a failure, with hooks, redirects and logins between.
 extension Engine {
     func start(_ fetch: Fetch) {
         // The look-up that is under way may answer all calls.
@@ -51,7 +51,7 @@ extension Engine {
         // Without a way to the host no attempt is made, and none is counted.
         guard canReach(fetch) else { return failed(fetch, .unreachable) }
         let findings = fetch.findings
-        // The look-up has read the disk.
+        // With a disk, the look-up has read the partial body already; without one, nobody has.
         let isUnread =
             store.disk == nil && findings.attempts == 0 && findings.found == nil && !fetch.demand.insistsOnNetwork
         guard findings.partial == nil, findings.isPartialLeft || isUnread else { return confirm(fetch) }
@@ -120,7 +120,7 @@ extension Engine {
             return failed(fetch, .unreachable)
         }
         let request = attempt.request
-        // A value that was made from a server's answer must not break out of its field.
+        // A field built from a server's answer must contain no line break.
         guard request.headers.isWellFormed else { return failed(fetch, .invalidHeader) }
         guard lead.request.hooks.changesRequests || options.proxyCredentials != nil else {
             return start(request, of: fetch, run)
@@ -189,7 +189,7 @@ extension Engine {
         run.attempt.asksForRange = asked.headers["Range"] != nil
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
-        run.besides = asked.offset > 0 ? 0 : run.inherited
+        run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
         run.number = nextNumber()
         transfers[run.number] = fetch
         run.reception = Reception()
@@ -228,8 +228,8 @@ extension Engine {
     private func progressed(_ number: UInt64, _ progress: TaskProgress) {
         guard let fetch = transfers[number], let run = fetch.run else { return }
         // The server sends the whole body instead of the rest.
-        if progress.received <= run.inherited { run.besides = run.inherited }
-        hold(progress.received + run.besides, for: fetch)
+        if progress.received <= run.inherited { run.unusedPartialBytes = run.inherited }
+        hold(progress.received + run.unusedPartialBytes, for: fetch)
         if fetch.isOver { return }
         report(fetch.wanted, of: fetch, progress)
     }

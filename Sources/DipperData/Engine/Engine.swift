@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Decides which byte is fetched next, on one thread, its ``EventLoop``: whatever may change lives there.
+/// Decides which fetch runs next, on one thread, its ``EventLoop``: whatever may change lives there.
 ///
 /// Other threads post messages. What blocks or computes, and all code of the program's own, runs elsewhere; its results
 /// come back as messages with their fetch, which may be over by then.

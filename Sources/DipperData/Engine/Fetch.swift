@@ -175,7 +175,7 @@ final class Run: @unchecked Sendable {
     var number: UInt64 = 0
     let inherited: Int
     /// The bytes of the partial body that the present transfer does not continue.
-    var besides = 0
+    var unusedPartialBytes = 0
     var wasThrottled: Bool
     /// Whether the transfer was given up because there is no way to its host.
     var isLost = false

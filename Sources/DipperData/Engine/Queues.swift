@@ -8,7 +8,7 @@ class QueueEntry: @unchecked Sendable {
         case looking
         case queued
         case running
-        /// For the network or for a back-off, without a slot.
+        /// Waits for the network or for a back-off, without a slot.
         case parked
     }
 
@@ -16,14 +16,14 @@ class QueueEntry: @unchecked Sendable {
     fileprivate(set) var level: UInt8
     fileprivate(set) var place = Place.none
     fileprivate(set) var isThrottled = false
-    /// A fetch keeps its place among the local ones until it leaves the queues.
+    /// Whether the fetch is in a local lane. `isLocal` may change meanwhile; this does not until the fetch leaves.
     fileprivate var isAmongLocal = false
-    /// Zero while the fetch is not on the network.
+    /// The turn in which the fetch reached the network; zero while it is not there.
     fileprivate var transfer: UInt64 = 0
     fileprivate var arrival: Int64 = 0
     fileprivate var goesToFront = false
     fileprivate var group: QueueGroup?
-    // The fetches own themselves: a chain of a million strong references would be released by recursion.
+    // Not strong: the engine holds the fetches, and releasing a chain of a million would overflow the stack.
     fileprivate unowned(unsafe) var next: QueueEntry?
     fileprivate unowned(unsafe) var previous: QueueEntry?
 
@@ -70,7 +70,7 @@ private struct EntryList {
     }
 }
 
-/// The entries of one queue whose order is common: all of them, or those of one host if their number is limited.
+/// The entries of one queue; with `maxPerHost`, those of one host.
 private final class QueueGroup {
     let host: String
     var levels: [EntryList] = Array(repeating: EntryList(), count: 101)
@@ -81,7 +81,7 @@ private final class QueueGroup {
 
     var waiting: [QueueEntry] {
         var found: [QueueEntry] = []
-        // By index: Swift 6.3 takes an empty list in an optional for none, because its references are not counted.
+        // By index: Swift 6.3 mistakes an empty list in an optional for `nil`, because its references are not counted.
         for level in levels.indices { found += levels[level].all }
         return found
     }
@@ -267,12 +267,12 @@ private final class Lane {
 
 /// Which fetch starts, and which is held back: the rules of `fastQueue` and `slowQueue`. No lock, no clock, no thread.
 ///
-/// - No slow fetch starts while a fast one is looked up, waits or runs; slow ones that run then are throttled from the
-///   moment at which a fast one reaches the network until the fast ones have ended.
+/// - No slow fetch starts while a fast one is looked up, waits or runs, unless `maxPause` has passed: then one does.
+///   Slow ones that run are throttled from the moment at which a fast one reaches the network until the fast ones end.
 /// - A fetch is in no list while it is parked: it has no slot and holds up nobody.
-/// - Fetches of local sources have a few slots of their own, the last one for urgent ones. They neither wait for others
-///   nor hold them up, and are not throttled.
-/// - Each operation takes the same time, however many fetches wait.
+/// - Fetches of local sources have a few slots of their own, the last one for urgent ones. They wait for no
+///   download, hold none up, and are not throttled.
+/// - Each operation but a change of the configuration takes the same time, however many fetches wait.
 struct Queues {
     enum Action {
         case start(QueueEntry)

@@ -265,7 +265,8 @@ extension TaskEvent where Preview == Never {
 struct TaskLog<Event: TaskEvent> {
     typealias Outcome = Result<Event.Output, DipperError>
 
-    /// An event that every hook of its kind hears, even if the hook is added later.
+    /// An event that hooks of its kind hear, also those added later: of progress and previews the latest, of failures and
+    /// retries the latest few.
     enum Item: Sendable {
         case failure(DipperError, isFatal: Bool)
         case retry

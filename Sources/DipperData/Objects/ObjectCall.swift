@@ -22,7 +22,7 @@ package struct Making: Sendable {
 
 /// A call for an object that memory could not answer. Only the engine uses it.
 package final class ObjectCall: @unchecked Sendable {
-    /// The options that do not distinguish objects.
+    /// The options on which the object itself does not depend.
     package struct Options: Sendable {
         /// Whether a prefetched object is kept in memory.
         package var keepsInMemory = true
@@ -75,7 +75,7 @@ package final class ObjectCall: @unchecked Sendable {
 
     func end(_ result: Result<MadeObject, DipperError>) {
         guard let task = exchange(&task, with: nil) else { return }
-        // The bytes may be no picture or value.
+        // A decoder's error does not name the URL.
         let result = result.mapError { error in
             guard error.url == nil, let source = make?.root?.basis?.info.source else { return error }
             return error.at(source)

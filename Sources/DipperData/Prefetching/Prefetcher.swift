@@ -27,7 +27,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         var waiting: Deque<Request>
         var calls: [Int: Call] = [:]
         var lastCall = 0
-        /// The calls that wait, and hold no place meanwhile.
+        /// The calls that wait for the network or a retry: they do not count towards `maxOutstanding`.
         var parked: Set<Int> = []
         var result = PrefetchResult<Request>()
         var hasStarted = false

@@ -1,7 +1,4 @@
-import DipperData
-import DipperTesting
 import FlushLog
-import Foundation
 import TestSupport
 import Testing
 

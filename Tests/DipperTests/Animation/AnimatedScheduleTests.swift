@@ -1,4 +1,3 @@
-import DipperTesting
 import TestSupport
 import Testing
 

@@ -1,6 +1,3 @@
-import Dipper
-import DipperTesting
-import Foundation
 import Synchronization
 import TestSupport
 

@@ -1,5 +1,3 @@
-import Dipper
-import Foundation
 import TestSupport
 import Testing
 

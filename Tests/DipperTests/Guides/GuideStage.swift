@@ -1,6 +1,3 @@
-import Dipper
-import DipperTesting
-import Foundation
 import TestSupport
 
 // What the code of the guides is surrounded by in a program: it notes what it is told.

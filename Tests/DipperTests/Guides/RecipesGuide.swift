@@ -1,7 +1,4 @@
-import Dipper
 import DipperInspector
-import DipperTesting
-import Foundation
 import Logging
 import TestSupport
 import Testing

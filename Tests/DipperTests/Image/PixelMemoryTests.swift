@@ -1,6 +1,4 @@
 import CPixels
-import DipperTesting
-import Foundation
 import TestSupport
 import Testing
 

@@ -1,5 +1,3 @@
-import Dipper
-import DipperTesting
 import TestSupport
 import Testing
 

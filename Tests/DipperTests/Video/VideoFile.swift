@@ -1,5 +1,3 @@
-import DipperTesting
-import Foundation
 import TestSupport
 import Testing
 

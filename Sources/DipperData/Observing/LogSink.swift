@@ -1,7 +1,7 @@
 import Logging
 
 /// Each message in the log has its topic as `category` in the metadata.
-struct EventLog: EventSink {
+struct LogSink: EventSink {
     let topics: CacheEvent.Topics
     private let requests: Logger
     private let responses: Logger

@@ -1,5 +1,89 @@
 import Foundation
 
+/// Where an object is kept that has been made: in memory, on disk, or nowhere.
+extension Engine {
+    func made(_ object: MadeObject, for makes: [ObjectWork], isWritten: Bool) {
+        for make in makes {
+            make.object = object
+            make.isWritten = isWritten
+            enter(make, .ready)
+            leaveSupply(make)
+        }
+        keep(object, for: makes, isWritten: isWritten)
+        for make in makes {
+            for child in make.children {
+                if child.stage == .waiting { perform(child, .object(object)) }
+            }
+            settle(make)
+        }
+    }
+
+    func keep(_ object: MadeObject, for all: [ObjectWork], isWritten: Bool = false) {
+        // Only objects that a call asked for are kept, not those made only for a later step.
+        let makes = all.filter { !$0.calls.isEmpty }
+        guard let first = makes.first else { return }
+        let (cache, info) = (first.cache, object.basis.info)
+        var keepers = makes.filter { !$0.isOutdated && $0.origin.policy != .bypass }
+        // If one call wants no memory (`diskOnly`), the others still decide.
+        let users = keepers.filter { $0.origin.policy != .diskOnly }
+        if !users.isEmpty { keepers = users }
+        if let keeper = keepers.first, !keeper.origin.source.mayKeep(info, for: keeper.origin.request) {
+            if !info.isStandIn, cache.memory.entry(for: keeper.key)?.isAdded == false {
+                cache.memory.remove(keeper.key)
+            }
+        } else if let keeper = keepers.first(where: { $0.claim.allows(.memory) }),
+            !(object.isPresent && (object.isAdded || users.isEmpty))
+        {
+            let isWanted = makes.flatMap(\.calls).contains { $0.want.queue == .fast || $0.options.keepsInMemory }
+            if isWanted || cache.memory.contains(keeper.key) {
+                cache.insert(object, keeper.key, for: keeper.origin, keeper.claim)
+            }
+        }
+        let writers = makes.filter { $0.origin.storing != .never }
+        guard !isWritten, first.step.isStored,
+            let lead = writers.filter({ !$0.isOutdated && $0.claim.allows(.disk) })
+                .max(by: { $0.origin.storing < $1.origin.storing })
+        else {
+            return deliver(object, to: makes, isLost: !isWritten && first.step.isStored)
+        }
+        let patient = writers.filter { $0.origin.storing >= .awaited }
+        deliver(object, to: makes.filter { make in !patient.contains { $0 === make } })
+        for make in patient { enter(make, .writing) }
+        let step = lead.calls.first?.step ?? lead.step
+        let keepsBytes = writers.contains(where: \.keepsBytes)
+        write(WriteWork(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient), in: cache)
+    }
+
+    /// - Parameter isLost: whether the stored form that should be on disk is not.
+    func deliver(_ object: MadeObject, to makes: [ObjectWork], isLost: Bool = false) {
+        for make in makes {
+            // mutant Durable: `= isLost && make` => `= isLost && false && make`
+            let hasFailed = isLost && make.origin.storing == .required
+            endCalls(of: make, hasFailed ? .failure(.notWritten) : .success(object))
+        }
+    }
+
+    /// Removes objects made from other bytes, because one of the newest has been made.
+    func supersede(by object: MadeObject, _ origin: Origin, in cache: ObjectCache) {
+        let info = object.basis.info
+        for make in cache.state.works[origin.key]?.makes ?? [] {
+            if make.stage == .looking { continue }
+            // A fetch that is under way brings no older bytes.
+            if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
+            (make.isOutdated, make.isClosed) = (true, true)
+        }
+        for write in cache.state.writes.values.joined() where write.origin.key == origin.key {
+            if !write.object.isAdded, write.object.basis.info !== info { write.revoke() }
+        }
+        for key in cache.memory.derivedKeys(of: origin.key) + [origin.key] {
+            if let entry = cache.memory.entry(for: key), entry.digest != object.basis.digest {
+                cache.memory.remove(key)
+            }
+        }
+        origin.source.removeDerived(of: origin.dataKey)
+    }
+}
+
 /// One write at a time for each stored form: the latest wins, and none begins after a removal.
 extension Engine {
     /// From this number of writes on, a write is as urgent as a call: each holds an object.

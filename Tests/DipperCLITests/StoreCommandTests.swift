@@ -1,11 +1,9 @@
-import Dipper
 import FaultServer
-import Foundation
 import TestSupport
 import Testing
 
 @Suite("The command line and the cache's folder", .timeLimit(.minutes(2)))
-struct FolderCommandTests {
+struct StoreCommandTests {
     private let folder = TemporaryFolder()
     private static let url = "http://127.0.0.1:9/none"
     private static let commands = [
