@@ -175,6 +175,25 @@ struct TypedValueTests {
         }
     }
 
+    @Test("a call that joins a fetch hears of the bytes so far")
+    func progressSoFar() async throws {
+        let test = TestCache { $0.progressInterval = .zero }
+        func call() -> (task: ValueTask<Feed>, received: Box<Int>) {
+            let received = Box(0)
+            let task = test.cache.getValue(Feed.self, from: a)
+                .onProgress { progress in received.update { $0 = progress.received } }
+            return (task, received)
+        }
+        let first = call()
+        let transfer = try await test.transport.nextTransfer()
+        transfer.send(progress: 5, of: 9)
+        try await first.received.wait { $0 == 5 }
+        let second = call()
+        try await second.received.wait { $0 == 5 }
+        transfer.finish(with: Feed.sample.bytes)
+        for call in [first, second] { #expect(try await call.task.value == .sample) }
+    }
+
     @Test("calls end when the cache is shut down")
     func shutdown() async throws {
         let task = test.cache.getValue(Feed.self, from: url("a"))

@@ -189,6 +189,7 @@ public final class DataTask: FetchTask {
     }
 
     var wantsProgress: Bool { feed.wantsProgress }
+    var progress: TaskProgress? { feed.progress }
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<DataResponse>) { feed.add(hook, for: self) }

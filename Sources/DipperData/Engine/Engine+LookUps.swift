@@ -93,9 +93,11 @@ extension Engine {
 
     /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller starts a new one.
     private nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
-        let renewal = revalidations.withLock { $0.task(for: call.withoutStandIns) }
-        if renewal.isNew { renewal.task.attach(renewal.task, to: self) }
-        return renewal
+        revalidations.withLock { tasks in
+            let renewal = tasks.task(for: call.withoutStandIns)
+            if renewal.isNew { renewal.task.attach(renewal.task, to: self) }
+            return renewal
+        }
     }
 
     nonisolated func answer(_ task: DataTask, withOld found: FoundEntry) {

@@ -166,6 +166,8 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         post { $1.setPriority(priority, in: $0) }
     }
 
+    /// The progress of the present attempt, until the end.
+    var progress: TaskProgress? { state.withLock { $0.log.progress } }
     var wantsProgress: Bool { state.withLock { $0.wantsProgress } }
     package func wantProgress() {
         state.withLock { $0.wantsProgress = true }

@@ -3,7 +3,8 @@ import Foundation
 import Synchronization
 
 // Each lock is taken alone, but for these: DiskTier.state is held while the condition of Workers is taken; TaskFeed.state
-// and AnimatedImage.player, while an `AsyncStream` takes an element, AnimatedImage.player also while frames are freed.
+// and AnimatedImage.player, while an `AsyncStream` takes an element, AnimatedImage.player also while frames are freed;
+// Engine.revalidations while TaskFeed.state is taken.
 
 /// A thread for work that blocks. It continues if it is released.
 package final class JoinableThread: Sendable {

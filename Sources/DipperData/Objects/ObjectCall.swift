@@ -93,7 +93,14 @@ package final class ObjectCall: @unchecked Sendable {
 extension ObjectCall: WaitingCall {
     func status(in engine: isolated Engine) -> CallStatus? {
         if isOver { return nil }
-        var status = CallStatus(queue: want.queue, attempts: attempts, bytes: make?.fetch?.task)
+        var status = CallStatus(queue: want.queue, attempts: attempts)
+        if let fetch = make?.fetch {
+            if fetch.origin.source.engine === engine, let now = fetch.task.status(in: engine) {
+                (status.attempts, status.state) = (now.attempts, now.state)
+            } else {
+                status.bytes = fetch.task
+            }
+        }
         switch make?.stage {
         case nil, .looking, .waiting: break
         case .making, .writing, .ready, .over: status.isMaking = true
@@ -107,7 +114,13 @@ extension ObjectCall: WaitingCall {
     }
     func wantProgress(in engine: isolated Engine) {
         wantsProgress = true
-        make?.fetch?.task.wantProgress()
+        if let supply = make?.fetch { hearProgress(of: supply) }
+    }
+
+    /// Begins with the bytes so far, which the task for the bytes reports only once.
+    func hearProgress(of supply: BytesWork) {
+        supply.task.wantProgress()
+        if let progress = supply.task.progress { tell(.progress(progress)) }
     }
 }
 
@@ -266,7 +279,7 @@ extension Engine {
     /// Tells a call the news of its fetch, beginning with the last preview.
     func attend(_ call: ObjectCall, at supply: BytesWork) {
         if let failure = supply.failure { call.tell(.failure(failure, isFatal: false)) }
-        if call.wantsProgress { supply.task.wantProgress() }
+        if call.wantsProgress { call.hearProgress(of: supply) }
         guard call.options.showsPreviews, let make = call.make else { return }
         if let previews = supply.previews {
             if let preview = previews.shown[make.key] { call.show(preview) }
