@@ -147,7 +147,7 @@ public final class NetlinkMonitor: NetworkMonitor {
         }
         watch?.begin()
         return observers.observe(onChange) { [watch] in
-            if let watch { watch.end() } else { self.state.withLock { $0.unwatchedObservations -= 1 } }
+            if let watch { watch.end() } else { self.endedUnwatched() }
         }
     }
 
@@ -158,6 +158,8 @@ public final class NetlinkMonitor: NetworkMonitor {
         state.withLock { $0.unwatchedObservations += 1 }
         warn(error)
     }
+
+    fileprivate func endedUnwatched() { state.withLock { $0.unwatchedObservations -= 1 } }
 }
 
 private struct ReachabilityAnswers {
@@ -203,6 +205,8 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     private var client: UInt32 = 0
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
+    /// Whether the socket has failed, so that nothing is heard any more.
+    private var isLost = false
 
     init(
         _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink, _ onChange: @escaping @Sendable () -> Void
@@ -218,7 +222,12 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     }
 
     /// A loop that has ended has let go of its clients.
-    func end() { loop.post { [self] in loop.remove(client: client) } }
+    func end() {
+        loop.post { [self] in
+            loop.remove(client: client)
+            if isLost { monitor.endedUnwatched() }
+        }
+    }
 
     /// Until the next event, so that a burst wakes the thread once.
     private func listen(insteadOf old: UInt32) {
@@ -241,7 +250,7 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
             if isLossy { (filter, isChanged) = (NetlinkChangeFilter(), true) }
             listen(insteadOf: EPOLLONESHOT.rawValue)
         } catch {
-            isChanged = true
+            (isChanged, isLost) = (true, true)
             monitor.lostWatch(error)
         }
         monitor.forgetAnswers()
