@@ -145,11 +145,12 @@ soak: MINUTES ?= 60
 soak: deps ## make random calls to both caches for MINUTES (60) while resources fail, and look for leaks
 	$(call PROGRAM,Soak) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: ## check the format of the sources, the order of their folders, the summaries, and the tests' time limits
+lint: ## check the format of the sources, the order of their folders, the summaries, the README's figures, and the tests' time limits
 	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Structure/layers.py
 	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Tests
+	python3 Tests/Structure/figures.py README.md Benchmarks/RESULTS.md
 	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/*
 
 format: ## format the sources

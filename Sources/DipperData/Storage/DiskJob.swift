@@ -44,7 +44,7 @@ extension DiskTier {
                     return self.carryOn(job, kind, number)
                 }
             } catch let error
-                where IndexFailure(error) == .busy && attempts + 1 < kind.mostAttempts && !self.hasGivenUp
+                where IndexFailure(error) == .busy && self.mayRepeat(kind, attempts: attempts + 1)
             {
                 // Others have their turn first, so that nobody waits for the patience of this job.
                 return self.carryOn(job, kind, number, attempts: attempts + 1)
@@ -54,6 +54,11 @@ extension DiskTier {
             self.end(job, number)
         }
         if !isRunning { end(job, number) }
+    }
+
+    /// A job that somebody waits for loses no time with an index that has been held for long.
+    private func mayRepeat(_ kind: JobKind, attempts: Int) -> Bool {
+        state.withLock { attempts < kind.mostAttempts && $0.lastAttempts > 0 && !(kind.isAwaited && $0.isStalled) }
     }
 
     private func end(_ job: some DiskJob, _ number: UInt64) {
@@ -69,8 +74,7 @@ extension DiskTier {
     private func finish(forAll: Bool) async {
         // Changes may begin jobs.
         for _ in 0..<2 {
-            let latest = await askWriter { $0.isWaiting(upTo: .max, forAll: forAll) ? $0.staged.latest : nil }
-            guard let latest else { return }
+            guard let latest = await askWriter({ $0.staged.latest }) else { return }
             while await askWriter({ $0.isWaiting(upTo: latest, forAll: forAll) }) == true {}
         }
     }

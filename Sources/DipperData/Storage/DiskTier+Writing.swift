@@ -179,7 +179,10 @@ extension DiskTier {
     var hasGivenUp: Bool { state.withLock { $0.lastAttempts == 0 } }
 
     private func setStalled(_ isStalled: Bool) {
-        let isNews = update { exchange(&$0.isStalled, with: isStalled) != isStalled }
+        let isNews = update { state in
+            if !isStalled { state.lastAttempts = State.mostLastAttempts }
+            return exchange(&state.isStalled, with: isStalled) != isStalled
+        }
         if isNews, isStalled { complain("another process holds the index: entries wait in memory", nil) }
     }
 

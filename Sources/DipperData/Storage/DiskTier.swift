@@ -80,7 +80,8 @@ final class DiskTier: Sendable {
         var isStalled = false
         /// How often a tier that ends still tries to change an index that another process holds. Then the rest stays
         /// unwritten.
-        var lastAttempts = 5
+        var lastAttempts = Self.mostLastAttempts
+        static let mostLastAttempts = 5
         var isClosed = false
         /// The jobs that have not ended, by their numbers.
         var jobs: [UInt64: JobKind] = [:]

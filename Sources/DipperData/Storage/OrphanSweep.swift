@@ -87,7 +87,7 @@ struct OrphanSweep: DiskJob {
     func end(_ tier: DiskTier) {
         var report = report
         if isVerification, index == nil {
-            report.indexProblems = ["the store cannot be opened"]
+            report.indexProblems = [tier.isClosed ? "the cache has been shut down" : "the store cannot be opened"]
         } else if isVerification, table != nil, report.indexProblems.isEmpty {
             report.indexProblems = ["not all entries could be checked"]
         }
