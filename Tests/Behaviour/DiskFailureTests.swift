@@ -206,6 +206,23 @@ struct DiskFailureTests {
         await test.cache.shutdown()
     }
 
+    @Test(
+        "a store that was killed is cleaned up after once the index that another process holds is let go",
+        .timeLimit(.minutes(1)))
+    func killed() async throws {
+        await (try await filled()).cache.shutdown()
+        let lock = folder.url.appendingPathComponent("stores/0123456789abcdef.lock")
+        try Data().write(to: lock)
+        let holder = try await hold()
+        let test = TestCache(folder: folder)
+        await test.cache.synchronize()
+        #expect(FileManager.default.fileExists(atPath: lock.path))
+        holder.end()
+        await test.cache.reconcile()
+        #expect(!FileManager.default.fileExists(atPath: lock.path))
+        await test.cache.shutdown()
+    }
+
     // MARK: Reads that wait for the disk
 
     private let keys = (0..<40).map { "k\($0)" }

@@ -73,7 +73,7 @@ extension DiskTier {
 
     private func finish(forAll: Bool) async {
         // Changes may begin jobs.
-        for _ in 0..<2 {
+        for _ in 0..<3 {
             guard let latest = await askWriter({ $0.staged.latest }) else { return }
             while await askWriter({ $0.isWaiting(upTo: latest, forAll: forAll) }) == true {}
         }

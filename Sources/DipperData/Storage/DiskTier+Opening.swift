@@ -12,8 +12,8 @@ extension DiskTier {
         }
         replaceOpened(new)
         if new.index != nil {
+            start(SweepRequest(), .sweep)
             writer.run {
-                self.sweepIfDue()
                 self.noteExpiries()
                 self.carryOnClearing()
             }
@@ -24,6 +24,14 @@ extension DiskTier {
     /// Each step of a job opens the index first.
     private struct IndexOpening: DiskJob {
         func step(_ tier: DiskTier) -> Bool { false }
+        func end(_ tier: DiskTier) {}
+    }
+
+    private struct SweepRequest: DiskJob {
+        func step(_ tier: DiskTier) throws -> Bool {
+            try tier.sweepIfDue()
+            return false
+        }
         func end(_ tier: DiskTier) {}
     }
 
@@ -114,17 +122,13 @@ extension DiskTier {
 
     /// Rows and files may differ after a reboot, after a store ended without closing, if the index is new, and if an
     /// earlier comparison was not finished.
-    private func sweepIfDue() {
+    private func sweepIfDue() throws {
         let opened = opened
         guard let index = opened.index, let lock = opened.files?.lock else { return }
-        do {
-            let abandoned = lock.abandoned()
-            if !abandoned.isEmpty || index.isNew { try index.requestSweep() }
-            // The index remembers from here on that a comparison is due.
-            lock.remove(abandoned)
-            if let number = try index.dueSweep(boot: options.boot) { start(OrphanSweep(.due(number), index), .sweep) }
-        } catch {
-            indexFailed(error)
-        }
+        let abandoned = lock.abandoned()
+        if !abandoned.isEmpty || index.isNew { try index.requestSweep() }
+        // The index remembers from here on that a comparison is due.
+        lock.remove(abandoned)
+        if let number = try index.dueSweep(boot: options.boot) { start(OrphanSweep(.due(number), index), .sweep) }
     }
 }

@@ -98,7 +98,7 @@ extension DiskTier {
         }
         guard let noted else { return nil }
         if reader != nil { expiries.note(noted.expires) }
-        if noted.count > 0, noted.count.isMultiple(of: 512) { writer.run { self.writeAccesses() } }
+        if noted.count > 0, noted.count.isMultiple(of: 512) { writer.run { self.tryToWriteAccesses() } }
         var record = record
         record.lifetime = Lifetime(expires: noted.expires, accessExtension: rule.accessExtension)
         return record

@@ -111,9 +111,9 @@ struct Removal: DiskJob {
     mutating func step(_ tier: DiskTier) throws -> Bool {
         guard let index = tier.opened.writableIndex, let part = parts.first else { return false }
         if !isBegun {
-            isBegun = true
             // Recent accesses, once written, keep entries from being the oldest and may extend lifetimes.
-            if parts.contains(where: { $0.reason == .overLimit || $0.reason == .expired }) { tier.writeAccesses() }
+            if parts.contains(where: { $0.reason == .overLimit || $0.reason == .expired }) { try tier.writeAccesses() }
+            isBegun = true
         }
         var selection = part.selection
         if case .stored(let limit, let last) = selection, part.reason == .flushed {

@@ -186,16 +186,22 @@ extension DiskTier {
         if isNews, isStalled { complain("another process holds the index: entries wait in memory", nil) }
     }
 
-    func writeAccesses() {
+    /// Keeps the accesses for later if another process holds the index.
+    func writeAccesses() throws {
         let opened = opened
         if opened.isIndexHeld { return }
         let accesses = state.withLock { exchange(&$0.accesses, with: [:]) }
         guard !accesses.isEmpty, let index = opened.writableIndex else { return }
         do {
             try index.touch(accesses)
-            noteExpiries()
-        } catch {
-            indexFailed(error)
+        } catch let error where IndexFailure(error) == .busy {
+            state.withLock { $0.accesses.merge(accesses) { later, _ in later } }
+            throw error
         }
+        noteExpiries()
+    }
+
+    func tryToWriteAccesses() {
+        do { try writeAccesses() } catch { indexFailed(error) }
     }
 }

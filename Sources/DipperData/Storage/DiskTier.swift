@@ -134,7 +134,7 @@ final class DiskTier: Sendable {
         await synchronize()
         writer.run {
             _ = self.carryOutRemovals(self.state.withLock { $0.staged.removals })
-            self.writeAccesses()
+            self.tryToWriteAccesses()
             self.opened.index?.close()
             self.replaceOpened(Opened(isClosed: true))
         }
