@@ -81,8 +81,9 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
 
     func observe(on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let watch = PressureWatch(self, on: loop, onChange)
+        let observation = watches.observe(watch) { watch.end() }
         watch.open()
-        return watches.observe(watch) { watch.end() }
+        return observation
     }
 
     /// On ``calls``.

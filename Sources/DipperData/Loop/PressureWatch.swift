@@ -3,13 +3,14 @@ import ProcessShims
 import Synchronization
 
 /// An observer of a monitor, with descriptors of its own on a loop.
-// `state` belongs to the monitor's queue; all else that changes, to the thread of the loop until the loop has ended.
+// `state` and `opened` belong to the monitor's queue; all else that changes, to the thread of the loop.
 final class PressureWatch: LoopClient, @unchecked Sendable {
     let onChange: @Sendable () -> Void
     private let monitor: KernelMemoryPressure
     private let loop: EventLoop
     private let rank = Atomic(MemoryPressure.normal.rank)
     private var state: PressureState
+    private var opened: PressureSources?
     private var sources: PressureSources?
     private var client: UInt32 = 0
     private var signs: Set<PressureSign> = []
@@ -29,7 +30,8 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         monitor.calls.async { [self] in
             let sources = PressureSources()
             if sources.isDeaf { return monitor.isDeaf() }
-            if !loop.post({ self.begin(sources) }) { sources.closeFiles() }
+            opened = sources
+            if !loop.post({ self.begin(sources) }) { close() }
         }
     }
 
@@ -46,7 +48,8 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         monitor.calls.async { [self] in
             let isPosted = loop.post { [self] in
                 loop.remove(client: client)
-                close()
+                sources = nil
+                monitor.calls.async { [self] in close() }
             }
             // A loop that has ended has let go of its clients.
             if !isPosted { close() }
@@ -55,10 +58,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     }
 
     /// The kernel takes closed files out of the loop's epoll.
-    private func close() {
-        guard let sources = exchange(&self.sources, with: nil) else { return }
-        monitor.calls.async { sources.closeFiles() }
-    }
+    private func close() { exchange(&opened, with: nil)?.closeFiles() }
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
         guard let sign = sources?.signs[descriptor] else { return }
