@@ -18,7 +18,7 @@ SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmar
 	Benchmarks/peers/AsyncHTTPClient/Package.swift Benchmarks/peers/AsyncHTTPClient/Sources Fuzzing
 # The packages that the library links, that the tests run against, and that the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
-	libzstd-dev libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
+	libzstd-dev libbrotli-dev libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
 # The packages for the sample with a window. Its test runs on an X server without a screen.
 GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core

@@ -25,7 +25,7 @@ extension Engine {
 
     /// Returns whether the server has given up a transfer that was held back, which does not count as a failure.
     private func gaveWay(_ fetch: Fetch, _ run: Run, _ error: DipperError) -> Bool {
-        let bytes = fetch.findings.partial?.bytes.count ?? 0
+        let bytes = fetch.findings.partial?.count ?? 0
         return run.wasThrottled && error.isBrokenOff && bytes > max(run.inherited, fetch.findings.longestDropped)
             && fetch.findings.ways.add(bytes: bytes)
     }

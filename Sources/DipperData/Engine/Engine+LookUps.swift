@@ -219,7 +219,7 @@ final class Findings {
 
     /// Without room in memory, the next attempt reads the kept partial body, or starts from the first byte.
     func park(insteadOf held: Int, in bodies: inout BodyBudget) {
-        let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
+        let count = parked > 0 ? 0 : partial?.count ?? 0
         if bodies.park(count, insteadOf: held) { return parked += count }
         isPartialLeft = isPartialKept
         longestDropped = max(longestDropped, count)
@@ -234,7 +234,7 @@ final class Findings {
         guard self.partial == nil, let partial else { return nil }
         self.partial = partial
         isPartialKept = true
-        return partial.bytes.count
+        return partial.count
     }
 }
 

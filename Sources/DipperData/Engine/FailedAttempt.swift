@@ -36,6 +36,9 @@ extension DipperError {
         isCancelled || [.shutDown, .invalidURL, .unsupportedScheme, .emptyKey, .invalidHeader].contains(self)
     }
 
+    /// Whether the connection was used, and what came on it was no answer.
+    var isOfAnswer: Bool { self == .connectionLost || self == .truncated || self == .malformedResponse }
+
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }
 

@@ -177,6 +177,8 @@ final class Run: @unchecked Sendable {
     /// The bytes of the partial body that the present transfer does not continue.
     var unusedPartialBytes = 0
     var wasThrottled: Bool
+    /// Whether the present transfer was broken off after a part of its body.
+    var hasBroughtBytes = false
     /// Whether the transfer was given up because there is no way to its host.
     var isLost = false
     /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.

@@ -2,9 +2,11 @@ import Foundation
 
 /// The rules for redirects of a GET (RFC 9110, section 15.4).
 enum Redirect {
+    static let statuses: Set = [301, 302, 303, 307, 308]
+
     /// Returns the URL of a redirect; an error if it cannot be followed; `nil` for no redirect, or without `Location`.
     static func target(of status: Int, headers: HTTPHeaders, from url: URL) -> Result<URL, DipperError>? {
-        guard [301, 302, 303, 307, 308].contains(status) else { return nil }
+        guard statuses.contains(status) else { return nil }
         let locations = Set(headers.values("Location"))
         guard let location = locations.first else { return nil }
         guard locations.count == 1, !location.isEmpty,

@@ -5,11 +5,12 @@ import Foundation
 struct CurlAnswer {
     private(set) var status = 0
     private(set) var fields = HTTPHeaders()
-    /// The announced length in bytes; `nil` for none, or with a content coding.
+    /// The announced length in bytes, with the content codings; `nil` for none.
     private(set) var length: Int?
     private(set) var size = 0
     private(set) var isComplete = false
-    private(set) var isCoded = false
+    /// `nil` for codings that cannot be taken off.
+    private(set) var codings: [ContentCoding]? = []
     /// Whether the values of `Content-Length` contradict each other, are not numbers, or are too many to read.
     private(set) var isMalformed = false
     private var isInformational = false
@@ -63,7 +64,7 @@ struct CurlAnswer {
 
     private mutating func complete() {
         isComplete = true
-        isCoded = fields["Content-Encoding"] != nil
+        codings = ContentCoding.codings(in: fields)
         // An error that cannot be recovered from (RFC 9112, section 6.3).
         let list = fields.fieldList("Content-Length")
         isMalformed =
@@ -72,9 +73,9 @@ struct CurlAnswer {
 
     mutating func readStatus(_ handle: UnsafeMutableRawPointer) {
         status = dipper_curl_long(handle, CURLINFO_RESPONSE_CODE)
-        // Negative for none. With a content coding, it counts the coded bytes.
+        // Negative for none.
         let announced = Int(dipper_curl_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T))
-        length = announced >= 0 && !isCoded ? announced : nil
+        length = announced >= 0 ? announced : nil
     }
 
     private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
