@@ -28,7 +28,7 @@ extension Engine {
         }
         judge(found.value, for: [call]) { engine, onFound in
             let moment = engine.now().timeIntervalSince1970
-            if onFound.isAnsweredAllTheSame(call, by: found.value, isOffline: false, at: moment) {
+            if onFound.isAnsweredAllTheSame(call, by: found.value, at: moment) {
                 engine.refused(fetch, response, refusal)
             } else {
                 engine.accepted(fetch, run, response, call, verdicts)
@@ -212,14 +212,15 @@ struct Verdicts: Sendable {
         accepts(value, for: call) && call.isAnswered(byAccepted: value.info, at: now)
     }
 
-    func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
+    func isAnsweredAllTheSame(
+        _ call: Call, by value: StoredData, isOffline: Bool = false, isUnreached: Bool = false, at now: TimeInterval
+    ) -> Bool {
         guard !call.insistsOnNetwork, value.info.isChosen(by: call.request.headers), accepts(value, for: call) else {
             return false
         }
-        let answer = StoredAnswer(value.info)
-        return isOffline
-            ? answer.mayServeDisconnected(for: call.request.headers)
-            : answer.mayServeOnError(for: call.request.headers, at: now)
+        return StoredAnswer(value.info).mayServeOnError(
+            for: call.request.headers, at: now, isOffline: isOffline, isUnreached: isUnreached,
+            limit: call.staleIfError?.timeInterval)
     }
 
     func areOfAll(_ calls: some Sequence<Call>) -> Bool {

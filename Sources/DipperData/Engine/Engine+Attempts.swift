@@ -196,7 +196,6 @@ extension Engine {
         run.hasBroughtBytes = false
         (run.progressPace, run.bytesPace) = (Pacing(), Pacing())
         run.reception.setWanted(!fetch.wanted.isEmpty)
-        fetch.sources.unreachable = nil
         let receive: @Sendable (TransferEvent) -> Void = {
             [weak self, number = run.number, reception = run.reception, step = progressStep] event in
             if case .progress(let received, let expected) = event {

@@ -145,9 +145,22 @@ extension Engine {
         }
         limits.timeout = nil
         let left = limit - fetch.findings.budget.spent(at: time.now())
-        guard left > .zero else { return end(waiter, .failure(.timedOut)) }
+        guard left > .zero else { return timeOut(waiter, fetch.findings.found?.value) }
         // While the time stands still, `run` starts the timer.
         if fetch.findings.budget.isRunning { limits.timeout = timers.add(at: time.now() + left, .timeout(waiter)) }
+    }
+
+    private func timeOut(_ waiter: DataTask, _ found: StoredData?) {
+        judge(waiter.isRevalidation ? nil : found, for: [waiter.call]) { engine, verdicts in
+            let moment = engine.now().timeIntervalSince1970
+            let kept = found.flatMap { found in
+                !waiter.isRevalidation
+                    && verdicts.isAnsweredAllTheSame(waiter.call, by: found, isUnreached: true, at: moment)
+                    ? found : nil
+            }
+            engine.end(
+                waiter, kept.map { .success(DataResponse($0, source: .stale)) } ?? .failure(.timedOut))
+        }
     }
 }
 

@@ -8,6 +8,8 @@ struct FailedAttempt: Sendable {
 
     let error: DipperError
     let isOffline: Bool
+    /// Whether the server could not be reached, or not be reached behind a gateway, and has sent nothing.
+    let isUnreached: Bool
     let time: Duration
     let spent: Duration
     var verdicts = Verdicts()
@@ -38,6 +40,11 @@ extension DipperError {
 
     /// Whether the connection was used, and what came on it was no answer.
     var isOfAnswer: Bool { self == .connectionLost || self == .truncated || self == .malformedResponse }
+
+    var isUnreached: Bool {
+        [.unreachable, .hostNotFound, .connectionFailed, .connectionLost, .timedOut].contains(self)
+            || status.map { (502...504).contains($0) } ?? false
+    }
 
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }

@@ -147,7 +147,7 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 
     /// `nil` for a provider, which needs no network as far as is known.
     var destination: URL? {
-        sources.provider == nil ? run?.attempt.sentURL ?? sources.unreachable ?? sources.url : nil
+        sources.provider == nil ? run?.attempt.sentURL ?? sources.url : nil
     }
 
     var state: DataTask.State {

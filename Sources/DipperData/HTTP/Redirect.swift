@@ -23,7 +23,18 @@ enum Redirect {
         if target.fragment == nil, let mark = url.absoluteString.utf8.firstIndex(of: UInt8(ascii: "#")) {
             target = URL(string: target.absoluteString + url.absoluteString[mark...]) ?? target
         }
-        return .success(target)
+        return .success(withAccount(of: url, target))
+    }
+
+    /// A user name and a password hold for their origin, so a redirect within it keeps them.
+    private static func withAccount(of url: URL, _ target: URL) -> URL {
+        guard target.user == nil, isSameOrigin(url, target),
+            let account = URLComponents(url: url, resolvingAgainstBaseURL: true), account.user != nil,
+            var parts = URLComponents(url: target, resolvingAgainstBaseURL: true)
+        else { return target }
+        parts.percentEncodedUser = account.percentEncodedUser
+        parts.percentEncodedPassword = account.percentEncodedPassword
+        return parts.url ?? target
     }
 
     /// The fields for the target: to another origin only fields that describe the wanted answer, because others may be

@@ -38,6 +38,7 @@ public struct DataRequest: Sendable {
             var key: CacheKey?
             var timeout: Duration?
             var freshness: FreshnessPolicy?
+            var staleIfError: Duration?
             var memoryExpiration: Expiration?
             var diskExpiration: Expiration?
             var memoryAccessExtension: AccessExtension?
@@ -100,6 +101,12 @@ public struct DataRequest: Sendable {
     public var freshness: FreshnessPolicy? {
         get { rare?.value.values.freshness }
         set { change { $0.values.freshness = newValue } }
+    }
+    /// How long a stale answer may be used in place of a failure that may pass; `nil` uses the cache's default,
+    /// ``DataCache/Configuration/staleIfError``.
+    public var staleIfError: Duration? {
+        get { rare?.value.values.staleIfError }
+        set { change { $0.values.staleIfError = newValue } }
     }
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
     /// memory. It may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
