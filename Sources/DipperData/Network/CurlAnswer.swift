@@ -43,7 +43,7 @@ struct CurlAnswer {
         if Self.isLineBreak(first) {
             complete()
         } else if Self.isBlank(first) {
-            if canContinue { fields.extendLast(with: String(decoding: Self.trimmed(line), as: UTF8.self)) }
+            if canContinue { fields.extendLast(with: String(fieldBytes: Self.trimmed(line))) }
         } else {
             canContinue = takeField(line)
         }
@@ -57,7 +57,7 @@ struct CurlAnswer {
         guard name.allSatisfy(\.isTokenCharacter), value.position(of: 0) == nil, value.position(of: 0x0D) == nil else {
             return false
         }
-        fields.append(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
+        fields.append(String(decoding: name, as: UTF8.self), String(fieldBytes: value))
         return true
     }
 
