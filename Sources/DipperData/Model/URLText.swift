@@ -49,8 +49,10 @@ enum URLText {
     static func cleaned(_ text: String) -> [UInt8] {
         let bytes = text.fieldBytes
         guard let last = bytes.lastIndex(where: { $0 > 0x20 }) else { return [] }
-        return bytes[...last].drop { $0 <= 0x20 }.filter { $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
+        return bytes[...last].drop { $0 <= 0x20 }.filter { !isBreak($0) }
     }
+
+    static func isBreak(_ byte: UInt8) -> Bool { byte == 0x09 || byte == 0x0A || byte == 0x0D }
 
     fileprivate static func encoded(_ part: ArraySlice<UInt8>, allowing further: String) -> [UInt8] {
         var result: [UInt8] = []

@@ -186,7 +186,7 @@ public struct DataRequest: Sendable {
     /// Creates a request from text, which becomes a URL as in browsers: space around it is dropped, and characters that a
     /// URL cannot contain are percent-encoded. If it is not a URL, the call ends with ``DipperError/invalidURL``.
     public init(string: String) {
-        if DataURL.isScheme(of: string) {
+        if DataURL.isScheme(of: string.utf8) {
             self.init(DataURLProvider(string))
         } else if let url = URL(text: string) {
             self.init(url)

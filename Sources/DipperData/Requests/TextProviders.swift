@@ -24,7 +24,7 @@ public struct Base64Provider: DataProvider {
         let (space, padding) = (" \t\n\u{C}\r".utf8, UInt8(ascii: "="))
         var plain = text.filter { !space.contains($0) }
         if plain.count % 4 == 0 { plain.removeLast(plain.suffix(2).reversed().prefix { $0 == padding }.count) }
-        guard !plain.contains(padding),
+        guard plain.count % 4 != 1, !plain.contains(padding),
             let data = Data(base64Encoded: Data(plain + Array(repeating: padding, count: -plain.count & 3)))
         else { throw .invalidData.with(detail: "the text is not Base64") }
         return data
@@ -62,14 +62,15 @@ struct DataURL {
     private let isBase64: Bool
     private let content: ArraySlice<UInt8>
 
-    static func isScheme(of text: String) -> Bool {
-        text.utf8.drop { $0 <= 0x20 }.prefix(5).map(\.asciiLowercased).elementsEqual("data:".utf8)
+    static func isScheme(of text: some Sequence<UInt8>) -> Bool {
+        text.lazy.drop { $0 <= 0x20 }.filter { !URLText.isBreak($0) }.prefix(5).map(\.asciiLowercased)
+            .elementsEqual("data:".utf8)
     }
 
     /// `nil` without a comma.
     init?(_ text: String) {
         let bytes = URLText.cleaned(text).prefix { $0 != UInt8(ascii: "#") }
-        guard Self.isScheme(of: text), let comma = bytes.firstIndex(of: UInt8(ascii: ",")) else { return nil }
+        guard Self.isScheme(of: bytes), let comma = bytes.firstIndex(of: UInt8(ascii: ",")) else { return nil }
         content = bytes[(comma + 1)...]
         var type = String(decoding: bytes[5..<comma], as: UTF8.self)
         type = type.trimmingCharacters(in: CharacterSet(charactersIn: " \u{C}"))
