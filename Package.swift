@@ -142,7 +142,8 @@ let package = Package(
         // Records which files were flushed to the device. In C, because its functions replace those of the C library.
         .target(name: "FlushLog", path: "Tests/FlushLog"),
         .target(name: "FuzzDriver", path: "Fuzzing/FuzzDriver"),
-        .executableTarget(name: "DipperFuzz", dependencies: ["Dipper", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
+        .executableTarget(
+            name: "DipperFuzz", dependencies: ["Dipper", "DipperData", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
         // Helpers of all test targets: for waiting, counting and files.
         .target(
             name: "TestSupport",

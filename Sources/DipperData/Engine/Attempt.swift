@@ -234,7 +234,8 @@ final class ProviderTransfer: Transfer {
         let task = Task { [weak self] in
             let result: Result<TransferResponse, DipperError>
             do {
-                result = .success(TransferResponse(body: try await provider.data()))
+                let answer = try await (provider as? DataURLProvider)?.response()
+                result = if let answer { .success(answer) } else { .success(.init(body: try await provider.data())) }
             } catch {
                 result = .failure(DipperError(error, as: .unreadable))
             }

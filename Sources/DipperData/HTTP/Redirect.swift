@@ -10,7 +10,7 @@ enum Redirect {
         let locations = Set(headers.values("Location"))
         guard let location = locations.first else { return nil }
         guard locations.count == 1, !location.isEmpty,
-            var target = URL(string: location, relativeTo: url)?.absoluteURL
+            var target = URL(text: location, relativeTo: url)
         else { return .failure(.malformedResponse.with(detail: "Location")) }
 
         let scheme = target.scheme?.asciiLowercased ?? ""

@@ -44,7 +44,7 @@ struct CurlAnswer {
         if Self.isLineBreak(first) {
             complete()
         } else if Self.isBlank(first) {
-            if canContinue { fields.extendLast(with: String(decoding: Self.trimmed(line), as: UTF8.self)) }
+            if canContinue, let value = Self.value(line) { fields.extendLast(with: value) }
         } else {
             canContinue = takeField(line)
         }
@@ -54,12 +54,17 @@ struct CurlAnswer {
     private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
         guard let colon = line.position(of: UInt8(ascii: ":")), colon > 0 else { return false }
         let name = line.part(0..<colon)
-        let value = Self.trimmed(line.part(colon + 1..<line.count))
-        guard name.allSatisfy(\.isTokenCharacter), value.position(of: 0) == nil, value.position(of: 0x0D) == nil else {
+        guard name.allSatisfy(\.isTokenCharacter), let value = Self.value(line.part(colon + 1..<line.count)) else {
             return false
         }
-        fields.append(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
+        fields.append(String(decoding: name, as: UTF8.self), value)
         return true
+    }
+
+    /// `nil` for bytes that cannot be sent back.
+    private static func value(_ bytes: UnsafeRawBufferPointer) -> String? {
+        let value = trimmed(bytes)
+        return value.position(of: 0) == nil && value.position(of: 0x0D) == nil ? String(fieldBytes: value) : nil
     }
 
     private mutating func complete() {

@@ -249,7 +249,7 @@ extension CurlPool {
 
     private static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
         var list: UnsafeMutablePointer<curl_slist>?
-        for line in lines { list = line.withCString { curl_slist_append(list, $0) } }
+        for line in lines { list = curl_slist_append(list, line.fieldBytes.map { CChar(bitPattern: $0) } + [0]) }
         return list
     }
 

@@ -190,9 +190,12 @@ public struct DataRequest: Sendable {
 
     private init(_ url: URL, isPlain: Bool) { (self.url, isPlainlyFetchable) = (url, isPlain) }
 
-    /// Creates a request from text. If it is not a URL, the call ends with ``DipperError/invalidURL``.
+    /// Creates a request from text, which becomes a URL as in browsers: space around it is dropped, and characters that a
+    /// URL cannot contain are percent-encoded. If it is not a URL, the call ends with ``DipperError/invalidURL``.
     public init(string: String) {
-        if let url = URL(string: string) {
+        if DataURL.isScheme(of: string.utf8) {
+            self.init(DataURLProvider(string))
+        } else if let url = URL(text: string) {
             self.init(url)
         } else {
             self.init(unparsed: string)
