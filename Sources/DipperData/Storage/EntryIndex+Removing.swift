@@ -93,7 +93,7 @@ extension EntryIndex {
             return try selectOldest(untilSize: size, db)
         case .partials(let time, let limit, let bytes, let count):
             let all = try db.all("\(query) ORDER BY turn", body: Row.init)
-            var (size, left) = (all.reduce(0) { $0 + $1.size }, all.count)
+            var (size, left) = (all.reduce(0) { min($0 + $1.size, 1 << 60) }, all.count)
             var leaving: [Row] = []
             for row in all where row.stored < limit || row.lifetime.expires <= time || size > bytes || left > count {
                 leaving.append(row)

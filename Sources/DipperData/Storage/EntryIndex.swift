@@ -190,7 +190,7 @@ final class EntryIndex: Sendable {
         try read {
             try $0.first(
                 "SELECT expires FROM entry WHERE expires IS NOT NULL AND +\(Self.isPresent) ORDER BY expires LIMIT 1"
-            ) { $0.real(0) }
+            ) { $0.time(0) }
         }
     }
 
