@@ -286,6 +286,20 @@ extension ImageCache {
         await data.synchronize()
     }
 
+    /// Returns when the disk has carried out all earlier removals: the entries and their files are gone. See
+    /// `DataCache.finishRemovals()`.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// try await cache.finishRemovals()
+    /// ```
+    /// - Throws: `DipperError.notRemoved` if something is still on disk.
+    public func finishRemovals() async throws(DipperError) {
+        try await defaults.options.targetCache?.finishRemovals()
+        await objects.finishWrites()
+        try await data.finishRemovals()
+    }
+
     /// Returns when nothing is left to do: all calls have ended, also those of ``data``, their closures have been
     /// called, and what they keep is on disk.
     ///

@@ -29,7 +29,8 @@ extension DataCache {
         /// ``defaultMemoryLimit``, at most 64 MiB. A value larger than a tenth of the limit is not kept. See
         /// ``DataCache/getValue(_:from:decoder:)``.
         public var valueMemoryLimit = min(Configuration.defaultMemoryLimit / 4, 64 << 20)
-        /// The largest total size of the entries on disk, in bytes; `nil` for no limit.
+        /// The largest total size of the entries on disk, in bytes; `nil` for no limit. On a volume that is small or
+        /// nearly full it is less: three quarters of what the entries have and what is free.
         public var diskLimit: Int? = 512 << 20
         /// The rule that decides which entries and decoded pictures leave first when memory or disk is full.
         public var evictionOrder = EvictionOrder.leastRecentlyUsed

@@ -239,6 +239,17 @@ extension DataCache {
     /// ```
     public func synchronize() async { await store.synchronize() }
 
+    /// Returns when the disk tier has carried out all earlier removals, whichever method has asked for them: the
+    /// entries and their files are gone.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// try await cache.finishRemovals()
+    /// ```
+    /// - Throws: ``DipperError/notRemoved`` if something is still on disk, because the folder is read-only or the disk
+    ///   fails. Readers of this cache do not find removed entries all the same.
+    public func finishRemovals() async throws(DipperError) { try await store.finishRemovals() }
+
     /// Returns when nothing is left to do: all calls have ended, their closures have been called, and the entries are
     /// on disk.
     ///

@@ -452,6 +452,11 @@ final class DataStore: Sendable {
         await tiers?.settle()
     }
 
+    func finishRemovals() async throws(DipperError) {
+        await synchronize()
+        try await disk?.finishRemovals()
+    }
+
     func shutdown() async {
         await readers?.shutdown()
         await thread.finish()
