@@ -63,14 +63,11 @@ final class ImageStep: ObjectStep {
         return try ImageProcessors.Chain(options.chain.processors.suffix(1)).process(image, context)
     }
 
-    func misfit(_ bytes: Data) -> DipperError? {
-        if options.options.extractor != nil { return nil }
-        do throws(DipperError) {
-            _ = try tools.codecs.decoder(for: bytes)
-            return nil
-        } catch {
-            return error
-        }
+    /// A file may have a good first frame, or a good beginning, only.
+    var kind: String {
+        let options = options.options
+        return [options.firstFrameOnly, options.allowsPartial, options.preloadsFrames]
+            .map { $0 == true ? "1" : "0" }.joined()
     }
 
     func cost(of material: Material) -> Int {

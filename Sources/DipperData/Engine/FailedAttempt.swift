@@ -36,6 +36,9 @@ extension DipperError {
         isCancelled || [.shutDown, .invalidURL, .unsupportedScheme, .emptyKey, .invalidHeader].contains(self)
     }
 
+    /// Whether bytes are to blame, of which an object could not be made.
+    var isOfBytes: Bool { self == .undecodable || self == .unsupportedFormat }
+
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }
 

@@ -64,8 +64,8 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     var isReserved = false
     /// The stored form made of earlier bytes. It serves if the bytes are still the same.
     var earlier: StoredData?
-    /// The stored bytes that are fetched again because the object cannot be made of them.
-    var broken: (error: DipperError, digest: UInt64)?
+    /// The reason why the object cannot be made of stored bytes, which are fetched again.
+    var broken: DipperError?
     var object: MadeObject?
     var isWritten = false
     var isClosed = false
@@ -106,6 +106,10 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     let claim: Claim
     let task: DataTask
     let keepsBytes: Bool
+    /// The earlier call that this one goes on for, because nothing could be made of its answer.
+    let failed: (task: DataTask, error: DipperError)?
+    /// The call that the events tell of.
+    let caller: DataTask
     var makes: [ObjectWork] = []
     var failure: DipperError?
     var data: Data?
@@ -118,9 +122,14 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     var isNewest: Bool
     var hasTold = false
 
-    init(_ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool) {
+    init(
+        _ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool,
+        after earlier: (supply: BytesWork, error: DipperError)?
+    ) {
         (self.origin, self.claim, self.task, self.keepsBytes) = (origin, claim, task, keepsBytes)
-        isNewest = origin.policy == .ignoreCache
+        failed = earlier.map { ($0.supply.task, $0.error) }
+        caller = earlier?.supply.caller ?? task
+        isNewest = origin.isAnew && origin.policy != .bypass
     }
 
     var isCurrent: Bool { !isClosed && !claim.isRevoked }
@@ -242,6 +251,8 @@ package struct Provenance: Sendable {
     package let source: ResponseSource
     package var attempts = 0
     package var metrics: TransferMetrics?
+    /// Whether the bytes come from a source itself, and not from a tier.
+    var isAnswer: Bool { source == .network }
     /// The fetch of newer bytes, if these are out of date.
     package var revalidation: DataTask?
     package var claim: Claim?
