@@ -63,13 +63,6 @@ final class ImageStep: ObjectStep {
         return try ImageProcessors.Chain(options.chain.processors.suffix(1)).process(image, context)
     }
 
-    /// A file may have a good first frame, or a good beginning, only.
-    var kind: String {
-        let options = options.options
-        return [options.firstFrameOnly, options.allowsPartial, options.preloadsFrames]
-            .map { $0 == true ? "1" : "0" }.joined()
-    }
-
     func cost(of material: Material) -> Int {
         switch material {
         case .bytes(let data): DecodeCost.bytes(of: data, options)

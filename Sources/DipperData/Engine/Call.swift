@@ -104,8 +104,6 @@ final class Call: Sendable {
 
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
 
-    func refusal(of answer: TransferResponse) -> DipperError? { request.validation.check(answer) }
-
     func refusal(of value: StoredData) -> DipperError? {
         request.validation.check(
             TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data))

@@ -245,7 +245,7 @@ extension Engine {
         _ answer: TransferResponse, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
     ) {
-        ask(calls.filter(\.hasOwnValidation), { $0.refusal(of: answer) }, then: goOn)
+        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
     }
 
     private func ask(

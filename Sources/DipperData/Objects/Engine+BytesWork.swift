@@ -33,7 +33,7 @@ extension Engine {
         let present = works.supplies.first {
             $0.isCurrent && (!make.keepsBytes || $0.keepsBytes) && $0.origin.isLike(origin)
         }
-        let supply = present ?? supply(origin, for: make, after: failed)
+        let supply = present ?? supply(origin, for: make, after: failed?.supply)
         make.supply = supply
         supply.makes.append(make)
         make.wait(for: supply)
@@ -42,15 +42,13 @@ extension Engine {
             if present.basis != nil { arrived(present, for: make) }
         } else {
             works.supplies.append(supply)
-            start(supply, in: make.cache)
+            start(supply, in: make.cache, after: failed)
         }
         attend(make)
     }
 
-    private func supply(
-        _ origin: Origin, for make: ObjectWork, after failed: (supply: BytesWork, error: DipperError)?
-    ) -> BytesWork {
-        failed?.supply.hasTold = true
+    private func supply(_ origin: Origin, for make: ObjectWork, after failed: BytesWork?) -> BytesWork {
+        failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
         let claim = origin.claim ?? origin.source.claim(origin.dataKey)
         let want = make.wants.highest
@@ -59,10 +57,12 @@ extension Engine {
             ?? origin.source.task(
                 for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
                 keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
-        return BytesWork(origin, claim, task, keepsBytes: make.keepsBytes, after: failed)
+        return BytesWork(origin, claim, task, keepsBytes: make.keepsBytes, for: failed?.caller)
     }
 
-    private func start(_ supply: BytesWork, in cache: ObjectCache) {
+    private func start(
+        _ supply: BytesWork, in cache: ObjectCache, after failed: (supply: BytesWork, error: DipperError)?
+    ) {
         let (task, source) = (supply.task, supply.origin.source)
         task.follow { event, _ in
             switch event {
@@ -74,8 +74,8 @@ extension Engine {
             default: self.post { $0.heard(event, of: supply) }
             }
         }
-        if let failed = supply.failed {
-            source.engine.submit(task, after: failed)
+        if let failed {
+            source.engine.submit(task, after: (failed.supply.task, failed.error))
         } else if supply.origin.following == nil {
             source.engine.begin(task)
         }

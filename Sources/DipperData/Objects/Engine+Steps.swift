@@ -89,9 +89,8 @@ extension Engine {
             supply.isClosed = true
             // Stored bytes are out of date for the call. An answer, or bytes about which the server was asked just now,
             // count as a failed attempt.
-            let isRenewal =
-                !basis.isAnswer && make.broken == nil
-                && make.cache.misfits.isDue(make.origin.key, make.step.kind, at: time.now())
+            let known = make.cache.misfits[make.origin.key, make.step.kind]
+            let isRenewal = !basis.isAnswer && make.broken == nil && known.map { $0.due <= time.now() } != false
             guard isRenewal || make.origin.following == nil else { break }
             make.broken = isRenewal ? error : nil
             make.supply = nil
@@ -115,16 +114,16 @@ extension ObjectCache {
         of material: Material, _ basis: Provenance, for origin: Origin, _ step: any ObjectStep, _ task: MakingTask
     ) throws(DipperError) -> Product {
         guard case .bytes = material, step.programs == nil else { return try step.make(of: material, task) }
-        let (key, kind) = (origin.key, step.kind)
-        if !basis.isAnswer, let error = misfits.error(of: basis.digest, for: key, kind, at: engine.time.now()) {
-            throw error
+        let (key, kind, now) = (origin.key, step.kind, engine.time.now())
+        if !basis.isAnswer, let known = misfits[key, kind], known.digest == basis.digest, now < known.due {
+            throw known.error
         }
         do throws(DipperError) {
             let product = try step.make(of: material, task)
             if !basis.info.isStandIn { misfits.forget(key, kind) }
             return product
         } catch {
-            if error.isOfBytes { misfits.find(error, in: basis, for: key, kind, at: engine.time.now()) }
+            if error.isOfBytes { misfits.find(error, in: basis, for: key, kind, at: now) }
             throw error
         }
     }

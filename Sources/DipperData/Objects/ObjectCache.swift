@@ -232,7 +232,7 @@ package final class ObjectCache: Sendable {
 
     /// Returns whether an entry may serve to make an object: nothing has shown that this is impossible.
     package func mayUse(_ info: EntryInfo, for origin: Origin, _ step: any ObjectStep) -> Bool {
-        !misfits.isUnfit(info, for: origin.key, step.kind)
+        misfits[origin.key, step.kind]?.info.stored != info.stored
     }
 
     // MARK: Keeping

@@ -106,9 +106,7 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     let claim: Claim
     let task: DataTask
     let keepsBytes: Bool
-    /// The earlier call that this one goes on for, because nothing could be made of its answer.
-    let failed: (task: DataTask, error: DipperError)?
-    /// The call that the events tell of.
+    /// The call that the events tell of: an earlier one, if nothing could be made of its answer.
     let caller: DataTask
     var makes: [ObjectWork] = []
     var failure: DipperError?
@@ -122,13 +120,9 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     var isNewest: Bool
     var hasTold = false
 
-    init(
-        _ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool,
-        after earlier: (supply: BytesWork, error: DipperError)?
-    ) {
+    init(_ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool, for caller: DataTask?) {
         (self.origin, self.claim, self.task, self.keepsBytes) = (origin, claim, task, keepsBytes)
-        failed = earlier.map { ($0.supply.task, $0.error) }
-        caller = earlier?.supply.caller ?? task
+        self.caller = caller ?? task
         isNewest = origin.isAnew && origin.policy != .bypass
     }
 
