@@ -8,8 +8,8 @@ final class Call: Sendable {
     private let localSources: [Bool]
     /// `false` if a picture or a value made of the bytes takes their place on disk.
     private let mayKeepOnDisk: Bool
-    /// Returns why nothing that the caller wants can be made of the bytes; `nil` if something can.
-    let misfit: (@Sendable (Data) -> DipperError?)?
+    /// Whether the server is asked for the whole answer, because what the tiers have is no good.
+    private let isRenewal: Bool
 
     final class Defaults: Sendable {
         let cachePolicy: DataRequest.CachePolicy
@@ -43,10 +43,10 @@ final class Call: Sendable {
 
     init(
         _ request: DataRequest, key: CacheKey, defaults: Defaults, mayKeepOnDisk: Bool = true,
-        misfit: (@Sendable (Data) -> DipperError?)? = nil
+        isRenewal: Bool = false
     ) {
         self.mayKeepOnDisk = mayKeepOnDisk
-        self.misfit = misfit
+        self.isRenewal = isRenewal
         self.request = request
         self.key = key
         self.defaults = defaults
@@ -63,7 +63,7 @@ final class Call: Sendable {
     var usingMemory: Call { cachePolicy == .diskOnly ? with(request.with(\.cachePolicy, .useCache)) : self }
 
     private func with(_ request: DataRequest) -> Call {
-        Call(request, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
+        Call(request, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk, isRenewal: isRenewal)
     }
 
     var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
@@ -76,7 +76,7 @@ final class Call: Sendable {
 
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
     func looksUp(in store: DataStore) -> Bool {
-        (store.disk != nil || store.tiers != nil) && cachePolicy.readsDisk
+        (store.disk != nil || store.tiers != nil) && cachePolicy.readsDisk && !isRenewal
     }
     var mayBeShared: Bool {
         guard request.url != nil, request.url?.user == nil else { return false }
@@ -97,7 +97,7 @@ final class Call: Sendable {
     /// Whether a call that waits for the disk fails unless the entry is on the device.
     var mustBeDurable: Bool { request.durability == .durable && (keepsOnDisk || cachePolicy == .cacheOnly) }
     var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
-    var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
+    var insistsOnNetwork: Bool { isRenewal || cachePolicy == .ignoreCache || cachePolicy == .bypass }
 
     private var hasDirectives: Bool {
         !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
@@ -106,12 +106,6 @@ final class Call: Sendable {
     var directives: CacheControl { CacheControl(request: request.headers) }
 
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
-
-    var judgesAnswers: Bool { hasOwnValidation || misfit != nil }
-
-    func refusal(of answer: TransferResponse) -> DipperError? {
-        request.validation.check(answer) ?? ((200...299).contains(answer.status) ? misfit?(answer.body) : nil)
-    }
 
     func refusal(of value: StoredData) -> DipperError? {
         request.validation.check(

@@ -224,11 +224,11 @@ struct Verdicts: Sendable {
     }
 
     func areOfAll(_ calls: some Sequence<Call>) -> Bool {
-        calls.allSatisfy { !$0.judgesAnswers || own[ObjectIdentifier($0)] != nil }
+        calls.allSatisfy { !$0.hasOwnValidation || own[ObjectIdentifier($0)] != nil }
     }
 
     func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
-        guard call.judgesAnswers else { return call.request.validation.check(response) }
+        guard call.hasOwnValidation else { return call.request.validation.check(response) }
         return own[ObjectIdentifier(call)] ?? nil
     }
 }
@@ -246,7 +246,7 @@ extension Engine {
         _ answer: TransferResponse, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
     ) {
-        ask(calls.filter(\.judgesAnswers), { $0.refusal(of: answer) }, then: goOn)
+        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
     }
 
     private func ask(

@@ -19,6 +19,8 @@ extension Engine {
         if let timer = task.wait.knownLimits?.timeout { timers.cancel(timer) }
         if let timer = task.wait.knownLimits?.patience { timers.cancel(timer) }
         task.detach(in: task.wait.want.queue, attempts: fetch.attempts)
+        // Perhaps nothing can be made of the answer.
+        if !task.tellsEnd, fetch.attempts > 0, case .success? = result { task.wait.limits.past = fetch }
         finish(
             task, result ?? .failure(fetch.failure ?? .transport),
             kept: place ?? fetch.knownFindings?.found?.place ?? task.key, write)

@@ -5,7 +5,9 @@ extension Engine {
     func failed(_ fetch: Fetch, _ failure: DipperError) {
         let run = exchange(&fetch.run, with: nil)
         guard !fetch.isOver else { return }
-        let error = fetch.sources.provider == nil ? failure.at(run?.attempt.sentURL ?? fetch.sources.url) : failure
+        let error =
+            fetch.sources.provider == nil
+            ? failure.at(run?.attempt.sentURL ?? failure.url ?? fetch.sources.url) : failure
         let time = time.now()
         // Only the host that the caller has named says that there is no network, not one to which it was led on.
         let isOffline = error.mayPass && error.status == nil && !canReach(fetch)

@@ -46,6 +46,9 @@ extension DipperError {
             || status.map { (502...504).contains($0) } ?? false
     }
 
+    /// Whether bytes are to blame, of which an object could not be made.
+    var isOfBytes: Bool { self == .undecodable || self == .unsupportedFormat }
+
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }
 
