@@ -23,7 +23,7 @@ public struct QueueConfiguration: Sendable, Hashable {
     public var maxPerHost: Int?
     /// The order in which fetches of equal priority start.
     public var order: Order
-    /// Whether the queue is suspended: no fetch starts, and running fetches go on.
+    /// Whether the queue is suspended: no fetch starts. Running fetches go on, and the tiers still answer calls.
     public var isSuspended: Bool
     /// The longest time that work in `fastQueue` may hold `slowQueue` up before one slow fetch runs beside the urgent
     /// ones; `nil`, the default, for no limit. Without effect on `fastQueue`.
