@@ -151,11 +151,13 @@ extension DataCache {
         let info = infoOfAdded(request)
         let call = Call(request, key: key, defaults: defaults)
         // Pictures and values that are being made of the earlier bytes are not kept.
-        store.history.remove(key, from: .all)
+        let claim = store.history.claim(key, isAddition: true, isReplacing: true)
+        store.clean(key, .shared)
         store.add(
             StoredData(data: data, info: info), for: key, call,
             // The caller wants the bytes kept, so every policy but `memoryOnly` stores them on disk.
-            onDisk: call.cachePolicy != .memoryOnly, request.durability, whenWritten: whenWritten)
+            onDisk: call.cachePolicy != .memoryOnly, request.durability, claim: claim, isLatest: true,
+            whenWritten: whenWritten)
     }
 
     /// Removes the entry of a URL from all tiers or from some of them.

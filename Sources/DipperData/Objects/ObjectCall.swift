@@ -43,6 +43,8 @@ package final class ObjectCall: @unchecked Sendable {
     var lookUp: Workers.Ticket?
     var isReserved = false
     var make: ObjectWork?
+    /// The number by which the work knows the call.
+    fileprivate var number: UInt64 = 0
     /// `nil` after the end.
     private var task: (any ObjectTask)?
 
@@ -94,6 +96,9 @@ extension ObjectCall: WaitingCall {
     func status(in engine: isolated Engine) -> CallStatus? {
         if isOver { return nil }
         var status = CallStatus(queue: want.queue, attempts: attempts)
+        // The object is made of another, which may be on its way.
+        var first = make
+        while first?.stage == .waiting, let parent = first?.parent { first = parent }
         if let fetch = make?.fetch {
             if fetch.origin.source.engine === engine, let now = fetch.task.status(in: engine) {
                 (status.attempts, status.state) = (now.attempts, now.state)
@@ -101,7 +106,7 @@ extension ObjectCall: WaitingCall {
                 status.bytes = fetch.task
             }
         }
-        switch make?.stage {
+        switch first?.stage {
         case nil, .looking, .waiting: break
         case .making, .writing, .ready, .over: status.isMaking = true
         }
@@ -183,8 +188,8 @@ extension Engine {
 
     private func enroll(_ call: ObjectCall) {
         let (make, isNew) = make(call.origin, call.step, in: call.cache, keepsBytes: call.options.keepsBytes)
-        call.make = make
-        make.calls.append(call)
+        (call.make, call.number) = (make, nextNumber())
+        make.calls[call.number] = call
         make.wants.add(call.want)
         if isNew { return begin(make) }
         make.refresh(in: self)
@@ -206,7 +211,7 @@ extension Engine {
     func cancel(_ call: ObjectCall) {
         if call.isOver { return }
         if let make = call.make {
-            make.calls.removeAll { $0 === call }
+            make.calls[call.number] = nil
             make.wants.remove(call.want)
             end(call, .failure(.cancelled))
             settle(make)
@@ -242,14 +247,14 @@ extension Engine {
     }
 
     func cancelAll(in state: ObjectCache.State) {
-        for works in state.works.values { for call in works.makes.flatMap(\.calls) { cancel(call) } }
+        for works in state.works.values { for call in works.makes.flatMap(\.calls.values) { cancel(call) } }
         // Those that wait for a decision have joined no work.
         for call in state.aliases.values.flatMap({ $0.values }) { cancel(call) }
     }
 
     private func calls(of key: CacheKey, in state: ObjectCache.State) -> [ObjectCall] {
-        let own = state.works[key]?.makes.flatMap(\.calls) ?? []
-        return own + (state.aliases[key]?.values.filter { call in !own.contains { $0 === call } } ?? [])
+        // A call may be found by both names; the second time nothing changes.
+        (state.works[key]?.makes.flatMap(\.calls.values) ?? []) + (state.aliases[key]?.values.map { $0 } ?? [])
     }
 }
 
@@ -300,7 +305,7 @@ extension Engine {
 
     private func makePreviews(of supply: BytesWork, in cache: ObjectCache) {
         guard let previews = supply.previews, !previews.isBusy, let bytes = previews.arrived else { return }
-        let makes = supply.makes.flatMap(\.family).filter { $0.calls.contains { $0.options.showsPreviews } }
+        let makes = supply.makes.flatMap(\.family).filter { $0.calls.values.contains { $0.options.showsPreviews } }
         guard let first = makes.first else { return }
         previews.isBusy = true
         previews.arrived = nil
@@ -335,7 +340,7 @@ extension Engine {
         for (key, product) in made {
             previews.shown[key] = product
             for make in supply.makes.flatMap(\.family) where make.key == key {
-                for call in make.calls where call.options.showsPreviews { call.show(product) }
+                for call in make.calls.values where call.options.showsPreviews { call.show(product) }
             }
         }
         makePreviews(of: supply, in: cache)

@@ -141,6 +141,9 @@ public struct DataRequest: Sendable {
     }
     /// Whether the task ends only when the entry is on disk, also if the answer comes from the cache.
     ///
+    /// A picture or value in memory is returned at once if the index, which is read on the caller's thread, has its
+    /// entry, unless that is to be durable.
+    ///
     /// If the disk fails, a task whose entry is to be durable ends with ``DipperError/notWritten``; other tasks do not
     /// fail. A durable entry that the cache has is flushed to the device if it was not.
     ///
