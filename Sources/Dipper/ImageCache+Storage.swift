@@ -181,6 +181,27 @@ extension ImageCache {
         objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
     }
 
+    /// Removes all files of a URL, whatever header fields, account or key they were fetched with, and all pictures made
+    /// of them, from all tiers or from some of them. Takes time by the number of pictures in memory.
+    ///
+    /// As ``cancel(_:)`` ends all calls for a URL, this method removes all that they have kept.
+    /// ``removeImage(for:from:)-(ImageRequestConvertible,_)`` removes what was fetched without header fields, or with
+    /// those of a request.
+    public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
+        let (address, objects) = (DataRequest(url).address, home(of: defaults).objects)
+        objects.removeAll(of: address, from: tiers)
+        originals(of: defaults).removeAll(of: url, from: tiers)
+        defaults.options.targetCache?.data.removeAll(of: url, from: tiers)
+        // A reader may have read a file before it was removed.
+        objects.removeAll(of: address, from: tiers.intersection(.memory))
+    }
+
+    /// Removes what a request that changes a resource has made out of date, like `DataCache.invalidate(_:after:)`, and
+    /// the pictures made of it.
+    public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
+        for url in DataCache.outdated(by: url, headers) { removeAll(of: url) }
+    }
+
     /// Removes the one picture that a request makes, from all tiers or from some of them. Without processors in the
     /// request, this is the original file and the picture decoded from it. See ``removeImage(for:from:)-(ImageRequestConvertible,_)``.
     public func removeVariant(for request: ImageRequest, from tiers: CacheTiers = .all) {

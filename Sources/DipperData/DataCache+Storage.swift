@@ -158,7 +158,8 @@ extension DataCache {
             onDisk: call.cachePolicy != .memoryOnly, request.durability, whenWritten: whenWritten)
     }
 
-    /// Removes the entry of a URL from all tiers or from some of them.
+    /// Removes the entry of a URL that ``data(for:)-(URL)`` reads, from all tiers or from some of them. Entries that were
+    /// fetched with header fields, an account or a key stay; see ``removeAll(of:from:)``.
     ///
     /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls made after a
     /// removal from memory and disk do not join it.
@@ -180,18 +181,34 @@ extension DataCache {
         store.removeDerived(of: key, from: tiers)
     }
 
-    /// Removes the entries that a request which changes a resource has made out of date (RFC 9111, section 4.4): the
-    /// entry of its URL, and those of `Location` and `Content-Location` if they are of the same origin.
+    /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
+    /// files made of it, from all tiers or from some of them. See also ``removeData(for:from:)-(URL,_)``.
+    ///
+    /// Takes time by the number of entries in memory. The tiers of the program's own cannot be searched: they lose the
+    /// entry of the URL alone, and those that memory has as well.
+    ///
+    /// ```swift
+    /// cache.removeAll(of: url)            // also what was fetched in other languages
+    /// ```
+    public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
+        let address = DataRequest(url).address
+        store.removeAll(of: address, from: tiers)
+        values.load()?.removeAll(of: address, from: tiers)
+    }
+
+    /// Removes the entries that a request which changes a resource has made out of date (RFC 9111, section 4.4): all
+    /// entries of its URL (``removeAll(of:from:)``), and of `Location` and `Content-Location` in the same origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
-        removeData(for: url)
-        for name in ["Location", "Content-Location"] {
-            guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
-                Redirect.isSameOrigin(url, other)
-            else { continue }
-            removeData(for: other)
+        for url in Self.outdated(by: url, headers) { removeAll(of: url) }
+    }
+
+    package static func outdated(by url: URL, _ headers: HTTPHeaders) -> [URL] {
+        let named = ["Location", "Content-Location"].compactMap { name in
+            headers[name].flatMap { URL(string: $0, relativeTo: url)?.absoluteURL }
         }
+        return [url] + named.filter { Redirect.isSameOrigin(url, $0) }
     }
 
     // MARK: Cleaning up

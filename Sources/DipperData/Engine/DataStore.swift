@@ -413,6 +413,20 @@ final class DataStore: Sendable {
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
 
+    /// Removes the entries whose URL has this text, whatever their keys. The shared tiers cannot be searched by URL: they
+    /// lose the entry of the URL alone, and those that memory has.
+    func removeAll(of address: String, from tiers: CacheTiers) {
+        history.removeAll(of: address, from: tiers)
+        if tiers.contains(.disk) { disk?.removeAll(of: address) }
+        var keys = [CacheKey(verbatim: address)]
+        if tiers.contains(.memory) {
+            keys += memory.removeAll { $0.info.url == address }
+            partials?.removeAll { $0.info.url == address }
+            if let listener = listener.load() { for key in keys { listener.replaced(key) } }
+        }
+        if tiers.contains(.shared) { for key in keys { self.tiers?.remove(key) } }
+    }
+
     func clear() {
         history.clear()
         disk?.clear()

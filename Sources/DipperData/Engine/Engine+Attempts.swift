@@ -16,7 +16,7 @@ extension Engine {
         }
         events.transferring(fetch)
         let unparked = fetch.findings.unpark()
-        fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
+        fetch.findings.reclaim(store.history.claim(fetch.key, of: fetch.alias), store.history, isFirst: fetch.attempts == 0)
         if unparked > 0 {
             fetch.findings.held += unparked
             account { $0.unpark(unparked) }
@@ -69,7 +69,7 @@ extension Engine {
         guard !fetch.isOver else { return }
         if let count = fetch.findings.readBack(partial) { hold(count, for: fetch) }
         // The entry may have been removed meanwhile.
-        fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
+        fetch.findings.reclaim(store.history.claim(fetch.key, of: fetch.alias), store.history, isFirst: fetch.attempts == 0)
         confirm(fetch)
     }
 

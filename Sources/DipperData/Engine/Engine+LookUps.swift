@@ -8,7 +8,7 @@ extension Engine {
         let number = nextNumber()
         fetch.lookUpNumber = number
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = store.history.claim(fetch.key)
+        let claim = store.history.claim(fetch.key, of: fetch.alias)
         fetch.findings.claim(claim)
         fetch.lookUp = store.lookUp(
             fetch.sources.lead, place(of: fetch), wantsPartial: fetch.findings.partial == nil
@@ -104,7 +104,7 @@ extension Engine {
         let (newer, isNew) = renewal(task.call)
         if isNew {
             // An entry that is removed before the engine takes the call is not brought back.
-            let claim = store.history.claim(task.key)
+            let claim = store.history.claim(task.key, of: task.call.request.plainKey)
             if !post({ $0.take(newer, reads: false, found: found, claim) }) { refuse(newer) }
         }
         let response = DataResponse(found.value, source: .stale, revalidation: newer)

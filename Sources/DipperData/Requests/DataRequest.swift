@@ -271,7 +271,7 @@ public struct DataRequest: Sendable {
     }
 
     /// The URL's text without user and fragment, as it is kept with an entry.
-    var address: String { url?.withoutFragment ?? unparsed ?? "" }
+    package var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
     /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }

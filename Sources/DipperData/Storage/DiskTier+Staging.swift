@@ -93,6 +93,14 @@ extension DiskTier {
 
     func removeDerived(of key: CacheKey) { remove(.derived(of: key)) }
 
+    func removeAll(of address: String) {
+        remove(.url(address))
+        // Its row has the URL as key alone.
+        let key = CacheKey(verbatim: address)
+        remove(key)
+        dropPartial(of: key)
+    }
+
     private func remove(_ scope: StagingArea.Scope) {
         let time = now().timeIntervalSince1970.nextUp
         update { state -> Void in

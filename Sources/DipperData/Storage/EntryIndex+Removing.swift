@@ -40,13 +40,21 @@ extension EntryIndex {
         case oldest(untilSize: Int)
         case expired(at: TimeInterval)
         case derived(of: CacheKey)
+        /// The rows with other keys than the URL itself.
+        case url(String, Table)
         case stored(before: TimeInterval, after: Int?)
         /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
         case partials(
             expiredAt: TimeInterval = -.infinity, storedBefore: TimeInterval = -.infinity, bytes: Int = .max,
             count: Int = .max)
 
-        fileprivate var table: Table { if case .partials = self { .partial } else { .entry } }
+        fileprivate var table: Table {
+            switch self {
+            case .partials: .partial
+            case .url(_, let table): table
+            default: .entry
+            }
+        }
     }
 
     /// In one transaction; partial bodies are removed all at once.
@@ -80,6 +88,10 @@ extension EntryIndex {
             rows = try db.all(
                 "\(query) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?", Data(first.utf8), Data(end.utf8),
                 Self.mostRemoved, body: Row.init)
+        case .url(let url, let table):
+            // An index of an earlier version lacks it.
+            if table == .entry { try db.run(script: Self.urlIndex) }
+            rows = try db.all("\(query) WHERE url = ? LIMIT ?", Data(url.utf8), Self.mostRemoved, body: Row.init)
         case .stored(let time, let last):
             // A step looks at a limited number of rows, even if it removes none.
             let following = try db.all(

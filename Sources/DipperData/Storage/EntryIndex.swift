@@ -104,6 +104,8 @@ final class EntryIndex: Sendable {
     /// The SQL condition for derived entries, by their keys. A query must contain it to use `entry_by_origin`.
     static let isDerived = "instr(key, x'0A23') > 0"
 
+    static let urlIndex = "CREATE INDEX IF NOT EXISTS entry_by_url ON entry (url) WHERE url IS NOT NULL;"
+
     static func create(_ db: SQLiteConnection, _ boot: String) throws {
         if try db.hasRow("SELECT 1 FROM sqlite_master WHERE name = 'entry'") { return }
         try db.run(
@@ -114,6 +116,7 @@ final class EntryIndex: Sendable {
                 CREATE INDEX entry_by_turn ON entry (turn);
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
                 CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
+                \(urlIndex)
                 CREATE TABLE partial \(columns);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL, cleared INTEGER NOT NULL);
                 INSERT INTO total VALUES (0, 0, 0);

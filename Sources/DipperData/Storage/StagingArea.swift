@@ -25,10 +25,13 @@ struct StagingArea: Sendable {
     enum Scope: Hashable {
         case all
         case derived(of: CacheKey)
+        case url(String)
 
-        func covers(_ slot: Slot) -> Bool {
+        /// - Parameter url: that of the entry, as far as it is known.
+        func covers(_ slot: Slot, _ url: String?) -> Bool {
             switch self {
             case .all: true
+            case .url(let address): url == address
             case .derived(let origin): slot.table == .entry && slot.key.isDerived(of: origin)
             }
         }
@@ -68,12 +71,8 @@ struct StagingArea: Sendable {
     var newRemovals: [Scope] { removals.filter { !$0.value.hasFailed }.map(\.key) }
 
     /// Versions on disk from before this time do not count; infinite if none counts.
-    func goneBefore(_ slot: Slot) -> TimeInterval {
-        if outdated.contains(slot) { return .infinity }
-        return removals.reduce(-TimeInterval.infinity) { latest, removal in
-            guard removal.key.covers(slot) else { return latest }
-            return removal.value.hasFailed ? max(latest, removal.value.time) : .infinity
-        }
+    func goneBefore(_ slot: Slot, _ url: String? = nil) -> TimeInterval {
+        outdated.contains(slot) ? .infinity : removals.goneBefore(slot, url)
     }
 
     /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
@@ -131,7 +130,7 @@ struct StagingArea: Sendable {
     }
 
     mutating func drop(_ scope: Scope) {
-        for slot in Array(items.keys) where scope.covers(slot) { drop(slot) }
+        for (slot, item) in items where scope.covers(slot, item.record?.value.info.url) { drop(slot) }
     }
 
     mutating func removeWrites(storedBefore limit: TimeInterval) {
@@ -186,4 +185,13 @@ struct StagingArea: Sendable {
     }
 
     mutating func removedOutdated(_ slots: Set<Slot>) { outdated.subtract(slots) }
+}
+
+extension [StagingArea.Scope: StagingArea.PendingRemoval] {
+    func goneBefore(_ slot: StagingArea.Slot, _ url: String?) -> TimeInterval {
+        reduce(-TimeInterval.infinity) { latest, removal in
+            guard removal.key.covers(slot, url) else { return latest }
+            return removal.value.hasFailed ? Swift.max(latest, removal.value.time) : .infinity
+        }
+    }
 }
