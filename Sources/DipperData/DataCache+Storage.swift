@@ -13,7 +13,7 @@ extension DataCache {
     public func data(for request: DataRequest) -> Data? {
         let request = complete(request)
         return request.headers.isEmpty && !request.decidesMemoryLifetime && request.diskAccessExtension == nil
-            ? data(for: request.cacheKey) : find(request).flatMap { (200...299).contains($0.status) ? $0.data : nil }
+            ? data(for: request.cacheKey) : find(request)?.success
     }
     /// Returns the bytes of a key if memory or disk has them. See ``data(for:)-(URL)``.
     public func data(for key: CacheKey) -> Data? {
@@ -28,12 +28,11 @@ extension DataCache {
     /// thread, and bytes read from ``CacheTiers/disk`` alone do not enter memory.
     public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
         let request = complete(source.dataRequest)
-        return await fromThread { answer in
-            store.runOnReader(.init(.fast, request.priority)) {
-                let found = self.find(request, in: tiers)
-                answer(found.flatMap { (200...299).contains($0.status) ? $0.data : nil })
-            }
-        }
+        return await read { $0.find(request, in: tiers) }?.success
+    }
+    /// Returns the bytes of a key from some tiers alone; see ``data(for:in:)-(DataRequestConvertible,_)``.
+    public func data(for key: CacheKey, in tiers: CacheTiers) async -> Data? {
+        await read { $0.find(DataRequest(string: "").with(\.key, key), in: tiers) }?.success
     }
 
     /// Returns the bytes of a URL with their metadata if memory or disk has them, whatever the status of the answer.
@@ -182,10 +181,9 @@ extension DataCache {
     }
 
     /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
-    /// files made of it, from all tiers or from some of them. See also ``removeData(for:from:)-(URL,_)``.
+    /// files made of it, from all tiers or from some of them. Takes time by the number of entries in memory.
     ///
-    /// Takes time by the number of entries in memory. The tiers of the program's own cannot be searched: they lose the
-    /// entry of the URL alone, and those that memory has as well.
+    /// The tiers of the program's own cannot be searched: they lose the entry of the URL alone, and those in memory.
     ///
     /// ```swift
     /// cache.removeAll(of: url)            // also what was fetched in other languages
@@ -201,14 +199,13 @@ extension DataCache {
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
-        for url in Self.outdated(by: url, headers) { removeAll(of: url) }
-    }
-
-    package static func outdated(by url: URL, _ headers: HTTPHeaders) -> [URL] {
-        let named = ["Location", "Content-Location"].compactMap { name in
-            headers[name].flatMap { URL(string: $0, relativeTo: url)?.absoluteURL }
+        removeAll(of: url)
+        for name in ["Location", "Content-Location"] {
+            guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
+                Redirect.isSameOrigin(url, other)
+            else { continue }
+            removeAll(of: other)
         }
-        return [url] + named.filter { Redirect.isSameOrigin(url, $0) }
     }
 
     // MARK: Cleaning up
@@ -321,6 +318,34 @@ extension DataCache {
         set { store.disk?.sizeLimit = newValue }
     }
 
+    // MARK: Off the caller's thread
+
+    /// Calls a closure on one of the threads that read the disk, and returns its result: the form for async code of the
+    /// methods that read the disk, or decode, on the caller's thread. Look-ups of calls wait while the closure runs.
+    ///
+    /// ```swift
+    /// let entry = await cache.read { $0.entry(for: key) }
+    /// let feed = await cache.read { $0.value(Feed.self, for: url) }
+    /// ```
+    public func read<Value: Sendable>(_ body: @escaping @Sendable (DataCache) -> Value) async -> Value {
+        await fromThread { answer in store.runOnReader(.init(.fast, .normal)) { answer(body(self)) } } ?? body(self)
+    }
+
+    /// Calls a closure like ``read(_:)``, and returns when the disk tier, and the ``Configuration/tiers`` that work, have
+    /// carried out the closure's changes and all earlier ones: the form for async code of all methods that add or remove.
+    ///
+    /// ```swift
+    /// try await cache.write { $0.clearDisk() }        // the files are gone
+    /// ```
+    /// - Throws: the error of the closure.
+    public func write<Value: Sendable>(
+        _ body: @escaping @Sendable (DataCache) throws -> Value
+    ) async throws -> Value {
+        let result = await read { cache in Result { try body(cache) } }
+        await synchronize()
+        return try result.get()
+    }
+
     // MARK: Entries on disk
 
     /// Calls a closure with every entry on disk, in no meaningful order, on the caller's thread.
@@ -350,4 +375,8 @@ extension DataCache {
     /// if !report.isSound { print("removed \(report.damaged) damaged entries", report.indexProblems) }
     /// ```
     public func verify() async -> StoreReport { await store.disk?.verify() ?? StoreReport() }
+}
+
+extension DataResponse {
+    fileprivate var success: Data? { (200...299).contains(status) ? data : nil }
 }

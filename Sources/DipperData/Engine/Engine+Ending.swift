@@ -86,6 +86,7 @@ extension Engine {
         if fetch.place == .queued { events.tell(fetch, .queued(queue)) }
         fetch.run?.transfer?.setQueue(queue)
         moveLookUp(of: fetch)
+        if network.conditions != NetworkConditions() { permissionChanged(of: fetch) }
     }
 
     private func end(_ fetch: Fetch, isFinishing: Bool) {

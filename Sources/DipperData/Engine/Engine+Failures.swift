@@ -5,10 +5,11 @@ extension Engine {
     func failed(_ fetch: Fetch, _ failure: DipperError) {
         let run = exchange(&fetch.run, with: nil)
         guard !fetch.isOver else { return }
-        let error = fetch.sources.provider == nil ? failure.at(run?.attempt.sentURL ?? fetch.sources.url) : failure
+        var error = fetch.sources.provider == nil ? failure.at(run?.attempt.sentURL ?? fetch.sources.url) : failure
         let time = time.now()
         let isOffline = error.mayPass && error.status == nil && !canReach(fetch, after: run)
         if isOffline {
+            if !mayUseNetwork(fetch) { error = .networkNotAllowed.at(error.url) }
             fetch.sources.unreachable = run?.attempt.sentURL ?? fetch.sources.unreachable
             fetch.findings.budget.hold(at: time)
         } else if let run, gaveWay(fetch, run, error) {
@@ -81,7 +82,10 @@ extension Engine {
         let (error, isOffline) = (attempt.error, attempt.isOffline)
         setFailure(error, of: fetch)
         // No call waits for the network if another source can be reached.
-        attempt.mayWait = !fetch.sources.remaining.contains { $0.url.map { canReach($0) } ?? true }
+        let mayUse = mayUseNetwork(fetch)
+        attempt.mayWait = !fetch.sources.remaining.contains {
+            $0.url.map { mayUse && canReach($0, transport(of: fetch.sources.lead)) } ?? true
+        }
         let waiters = Array(fetch.waiters)
         var (ending, answered) = ([DataTask](), [(DataTask, StoredData)]())
         var delay: Duration?
@@ -169,16 +173,42 @@ extension Engine {
 
     func networkChanged() {
         transport.networkChanged()
+        for case let fetch as Fetch in queues.onNetwork {
+            fetch.sources.lead.request.transport?.networkChanged()
+        }
+        permissionsChanged()
+    }
+
+    /// The queue of the fetch, or the calls that share it, may decide otherwise about the network.
+    func permissionChanged(of fetch: Fetch) {
+        guard canReach(fetch) else { return watchUnreachable(fetch) }
+        if fetch.knownFindings?.offlineNumber ?? 0 > 0 { wake(fetch, after: .zero) }
+    }
+
+    func permissionsChanged() {
         wakeReachable()
         for case let fetch as Fetch in queues.onNetwork where !canReach(fetch) { watchUnreachable(fetch) }
     }
 
-    func canReach(_ fetch: Fetch, after run: Run? = nil) -> Bool {
-        if let run, fetch.sources.provider == nil { return canReach(run.attempt.sentURL) }
-        return fetch.destination.map { canReach($0) } ?? true
+    /// Whether the queue of a fetch, and one of its calls, may use the network in its present conditions.
+    private func mayUseNetwork(_ fetch: Fetch) -> Bool {
+        if network.conditions == NetworkConditions() || fetch.sources.provider != nil { return true }
+        return queues.configuration(of: fetch.queue).allowsConstrainedNetwork
+            && fetch.calls.contains { $0.request.allowsConstrainedNetwork }
     }
 
-    func canReach(_ url: URL) -> Bool { network.canReach(transport.firstHop(to: url)) }
+    func canReach(_ fetch: Fetch, after run: Run? = nil) -> Bool {
+        guard mayUseNetwork(fetch) else { return false }
+        let transport = transport(of: fetch.sources.lead)
+        if let run, fetch.sources.provider == nil { return canReach(run.attempt.sentURL, transport) }
+        return fetch.destination.map { canReach($0, transport) } ?? true
+    }
+
+    func canReach(_ url: URL, _ transport: any Transport) -> Bool { network.canReach(transport.firstHop(to: url)) }
+
+    nonisolated func transport(of call: Call) -> any Transport {
+        (call.request.hasHooks ? call.request.hooks.transport : nil) ?? transport
+    }
 
     private func wakeReachable() {
         let waiting = offline.sorted { $0.key < $1.key }.map(\.value).filter { canReach($0) }
@@ -187,17 +217,23 @@ extension Engine {
         // Several caches and processes hear of the network at the same time, and should not start at the same time.
         let offset = options.wakeSpacing * Double.random(in: 0..<1)
         let spacing = min(options.wakeSpacing, options.wakeSpread / inTurn.count)
-        for (place, fetch) in inTurn.enumerated() {
-            run(fetch)
-            offline[exchange(&fetch.findings.offlineNumber, with: 0)] = nil
-            backOff(fetch, for: offset + spacing * place)
-        }
+        for (place, fetch) in inTurn.enumerated() { wake(fetch, after: offset + spacing * place) }
+    }
+
+    private func wake(_ fetch: Fetch, after delay: Duration) {
+        run(fetch)
+        offline[exchange(&fetch.findings.offlineNumber, with: 0)] = nil
+        backOff(fetch, for: delay)
     }
 
     /// Cancels a transfer if its host cannot be reached and no bytes arrive for a while: its fetch then waits for the
     /// network. Bytes that still arrive show that the routes do not tell the whole truth.
     func watchUnreachable(_ fetch: Fetch, since seen: (number: UInt64, received: Int)? = nil) {
         guard let run = fetch.run, !fetch.isOver, !canReach(fetch) else { return }
+        if !mayUseNetwork(fetch), let transfer = run.transfer {
+            run.isLost = true
+            return transfer.cancel()
+        }
         let received = run.reception.received
         if let seen {
             guard run.number == seen.number, let transfer = run.transfer else { return }

@@ -76,6 +76,8 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let notCached = DipperError("not cached")
     /// There is no route to the host.
     public static let unreachable = DipperError("network unreachable")
+    /// The network is constrained or expensive, and the call or its queue may not use such a network.
+    public static let networkNotAllowed = DipperError("network not allowed")
     /// The host's name has no address.
     public static let hostNotFound = DipperError("host not found")
     /// The connection was refused or could not be made.
@@ -172,7 +174,7 @@ extension DipperError {
     public var mayPass: Bool {
         if let status { return [408, 425, 429].contains(status) || (500...599).contains(status) }
         let passing: [DipperError] = [
-            .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
+            .unreachable, .networkNotAllowed, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
         ]
         return passing.contains(self)
     }

@@ -28,6 +28,9 @@ public struct QueueConfiguration: Sendable, Hashable {
     /// The longest time that work in `fastQueue` may hold `slowQueue` up before one slow fetch runs beside the urgent
     /// ones; `nil`, the default, for no limit. Without effect on `fastQueue`.
     public var maxPause: Duration?
+    /// Whether fetches of the queue may use a network that is constrained or expensive (see ``NetworkConditions``); `true`
+    /// by default. If not, they wait for another one; see ``DataRequest/allowsConstrainedNetwork``.
+    public var allowsConstrainedNetwork = true
 
     /// Creates a configuration.
     public init(

@@ -225,7 +225,8 @@ package final class ObjectCache: Sendable {
         _ origin: Origin, _ step: any ObjectStep, _ make: () throws(DipperError) -> MadeObject?
     ) -> Product? {
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = origin.source.claim(origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil)
+        let claim = origin.source.claim(
+            origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil)
         guard let object = try? make() else { return nil }
         insert(object, step.key(origin.key), for: origin, claim)
         return object.product

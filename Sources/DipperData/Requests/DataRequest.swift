@@ -45,6 +45,7 @@ public struct DataRequest: Sendable {
             var waitsForDiskWrite = false
             var durability = Durability.relaxed
             var progressInterval: Duration?
+            var allowsConstrainedNetwork = true
         }
 
         var values = Values()
@@ -163,6 +164,16 @@ public struct DataRequest: Sendable {
     public var progressInterval: Duration? {
         get { rare?.value.values.progressInterval }
         set { change { $0.values.progressInterval = newValue } }
+    }
+
+    /// Whether the call may use a network that is constrained or expensive (see ``NetworkConditions``); `true` by default.
+    ///
+    /// If not, the call waits for another network as if there were none; if its ``retryPolicy`` does not wait, it ends
+    /// with ``DipperError/networkNotAllowed``. A transfer in progress is broken off, and continued later. A fetch may use
+    /// the network if one of the calls that share it may, and its queue (``QueueConfiguration``).
+    public var allowsConstrainedNetwork: Bool {
+        get { rare?.value.values.allowsConstrainedNetwork ?? true }
+        set { change { $0.values.allowsConstrainedNetwork = newValue } }
     }
 
     /// Creates a request for a URL, with the cache's defaults.

@@ -49,11 +49,7 @@ extension EntryIndex {
             count: Int = .max)
 
         fileprivate var table: Table {
-            switch self {
-            case .partials: .partial
-            case .url(_, let table): table
-            default: .entry
-            }
+            if case .url(_, let table) = self { table } else if case .partials = self { .partial } else { .entry }
         }
     }
 
