@@ -116,7 +116,7 @@ final class DataStore: Sendable {
 
     private func take(_ key: CacheKey, _ call: Call, from tiers: SharedTiers) async -> StoredData? {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key)
+        let claim = history.claim(key, of: call.request.plainKey)
         guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
             let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
         else { return nil }
@@ -330,7 +330,7 @@ final class DataStore: Sendable {
     ) {
         guard let disk else { return whenDone(durability == .relaxed) }
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key)
+        let claim = history.claim(key, of: call.request.plainKey)
         let record = memory.value(for: key).flatMap { diskRecord($0, for: key, call, stored: $0.info.storedDate) }
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }

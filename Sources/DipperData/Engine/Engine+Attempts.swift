@@ -297,7 +297,7 @@ extension Engine {
             return send(fetch)
         }
         let step = RedirectHandler.Redirection(
-            status: response.status, headers: response.headers, count: run.attempt.redirects)
+            url: run.attempt.sentURL, status: response.status, headers: response.headers, count: run.attempt.redirects)
         Task.detached {
             let chosen = await handler.decide(step, proposed)
             self.post { engine in
