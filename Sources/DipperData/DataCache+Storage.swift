@@ -201,7 +201,7 @@ extension DataCache {
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
         removeAll(of: url)
         for name in ["Location", "Content-Location"] {
-            guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
+            guard let other = headers[name].flatMap({ URL(text: $0, relativeTo: url) }),
                 Redirect.isSameOrigin(url, other)
             else { continue }
             removeAll(of: other)
@@ -252,6 +252,17 @@ extension DataCache {
     /// await cache.synchronize()       // the files are gone
     /// ```
     public func synchronize() async { await store.synchronize() }
+
+    /// Returns when the disk tier has carried out all earlier removals, whichever method has asked for them: the
+    /// entries and their files are gone.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// try await cache.finishRemovals()
+    /// ```
+    /// - Throws: ``DipperError/notRemoved`` if something is still on disk, because the folder is read-only or the disk
+    ///   fails. Readers of this cache do not find removed entries all the same.
+    public func finishRemovals() async throws(DipperError) { try await store.finishRemovals() }
 
     /// Returns when nothing is left to do: all calls have ended, their closures have been called, and the entries are
     /// on disk.
@@ -337,13 +348,14 @@ extension DataCache {
     /// ```swift
     /// try await cache.write { $0.clearDisk() }        // the files are gone
     /// ```
-    /// - Throws: the error of the closure.
+    /// - Throws: the error of the closure; ``DipperError/notRemoved`` if something is still on disk.
     public func write<Value: Sendable>(
         _ body: @escaping @Sendable (DataCache) throws -> Value
     ) async throws -> Value {
         let result = await read { cache in Result { try body(cache) } }
-        await synchronize()
-        return try result.get()
+        let value = try result.get()
+        try await finishRemovals()
+        return value
     }
 
     // MARK: Entries on disk

@@ -41,11 +41,13 @@ final class EntryIndex: Sendable {
     private static let patience: Int32 = 2_000
     private static let cacheSize = "PRAGMA cache_size = -1024"
 
-    /// - Parameter isWaiting: whether to wait up to two seconds for another process that holds the index. The first
-    ///   process to open an index writes to it, and needs the lock.
+    /// - Parameters:
+    ///   - isWaiting: whether to wait up to two seconds for another process that holds the index. The first process to
+    ///     open an index writes to it, and needs the lock.
+    ///   - logPages: the number of pages, of 4 KiB, in the log before they are written into the database.
     init(
         path: String, boot: String, order: EvictionOrder = .leastRecentlyUsed, isWaiting: Bool = true,
-        faults: (any DiskFaults)? = nil
+        logPages: Int = 4_000, faults: (any DiskFaults)? = nil
     ) throws {
         self.order = order
         self.faults = faults
@@ -59,7 +61,10 @@ final class EntryIndex: Sendable {
         }
         try db.run(
             script:
-                "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA secure_delete = ON; \(Self.cacheSize)"
+                """
+                PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = \(logPages); PRAGMA secure_delete = ON;
+                \(Self.cacheSize)
+                """
         )
         isNew = version == nil
         if isNew {
@@ -104,8 +109,6 @@ final class EntryIndex: Sendable {
     /// The SQL condition for derived entries, by their keys. A query must contain it to use `entry_by_origin`.
     static let isDerived = "instr(key, x'0A23') > 0"
 
-    static let urlIndex = "CREATE INDEX IF NOT EXISTS entry_by_url ON entry (url) WHERE url IS NOT NULL;"
-
     static func create(_ db: SQLiteConnection, _ boot: String) throws {
         if try db.hasRow("SELECT 1 FROM sqlite_master WHERE name = 'entry'") { return }
         try db.run(
@@ -116,7 +119,7 @@ final class EntryIndex: Sendable {
                 CREATE INDEX entry_by_turn ON entry (turn);
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
                 CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
-                \(urlIndex)
+                CREATE INDEX entry_by_url ON entry (url) WHERE url IS NOT NULL;
                 CREATE TABLE partial \(columns);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL, cleared INTEGER NOT NULL);
                 INSERT INTO total VALUES (0, 0, 0);
@@ -193,7 +196,7 @@ final class EntryIndex: Sendable {
         try read {
             try $0.first(
                 "SELECT expires FROM entry WHERE expires IS NOT NULL AND +\(Self.isPresent) ORDER BY expires LIMIT 1"
-            ) { $0.real(0) }
+            ) { $0.time(0) }
         }
     }
 

@@ -43,7 +43,8 @@ struct ClearingTests {
         for cache in [one, two] { await cache.shutdown() }
     }
 
-    @Test("all of a URL goes, in many steps, also from an index of an earlier version, which cannot search by URL")
+    @Test(
+        "all of a URL goes, in many steps, also from an index that cannot search by URL, as an earlier version made it")
     func olderIndex() async throws {
         let first = open()
         for number in 0..<300 {
@@ -53,17 +54,17 @@ struct ClearingTests {
         try await first.addDataAndWait(Data(count: 10), for: DataRequest(url("b")).with(\.key, "b"))
         await first.shutdown()
         let index = try EntryIndex(path: folder.path + "/index.sqlite", boot: Boot.current)
+        let plan = try index.read { db in
+            try db.first("EXPLAIN QUERY PLAN SELECT id FROM entry WHERE url = ? LIMIT 1", Data()) { $0.text(3) }
+        }
+        #expect(plan??.contains("entry_by_url") == true)
         try index.transaction { try $0.run(script: "DROP INDEX entry_by_url") }
+        index.close()
         let cache = open()
         cache.removeAll(of: url("a"))
         #expect(!cache.hasData(for: "7") && cache.entry(for: "10") == nil && cache.hasData(for: "b"))
         await cache.synchronize()
         #expect(cache.diskCount == 1 && cache.hasData(for: "b") && blobs == 0)
-        let plan = try index.read { db in
-            try db.first("EXPLAIN QUERY PLAN SELECT id FROM entry WHERE url = ? LIMIT 1", Data()) { $0.text(3) }
-        }
-        #expect(plan??.contains("entry_by_url") == true)
-        index.close()
         await cache.shutdown()
     }
 
