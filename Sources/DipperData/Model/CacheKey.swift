@@ -182,12 +182,7 @@ enum KeyDigest {
     /// Returns whether a name is safe for a file: at most 200 letters, digits, `-`, `_` and dots, no dot first.
     static func isPlainFileName(_ name: String) -> Bool {
         !name.isEmpty && name.utf8.count <= 200 && name.utf8.first != UInt8(ascii: ".")
-            && name.utf8.allSatisfy { byte in
-                switch byte {
-                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
-                default: false
-                }
-            }
+            && name.utf8.allSatisfy { $0.isUnreserved && $0 != UInt8(ascii: "~") }
     }
 }
 

@@ -89,9 +89,9 @@ extension String {
     var isHeaderValue: Bool { utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D } }
 
     /// Reads text that should be UTF-8. Of other text, each byte beyond ASCII becomes a character for private use, so
-    /// that ``fieldBytes`` returns the same bytes.
+    /// that ``fieldBytes`` returns the same bytes. Only those characters, in plane 16, begin with the byte F4.
     package init(fieldBytes bytes: some Collection<UInt8>) {
-        if let text = String(validating: bytes, as: UTF8.self), !text.mayHoldBytes {
+        if let text = String(validating: bytes, as: UTF8.self), !text.utf8.contains(0xF4) {
             self = text
         } else {
             let scalars = bytes.lazy.compactMap { Unicode.Scalar($0 < 0x80 ? UInt32($0) : 0x10FE00 + UInt32($0)) }
@@ -100,14 +100,11 @@ extension String {
     }
 
     package var fieldBytes: [UInt8] {
-        guard mayHoldBytes else { return Array(utf8) }
+        guard utf8.contains(0xF4) else { return Array(utf8) }
         return unicodeScalars.flatMap { scalar in
             (0x10FE80...0x10FEFF).contains(scalar.value) ? [UInt8(scalar.value & 0xFF)] : Array(String(scalar).utf8)
         }
     }
-
-    /// Whether there is a character of plane 16.
-    private var mayHoldBytes: Bool { utf8.contains(0xF4) }
 
     func isSameHeaderName(as other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }

@@ -173,8 +173,7 @@ struct KnownHosts {
         if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
             return ([address.unmapped], parts.count > 1 ? Self.zone(parts[1]) : nil)
         }
-        guard let addresses = Self.loopback(bare) ?? names[Self.canonical(bare)] else { return nil }
-        return (addresses, nil)
+        return (Self.loopback(bare) ?? names[Self.canonical(bare)]).map { ($0, nil) }
     }
 
     /// The addresses of the names of this machine, even if the hosts file says otherwise (RFC 6761, 6.3).

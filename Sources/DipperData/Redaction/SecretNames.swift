@@ -62,32 +62,34 @@ struct SecretNames: Sendable, Hashable {
 
 /// Percent-encoded bytes (RFC 3986, section 2.1).
 enum PercentCoding {
-    /// The byte that the escape at the start of the text stands for; `nil` if there is none.
-    static func escape(at text: some Collection<UInt8>) -> UInt8? {
-        guard text.first == UInt8(ascii: "%"), text.count > 2 else { return nil }
-        let digits = text.dropFirst().prefix(2)
-        return digits.first.flatMap(digit).flatMap { high in
-            digits.dropFirst().first.flatMap(digit).map { high << 4 | $0 }
-        }
+    static func escape(_ byte: UInt8) -> [UInt8] {
+        Array((byte < 16 ? "%0" : "%").utf8) + String(byte, radix: 16, uppercase: true).utf8
     }
 
-    /// Bytes that are no escape stay as they are.
-    static func decoded(anyOf bytes: some RandomAccessCollection<UInt8>) -> [UInt8] {
+    /// The byte of the escape that a text begins with, if it does.
+    static func escape<Text: RandomAccessCollection<UInt8>>(at text: Text) -> UInt8? where Text.Index == Int {
+        let start = text.startIndex
+        guard text.count > 2, text[start] == UInt8(ascii: "%"), let high = digit(text[start + 1]) else { return nil }
+        return digit(text[start + 2]).map { high << 4 | $0 }
+    }
+
+    /// Writes other bytes in place of each escape.
+    static func replacing(_ bytes: [UInt8], _ replacement: (UInt8) -> [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count)
         var rest = bytes[...]
-        while let byte = rest.first {
-            let decoded = escape(at: rest)
-            result.append(decoded ?? byte)
-            rest = rest.dropFirst(decoded == nil ? 1 : 3)
+        while let first = rest.first {
+            let byte = escape(at: rest)
+            if let byte { result += replacement(byte) } else { result.append(first) }
+            rest = rest.dropFirst(byte == nil ? 1 : 3)
         }
         return result
     }
 
-    /// `nil` without any escape.
+    /// `nil` without any escape. Bytes that are no escape stay as they are.
     static func decoded(_ bytes: [UInt8]) -> [UInt8]? {
         guard bytes.contains(UInt8(ascii: "%")) else { return nil }
-        let result = decoded(anyOf: bytes)
+        let result = replacing(bytes) { [$0] }
         return result.count == bytes.count ? nil : result
     }
 

@@ -317,7 +317,7 @@ public struct DataRequest: Sendable {
         return nil
     }
 
-    /// Whether the text is an http or https URL whose host begins with a letter or a digit, as nearly every URL is.
+    /// Whether the text is an http or https URL whose host is neither empty nor an address in brackets.
     /// Such a URL is not taken apart, because that costs more than a memory hit.
     private static func isPlainlyFetchable(_ text: String) -> Bool {
         var rest = text.utf8[...]
@@ -325,10 +325,7 @@ public struct DataRequest: Sendable {
         rest = rest.dropFirst(4)
         if rest.first == UInt8(ascii: "s") { rest = rest.dropFirst() }
         guard rest.starts(with: "://".utf8), let host = rest.dropFirst(3).first else { return false }
-        switch host {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: return true
-        default: return false
-        }
+        return host.isUnreserved
     }
 }
 

@@ -103,9 +103,8 @@ extension URL {
         }
         guard isDataURL else { return nil }
         // `URL` escapes the spaces before the content.
-        let text = absoluteString
-        let comma = text.firstIndex(of: ",") ?? text.endIndex
-        let type = String(text[..<comma]).replacingOccurrences(of: "%20", with: " ")
-        return DataURLProvider(type + text[comma...], key: CacheKey(self))
+        let type = absoluteString.prefix { $0 != "," }
+        let content = absoluteString[type.endIndex...]
+        return DataURLProvider(type.replacingOccurrences(of: "%20", with: " ") + content, key: CacheKey(self))
     }
 }

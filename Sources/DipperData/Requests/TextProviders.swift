@@ -60,7 +60,7 @@ public struct DataURLProvider: DataProvider {
 struct DataURL {
     let mediaType: String
     private let isBase64: Bool
-    private let content: ArraySlice<UInt8>
+    private let content: [UInt8]
 
     static func isScheme(of text: some Sequence<UInt8>) -> Bool {
         text.lazy.drop { $0 <= 0x20 }.filter { !URLText.isBreak($0) }.prefix(5).map(\.asciiLowercased)
@@ -71,38 +71,20 @@ struct DataURL {
     init?(_ text: String) {
         let bytes = URLText.cleaned(text).prefix { $0 != UInt8(ascii: "#") }
         guard Self.isScheme(of: bytes), let comma = bytes.firstIndex(of: UInt8(ascii: ",")) else { return nil }
-        content = bytes[(comma + 1)...]
+        content = Array(bytes[(comma + 1)...])
         var type = String(decoding: bytes[5..<comma], as: UTF8.self)
         type = type.trimmingCharacters(in: CharacterSet(charactersIn: " \u{C}"))
         let mark = type.utf8.dropLast(6).reversed().drop { $0 == 0x20 }
         isBase64 = type.asciiLowercased.hasSuffix("base64") && mark.first == UInt8(ascii: ";")
         if isBase64 { type = String(decoding: mark.dropFirst().reversed(), as: UTF8.self) }
-        mediaType = Self.serialized(type.hasPrefix(";") ? "text/plain" + type : type) ?? "text/plain;charset=US-ASCII"
+        if type.hasPrefix(";") { type = "text/plain" + type }
+        let names = type.prefix { $0 != ";" }.split(separator: "/", omittingEmptySubsequences: false)
+        let isWellFormed = names.count == 2 && names.allSatisfy { String($0).trimmingOptionalSpace.isHeaderName }
+        mediaType = isWellFormed && type.isHeaderValue ? type : "text/plain;charset=US-ASCII"
     }
 
     func body() throws(DipperError) -> Data {
-        let bytes = PercentCoding.decoded(anyOf: content)
+        let bytes = PercentCoding.decoded(content) ?? content
         return isBase64 ? try Base64Provider.decode(bytes) : Data(bytes)
-    }
-
-    /// A media type as it is parsed and serialized (https://mimesniff.spec.whatwg.org/#parsing-a-mime-type); `nil` if it
-    /// is malformed.
-    private static func serialized(_ text: String) -> String? {
-        let parts = FieldList([text], separator: UInt8(ascii: ";")).members
-        let type = parts.first?.asciiLowercased ?? ""
-        let names = type.split(separator: "/", omittingEmptySubsequences: false)
-        guard names.count == 2, names.allSatisfy({ String($0).isHeaderName }) else { return nil }
-        var parameters: [(name: String, text: String)] = []
-        for part in parts.dropFirst() {
-            let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-            guard pair.count == 2, pair[0].isHeaderName,
-                !parameters.contains(where: { $0.name.isSameHeaderName(as: pair[0]) })
-            else { continue }
-            let value = pair[1].unquoted ?? pair[1]
-            guard pair[1] != "", value.utf8.allSatisfy({ $0 == 0x09 || (0x20...0x7E).contains($0) }) else { continue }
-            let quoted = value.replacingOccurrences(of: "\\", with: "\\\\").replacingOccurrences(of: "\"", with: "\\\"")
-            parameters.append((pair[0].asciiLowercased, value.isHeaderName ? value : "\"\(quoted)\""))
-        }
-        return type + parameters.map { ";\($0.name)=\($0.text)" }.joined()
     }
 }
