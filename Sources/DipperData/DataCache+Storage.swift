@@ -335,7 +335,7 @@ extension DataCache {
     /// methods that read the disk, or decode, on the caller's thread. Look-ups of calls wait while the closure runs.
     ///
     /// ```swift
-    /// let entry = await cache.read { $0.entry(for: key) }
+    /// let entry = await cache.read { $0.entry(for: CacheKey(url)) }
     /// let feed = await cache.read { $0.value(Feed.self, for: url) }
     /// ```
     public func read<Value: Sendable>(_ body: @escaping @Sendable (DataCache) -> Value) async -> Value {

@@ -211,7 +211,7 @@ extension Engine {
     func canReach(_ url: URL, _ transport: any Transport) -> Bool { network.canReach(transport.firstHop(to: url)) }
 
     nonisolated func transport(of call: Call) -> any Transport {
-        (call.request.hasHooks ? call.request.hooks.transport : nil) ?? transport
+        (call.request.hasHooks ? call.request.transport : nil) ?? transport
     }
 
     private func wakeReachable() {

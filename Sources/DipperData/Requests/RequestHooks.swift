@@ -142,7 +142,7 @@ struct RequestHooks: Sendable {
     var alternatives: [DataRequest.Source] = []
     var lowDataSource: DataRequest.Source?
     var provider: (any DataProvider)?
-    var transport: (any Transport)?
+    var transport: (any Sendable)?
 
     static let standard = RequestHooks()
 
@@ -238,19 +238,6 @@ extension DataRequest {
     public var alternatives: [Source] {
         get { hooks.alternatives }
         set { hooks.alternatives = newValue.map(\.resolved) }
-    }
-
-    /// The transport that fetches the bytes of this request; `nil` for the cache's. The cache keeps the answer as any
-    /// other. If several calls share a fetch, the transport of the call that made it is used. The program shuts it down.
-    ///
-    /// ```swift
-    /// let viaProxy = CurlTransport(proxied)
-    /// let image = try await cache.getImage(ImageRequest(url).with(\.transport, viaProxy)).value
-    /// await viaProxy.shutdown()
-    /// ```
-    public var transport: (any Transport)? {
-        get { hooks.transport }
-        set { hooks.transport = newValue }
     }
 
     /// The source to fetch in place of the URL while the network is constrained (see ``NetworkConditions``), unless the

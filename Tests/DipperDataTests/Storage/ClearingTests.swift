@@ -57,7 +57,7 @@ struct ClearingTests {
         let plan = try index.read { db in
             try db.first("EXPLAIN QUERY PLAN SELECT id FROM entry WHERE url = ? LIMIT 1", Data()) { $0.text(3) }
         }
-        #expect(plan??.contains("entry_by_url") == true)
+        #expect(plan?.contains("entry_by_url") == true)
         try index.transaction { try $0.run(script: "DROP INDEX entry_by_url") }
         index.close()
         let cache = open()
