@@ -125,7 +125,7 @@ extension Engine {
         guard lead.request.hooks.changesRequests || options.proxyCredentials != nil else {
             return start(request, of: fetch, run)
         }
-        Task.detached {
+        runHook(of: fetch) {
             do throws(DipperError) {
                 let prepared = try await attempt.prepared(for: lead, by: self)
                 self.post { $0.prepared(fetch, run, prepared) }
@@ -296,7 +296,7 @@ extension Engine {
         }
         let step = RedirectHandler.Redirection(
             status: response.status, headers: response.headers, count: run.attempt.redirects)
-        Task.detached {
+        runHook(of: fetch) {
             let chosen = await handler.decide(step, proposed)
             self.post { engine in
                 guard let chosen else { return engine.answered(fetch, run, response) }

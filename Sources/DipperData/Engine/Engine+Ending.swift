@@ -93,7 +93,8 @@ extension Engine {
         fetch.isOver = true
         if let known = fetch.knownFindings {
             if let timer = exchange(&known.backOff, with: nil) { timers.cancel(timer) }
-            if known.offlineNumber > 0 { offline[known.offlineNumber] = nil }
+            forgetOffline(known)
+            cancelHook(known.hook)
         }
         queues.remove(fetch)
         // mutant Cancelling: `if !isFinishing {` => `if isFinishing {`

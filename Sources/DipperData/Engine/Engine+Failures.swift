@@ -47,7 +47,7 @@ extension Engine {
         fetch.findings.budget.hold(at: attempt.time)
         if fetch.sources.remaining.isEmpty { endOthers(of: fetch, attempt) }
         reconsider()
-        Task.detached { [asked, attempt] in
+        runHook(of: fetch) { [asked, attempt] in
             let answered = await withTaskGroup(of: (DataTask, Duration?).self) { group in
                 for (task, ask) in asked { group.addTask { (task, await ask()) } }
                 return await group.reduce(into: attempt) { $0.counts[$1.0]?.answer = $1.1 }
@@ -145,8 +145,15 @@ extension Engine {
         if let delay = delay ?? (canReach(fetch) ? options.wakeSpacing : nil) {
             return backOff(fetch, for: delay)
         }
-        fetch.findings.offlineNumber = nextNumber()
-        offline[fetch.findings.offlineNumber] = fetch
+        let place = (host: fetch.destination.map(transport.firstHop) ?? "", number: nextNumber())
+        fetch.findings.offline = place
+        offline[place.host, default: [:]][place.number] = fetch
+    }
+
+    func forgetOffline(_ findings: Findings) {
+        guard let place = exchange(&findings.offline, with: nil) else { return }
+        offline[place.host]?[place.number] = nil
+        if offline[place.host]?.isEmpty == true { offline[place.host] = nil }
     }
 
     private func backOff(_ fetch: Fetch, for delay: Duration) {
@@ -181,7 +188,9 @@ extension Engine {
     func canReach(_ url: URL) -> Bool { network.canReach(transport.firstHop(to: url)) }
 
     private func wakeReachable() {
-        let waiting = offline.sorted { $0.key < $1.key }.map(\.value).filter { canReach($0) }
+        // One question for each host, however many calls wait.
+        let reached = offline.keys.filter(network.canReach)
+        let waiting = reached.flatMap { offline[$0] ?? [:] }.sorted { $0.key < $1.key }.map(\.value)
         let inTurn = waiting.filter { $0.queue == .fast } + waiting.filter { $0.queue == .slow }
         guard !inTurn.isEmpty else { return }
         // Several caches and processes hear of the network at the same time, and should not start at the same time.
@@ -189,7 +198,7 @@ extension Engine {
         let spacing = min(options.wakeSpacing, options.wakeSpread / inTurn.count)
         for (place, fetch) in inTurn.enumerated() {
             run(fetch)
-            offline[exchange(&fetch.findings.offlineNumber, with: 0)] = nil
+            forgetOffline(fetch.findings)
             backOff(fetch, for: offset + spacing * place)
         }
     }
@@ -197,15 +206,17 @@ extension Engine {
     /// Cancels a transfer if its host cannot be reached and no bytes arrive for a while: its fetch then waits for the
     /// network. Bytes that still arrive show that the routes do not tell the whole truth.
     func watchUnreachable(_ fetch: Fetch, since seen: (number: UInt64, received: Int)? = nil) {
-        guard let run = fetch.run, !fetch.isOver, !canReach(fetch) else { return }
+        guard let run = fetch.run, !fetch.isOver else { return }
+        // One look at a time, however often the network changes.
+        if seen.map({ $0.number != run.number }) ?? (run.watched == run.number) { return }
+        run.watched = 0
+        guard !canReach(fetch) else { return }
         let received = run.reception.received
-        if let seen {
-            guard run.number == seen.number, let transfer = run.transfer else { return }
-            if received == seen.received {
-                run.isLost = true
-                return transfer.cancel()
-            }
+        if let seen, received == seen.received, let transfer = run.transfer {
+            run.isLost = true
+            return transfer.cancel()
         }
+        run.watched = run.number
         timers.add(at: time.now() + options.lostNetworkGrace, .grace(fetch, run.number, received: received))
     }
 }

@@ -44,10 +44,13 @@ actor Engine: LoopClient {
     /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
     var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
     var transfers: [UInt64: Fetch] = [:]
-    var offline: [UInt64: Fetch] = [:]
+    /// The fetches that wait for the network, by host, with numbers in the order of arrival.
+    var offline: [String: [UInt64: Fetch]] = [:]
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
     var bodies: BodyBudget
     var timers = Timers()
+    /// The hooks under way that may wait.
+    private var hookTasks: [UInt64: Task<Void, Never>] = [:]
     private var pause: TimerID = 0
     private var cleaning: (timer: TimerID, due: Duration)?
     private static let cleaningInterval = Duration.seconds(60)
@@ -93,10 +96,10 @@ actor Engine: LoopClient {
     // MARK: Any thread
 
     /// Runs a closure on the engine, after all that this thread has posted before.
-    /// - Returns: `false`, and nothing runs, if the engine has ended.
+    /// - Returns: `false`, and nothing runs, if the engine has ended, or does not run yet and nothing `waits`.
     @discardableResult
-    nonisolated func post(_ body: @escaping @Sendable (isolated Engine) -> Void) -> Bool {
-        loop.post { self.enter(body) }
+    nonisolated func post(waits: Bool = true, _ body: @escaping @Sendable (isolated Engine) -> Void) -> Bool {
+        loop.post(waits: waits) { self.enter(body) }
     }
 
     nonisolated func perform(_ body: @escaping @Sendable (isolated Engine) -> Void) {
@@ -108,7 +111,7 @@ actor Engine: LoopClient {
         if loop.isCurrent { return assumeIsolated { body($0) } }
         let answer = Handover<Answer>()
         let isAnswered = DispatchSemaphore(value: 0)
-        let isPosted = post { engine in
+        let isPosted = post(waits: false) { engine in
             engine.takeTurn()
             answer.give(body(engine))
             isAnswered.signal()
@@ -157,6 +160,19 @@ actor Engine: LoopClient {
             self.post { goOn($0, result) }
         }
     }
+
+    /// Runs code of the program that may wait. It is cancelled when its fetch or the engine ends; `shutdown` waits for
+    /// it.
+    func runHook(of fetch: Fetch?, _ body: @escaping @Sendable () async -> Void) {
+        let number = nextNumber()
+        hookTasks[number] = Task.detached {
+            await body()
+            self.post { $0.hookTasks[number] = nil }
+        }
+        fetch?.findings.hook = number
+    }
+
+    func cancelHook(_ number: UInt64) { hookTasks[number]?.cancel() }
 
     // MARK: Turns
 
@@ -284,7 +300,7 @@ actor Engine: LoopClient {
         _ body: @escaping @Sendable (isolated Engine, CheckedContinuation<Void, Never>) -> Void
     ) async {
         await withCheckedContinuation { continuation in
-            if !post({ body($0, continuation) }) { continuation.resume() }
+            if !post(waits: false, { body($0, continuation) }) { continuation.resume() }
         }
     }
 
@@ -295,7 +311,14 @@ actor Engine: LoopClient {
         await wait { engine, continuation in
             engine.callHooks()
             engine.close()
-            engine.hooks.async(flags: .barrier) { continuation.resume() }
+            let tasks = engine.hookTasks.values
+            for task in tasks { task.cancel() }
+            engine.hooks.async(flags: .barrier) {
+                Task.detached {
+                    for task in tasks { await task.value }
+                    continuation.resume()
+                }
+            }
         }
         await transport.shutdown()
         await wait { _, continuation in continuation.resume() }

@@ -177,6 +177,8 @@ final class Run: @unchecked Sendable {
     /// The bytes of the partial body that the present transfer does not continue.
     var unusedPartialBytes = 0
     var wasThrottled: Bool
+    /// The number of the transfer that is watched because there is no way to its host; zero for none.
+    var watched: UInt64 = 0
     /// Whether the transfer was given up because there is no way to its host.
     var isLost = false
     /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.

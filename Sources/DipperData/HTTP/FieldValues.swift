@@ -57,7 +57,7 @@ enum HTTPDate {
         func secondsInTwoDigitYear(_ now: TimeInterval) -> TimeInterval? {
             let year = 365.2425 * 86_400
             let horizon = now + 50 * year
-            guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
+            guard let latest = Int32(exactly: (1971 + horizon / year).rounded(.down)).map({ Int($0) }) else { return nil }
             // The latest year with these digits up to the year of the horizon, in which the date may lie beyond the
             // horizon, and the one a century before.
             let candidate = latest - (latest - number("Y")) % 100
@@ -167,7 +167,8 @@ struct ContentRange: Sendable, Equatable {
 
     private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
         guard digits.allSatisfy(\.isDigit) else { return nil }
-        return Int(String(decoding: digits, as: UTF8.self))
+        // Sums of two numbers fit.
+        return Int(String(decoding: digits, as: UTF8.self)).flatMap { $0 < 1 << 60 ? $0 : nil }
     }
 }
 

@@ -40,13 +40,6 @@ package final class JoinableThread: Sendable {
         init(_ run: @escaping () -> Void) { self.run = run }
     }
 
-    static func start(name: String, _ run: @escaping @Sendable () -> Void) -> JoinableThread {
-        guard let thread = JoinableThread(name: name, run) else {
-            preconditionFailure("the system gives no thread: error \(errno)")
-        }
-        return thread
-    }
-
     /// Returns a name of at most 15 bytes, all that the system keeps.
     package static func name(_ owner: String, _ role: String) -> String {
         "\(owner.prefix(14 - role.utf8.count))-\(role)"
