@@ -94,8 +94,8 @@ public final class DataCache: Sendable {
         Task.detached { await Self.end(engine, values) }
     }
 
-    /// Cancels all tasks, writes pending entries to disk, and returns when the cache's threads and the program's hooks,
-    /// which are cancelled, have ended: a hook must not wait for it. Calls made afterwards end with
+    /// Cancels all tasks and the program's hooks, writes pending entries to disk, and returns when the cache's threads
+    /// have ended, and the hooks as well, unless they take longer than a second. Calls made afterwards end with
     /// ``DipperError/shutDown``.
     public func shutdown() async {
         engine.isShutDown.store(true, ordering: .releasing)

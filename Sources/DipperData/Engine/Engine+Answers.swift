@@ -20,7 +20,9 @@ extension Engine {
         let lead = fetch.sources.lead
         let refusal = verdicts.refusal(of: response, by: lead)
         let call =
-            refusal == nil ? lead : fetch.waiters.first { verdicts.refusal(of: response, by: $0.call) == nil }?.call
+            refusal == nil
+            ? lead
+            : fetch.calls.first { verdicts.has($0) && verdicts.refusal(of: response, by: $0) == nil }
         guard let call else {
             if verdicts.unasked(fetch.calls).isEmpty { return refused(fetch, response, refusal) }
             endRefused(fetch, response, verdicts)
@@ -129,7 +131,7 @@ extension Engine {
         if let answer { endRefused(fetch, answer, verdicts) }
         let unasked = answer == nil ? [] : verdicts.unasked(fetch.calls)
         var next: Call?
-        for waiter in fetch.waiters where answer == nil || verdicts.unasked([waiter.call]).isEmpty {
+        for waiter in fetch.waiters where answer == nil || verdicts.has(waiter.call) {
             if !give(self, waiter, verdicts), next == nil { next = waiter.call }
         }
         if let answer, !unasked.isEmpty {
@@ -243,9 +245,10 @@ struct Verdicts: Sendable {
             : answer.mayServeOnError(for: call.request.headers, at: now)
     }
 
-    func unasked(_ calls: some Sequence<Call>) -> [Call] {
-        calls.filter { $0.judgesAnswers && own[ObjectIdentifier($0)] == nil }
-    }
+    /// Whether the call has been asked, or need not be.
+    func has(_ call: Call) -> Bool { !call.judgesAnswers || own[ObjectIdentifier(call)] != nil }
+
+    func unasked(_ calls: some Sequence<Call>) -> [Call] { calls.filter { !has($0) } }
 
     func adding(_ others: Verdicts) -> Verdicts { Verdicts(own: own.merging(others.own) { $1 }) }
 
@@ -278,7 +281,9 @@ extension Engine {
         if calls.isEmpty { return goOn(self, Verdicts()) }
         work {
             var verdicts = Verdicts()
-            for call in calls { verdicts.own.updateValue(judge(call), forKey: ObjectIdentifier(call)) }
+            for call in calls where verdicts.own[ObjectIdentifier(call)] == nil {
+                verdicts.own.updateValue(judge(call), forKey: ObjectIdentifier(call))
+            }
             return verdicts
         } then: { engine, verdicts in
             goOn(engine, verdicts)

@@ -187,6 +187,7 @@ extension Engine {
     private func transfer(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders?) {
         run.joined = fetch.findings.partial.map { JoinedBody($0.bytes) }
         run.attempt.asksForRange = asked.headers["Range"] != nil
+        run.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
         run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited

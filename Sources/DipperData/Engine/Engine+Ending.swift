@@ -116,6 +116,7 @@ extension Engine {
     func throttle(_ fetch: Fetch, _ isThrottled: Bool) {
         if isThrottled {
             fetch.run?.wasThrottled = true
+            fetch.run?.looks = nil
             fetch.findings.budget.hold(at: time.now())
         } else if fetch.findings.budget.hasStarted {
             run(fetch)

@@ -155,6 +155,8 @@ final class Findings {
     var failure: DipperError?
     var budget = TimeBudget()
     var ways = GivenWays()
+    /// How often the fetch has given its slot to others.
+    var yields = 0
     /// The bytes that count towards the budget of all transfers.
     var held = 0
     var backOff: Engine.TimerID?

@@ -161,8 +161,8 @@ actor Engine: LoopClient {
         }
     }
 
-    /// Runs code of the program that may wait. It is cancelled when its fetch or the engine ends; `shutdown` waits for
-    /// it.
+    /// Runs code of the program that may wait. It is cancelled when its fetch or the engine ends; `shutdown` waits a
+    /// second for it.
     func runHook(of fetch: Fetch?, _ body: @escaping @Sendable () async -> Void) {
         let number = nextNumber()
         hookTasks[number] = Task.detached {
@@ -220,6 +220,7 @@ actor Engine: LoopClient {
             case .armPause(let longest, let number):
                 timers.cancel(pause)
                 pause = timers.add(at: time.now() + longest, .pause(number))
+            case .watchSlots(let queue): watchSlots(of: queue, queues.starts(of: queue), since: time.now())
             }
         }
     }
@@ -253,6 +254,7 @@ actor Engine: LoopClient {
             if waiter.wait.fetch?.place == .parked { end(waiter) }
         case .report(let fetch, let reports):
             if let progress = fetch.progress { report(reports, of: fetch, progress, isAgain: true) }
+        case .slots(let queue, let starts, let blocked): relieve(queue, starts, since: blocked)
         case .grace(let fetch, let number, let received): watchUnreachable(fetch, since: (number, received))
         }
     }
@@ -308,18 +310,21 @@ actor Engine: LoopClient {
     private var isEmpty: Bool { fetches.isEmpty && others.isEmpty && guests.allSatisfy(\.isIdle) }
 
     nonisolated func shutdown() async {
+        let (hooksEnded, end) = AsyncStream.makeStream(of: Never.self)
         await wait { engine, continuation in
             engine.callHooks()
             engine.close()
             let tasks = engine.hookTasks.values
             for task in tasks { task.cancel() }
-            engine.hooks.async(flags: .barrier) {
-                Task.detached {
-                    for task in tasks { await task.value }
-                    continuation.resume()
-                }
+            Task.detached {
+                for task in tasks { await task.value }
+                end.finish()
             }
+            engine.hooks.async(flags: .barrier) { continuation.resume() }
         }
+        // Hooks that ignore their cancellation must not keep a program from ending.
+        workers.asyncAfter(deadline: .now() + 1) { end.finish() }
+        for await _ in hooksEnded {}
         await transport.shutdown()
         await wait { _, continuation in continuation.resume() }
         await store.shutdown()

@@ -41,8 +41,8 @@ public struct QueueConfiguration: Sendable, Hashable {
         self.maxPause = maxPause
     }
 
-    /// The default of `fastQueue`: eight fetches at a time.
-    public static let fast = QueueConfiguration(maxConcurrent: 8)
+    /// The default of `fastQueue`: ten fetches at a time, of which eight for one host, so that no host takes all slots.
+    public static let fast = QueueConfiguration(maxConcurrent: 10, maxPerHost: 8)
     /// The default of `slowQueue`: one fetch at a time.
     public static let slow = QueueConfiguration(maxConcurrent: 1)
 }

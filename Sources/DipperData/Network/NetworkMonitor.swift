@@ -73,6 +73,8 @@ public final class NetlinkMonitor: NetworkMonitor {
         var hasWarned = false
         var answers = ReachabilityAnswers()
         var hosts = KnownHosts()
+        /// Whether a name was taken for reachable because the file of hosts had not been read.
+        var hasGuessed = false
         /// When the file of hosts may be looked at again; `nil` while it is read.
         var nextReading: ContinuousClock.Instant? = .now
     }
@@ -107,8 +109,10 @@ public final class NetlinkMonitor: NetworkMonitor {
         // A program that has no descriptor left for the question may have one soon.
         let silence = failure.flatMap { [EMFILE, ENFILE, ENOMEM].contains($0.code) ? nil : $0 }
         // A name may turn out to have an address once the file of hosts has been read.
-        if target == nil, !hosts.isRead { canReach = true }
+        let isGuess = target == nil && !hosts.isRead
+        if isGuess { canReach = true }
         state.withLock { [canReach] state in
+            if isGuess { state.hasGuessed = true }
             for name in target == nil || silence != nil ? [host, group] : [host] {
                 state.answers.keep(canReach, for: name, isFailure: silence != nil, askedAt: changes)
             }
@@ -128,13 +132,14 @@ public final class NetlinkMonitor: NetworkMonitor {
         reader.async { [weak self] in
             let new = old.updated()
             guard let self else { return }
-            state.withLock { state in
+            let isNews = state.withLock { state in
                 state.nextReading = .now + .seconds(1)
-                guard let new else { return }
+                guard let new else { return false }
                 state.hosts = new
                 state.answers.forget()
+                return state.hasGuessed || old.isRead
             }
-            if new != nil, old.isRead { for observer in observers.all { observer() } }
+            if isNews { for observer in observers.all { observer() } }
         }
     }
 
