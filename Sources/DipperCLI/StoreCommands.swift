@@ -98,6 +98,7 @@ struct RemoveCommand: AsyncParsableCommand {
             guard cache.hasData(for: key) else { throw entry.isMissing }
             cache.removeData(for: key)
             cache.removeDerived(of: key)
+            try await cache.finishRemovals()
         }
     }
 }
@@ -186,6 +187,7 @@ extension StoreOptions {
             tell(
                 ["removed": removed, "bytes": bytes],
                 or: "\(removed) entries removed, \(ByteCount.describe(bytes))")
+            try await cache.finishRemovals()
         }
     }
 }

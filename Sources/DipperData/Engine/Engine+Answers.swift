@@ -34,7 +34,7 @@ extension Engine {
         }
         judge(found.value, for: [call]) { engine, onFound in
             let moment = engine.now().timeIntervalSince1970
-            if onFound.isAnsweredAllTheSame(call, by: found.value, isOffline: false, at: moment) {
+            if onFound.isAnsweredAllTheSame(call, by: found.value, at: moment) {
                 engine.refused(fetch, response, refusal)
             } else {
                 engine.accepted(fetch, run, response, call, verdicts)
@@ -235,25 +235,26 @@ struct Verdicts: Sendable {
         accepts(value, for: call) && call.isAnswered(byAccepted: value.info, at: now)
     }
 
-    func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
+    func isAnsweredAllTheSame(
+        _ call: Call, by value: StoredData, isOffline: Bool = false, isUnreached: Bool = false, at now: TimeInterval
+    ) -> Bool {
         guard !call.insistsOnNetwork, value.info.isChosen(by: call.request.headers), accepts(value, for: call) else {
             return false
         }
-        let answer = StoredAnswer(value.info)
-        return isOffline
-            ? answer.mayServeDisconnected(for: call.request.headers)
-            : answer.mayServeOnError(for: call.request.headers, at: now)
+        return StoredAnswer(value.info).mayServeOnError(
+            for: call.request.headers, at: now, isOffline: isOffline, isUnreached: isUnreached,
+            limit: call.staleIfError?.timeInterval)
     }
 
     /// Whether the call has been asked, or need not be.
-    func has(_ call: Call) -> Bool { !call.judgesAnswers || own[ObjectIdentifier(call)] != nil }
+    func has(_ call: Call) -> Bool { !call.hasOwnValidation || own[ObjectIdentifier(call)] != nil }
 
     func unasked(_ calls: some Sequence<Call>) -> [Call] { calls.filter { !has($0) } }
 
     func adding(_ others: Verdicts) -> Verdicts { Verdicts(own: own.merging(others.own) { $1 }) }
 
     func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
-        guard call.judgesAnswers else { return call.request.validation.check(response) }
+        guard call.hasOwnValidation else { return call.request.validation.check(response) }
         return own[ObjectIdentifier(call)] ?? nil
     }
 }
@@ -271,7 +272,7 @@ extension Engine {
         _ answer: TransferResponse, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
     ) {
-        ask(calls.filter(\.judgesAnswers), { $0.refusal(of: answer) }, then: goOn)
+        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
     }
 
     private func ask(

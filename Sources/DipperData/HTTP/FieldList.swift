@@ -8,12 +8,12 @@ struct FieldList: Sendable {
     private(set) var members: [String] = []
     private(set) var isCut = false
 
-    init(_ lines: some Sequence<String>, most: Int = Self.most) {
-        for line in lines where !isCut { read(Array(line.utf8), most: most) }
+    init(_ lines: some Sequence<String>, separator: UInt8 = UInt8(ascii: ","), most: Int = Self.most) {
+        for line in lines where !isCut { read(Array(line.utf8), separator, most: most) }
     }
 
-    /// Commas within quotes do not separate members. A quote that is never closed is an ordinary character.
-    private mutating func read(_ bytes: [UInt8], most: Int) {
+    /// Separators within quotes do not separate members. A quote that is never closed is an ordinary character.
+    private mutating func read(_ bytes: [UInt8], _ separator: UInt8, most: Int) {
         var start = 0
         var position = 0
         // After a search that found no closing quote, every later search would find none either.
@@ -28,7 +28,7 @@ struct FieldList: Sendable {
                 let end = bytes.endOfQuotedString(from: position)
                 mayClose = end != nil
                 position = end ?? position
-            } else if bytes[position] == UInt8(ascii: ",") {
+            } else if bytes[position] == separator {
                 endMember(at: position)
                 start = position + 1
             }

@@ -28,7 +28,7 @@ struct ProxySettings: Sendable {
     }
 
     func proxyURL(for url: URL) -> URL? {
-        proxy(for: url).flatMap { URL(string: NetworkRoute.withScheme($0)) }
+        proxy(for: url).flatMap { URL(text: NetworkRoute.withScheme($0)) }
     }
 
     mutating func route(to url: URL) -> NetworkRoute {

@@ -62,30 +62,32 @@ struct SecretNames: Sendable, Hashable {
 
 /// Percent-encoded bytes (RFC 3986, section 2.1).
 enum PercentCoding {
-    /// Bytes that are no escape stay as they are; with `isStrict` a percent sign without two digits gives `nil`.
-    static func decoded(_ bytes: [UInt8], isStrict: Bool) -> [UInt8]? {
+    /// The byte that the escape at the start of the text stands for; `nil` if there is none.
+    static func escape(at text: some Collection<UInt8>) -> UInt8? {
+        guard text.first == UInt8(ascii: "%"), text.count > 2 else { return nil }
+        let digits = text.dropFirst().prefix(2)
+        return digits.first.flatMap(digit).flatMap { high in
+            digits.dropFirst().first.flatMap(digit).map { high << 4 | $0 }
+        }
+    }
+
+    /// Bytes that are no escape stay as they are.
+    static func decoded(anyOf bytes: some RandomAccessCollection<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count)
-        var index = 0
-        while index < bytes.count {
-            if bytes[index] == UInt8(ascii: "%"), index + 2 < bytes.count, let high = digit(bytes[index + 1]),
-                let low = digit(bytes[index + 2])
-            {
-                result.append(high << 4 | low)
-                index += 3
-            } else if isStrict, bytes[index] == UInt8(ascii: "%") {
-                return nil
-            } else {
-                result.append(bytes[index])
-                index += 1
-            }
+        var rest = bytes[...]
+        while let byte = rest.first {
+            let decoded = escape(at: rest)
+            result.append(decoded ?? byte)
+            rest = rest.dropFirst(decoded == nil ? 1 : 3)
         }
         return result
     }
 
     /// `nil` without any escape.
     static func decoded(_ bytes: [UInt8]) -> [UInt8]? {
-        guard bytes.contains(UInt8(ascii: "%")), let result = decoded(bytes, isStrict: false) else { return nil }
+        guard bytes.contains(UInt8(ascii: "%")) else { return nil }
+        let result = decoded(anyOf: bytes)
         return result.count == bytes.count ? nil : result
     }
 
@@ -102,6 +104,10 @@ enum PercentCoding {
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {
-        Character(Unicode.Scalar(byte)).hexDigitValue.map { UInt8($0) }
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46, 0x61...0x66: (byte & 0xDF) - 0x37
+        default: nil
+        }
     }
 }
