@@ -5,7 +5,8 @@ import Synchronization
 /// One thread that waits in the kernel for messages, descriptors and times.
 ///
 /// A turn of the loop runs the posted messages, tells clients which descriptors are ready, and gives each client its
-/// turn. A client never blocks and never runs code of the program.
+/// turn. A client never blocks, never runs code of the program, and does nothing that grows with a body, a file or the
+/// number of calls.
 // The clients are used on the loop's thread only. Everything else that changes is behind a lock.
 final class EventLoop: SerialExecutor, @unchecked Sendable {
     typealias Message = @Sendable () -> Void
