@@ -49,7 +49,7 @@ struct RequestOptions: ParsableArguments {
 
     func configuration(_ store: StoreOptions) -> DataCache.Configuration {
         var configuration = store.configuration()
-        configuration.fastQueue.maxConcurrent = maxFast
+        configuration.fastQueue = QueueConfiguration(maxConcurrent: maxFast)
         if refresh { configuration.cachePolicy = .ignoreCache }
         if cacheOnly { configuration.cachePolicy = .cacheOnly }
         if memoryOnly { configuration.cachePolicy = .memoryOnly }

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import HeapModule
+import Synchronization
 
 /// A few threads that run the most urgent work first; one of several is left to urgent work. The work under way takes
 /// no more memory than a budget, but one piece may always run.
@@ -85,17 +86,33 @@ package final class Workers: Sendable {
     }
 
     private let state: State
-    private let threads: [JoinableThread]
+    private let name: String
+    private let count: Int
+    private let threads = Mutex<[JoinableThread]>([])
+    private let isComplete = Atomic(false)
     private let joining = OnceTask()
 
     /// - Parameter budget: the most memory for the work under way, in bytes.
     package init(name: String, threads count: Int, budget: Int = .max) {
         let state = State(threads: count, budget: budget)
         self.state = state
-        threads = (0..<max(1, count)).map { _ in
-            JoinableThread.start(name: name) {
-                while let work = state.next() { work() }
+        (self.name, self.count) = (name, max(1, count))
+        begin()
+    }
+
+    /// Starts the threads that are missing; returns `false` while the system gives none.
+    @discardableResult
+    private func begin() -> Bool {
+        if isComplete.load(ordering: .relaxed) { return true }
+        return threads.withLock { threads in
+            let state = state
+            while threads.count < count,
+                let thread = JoinableThread(name: name, { while let work = state.next() { work() } })
+            {
+                threads.append(thread)
             }
+            isComplete.store(threads.count == count, ordering: .relaxed)
+            return !threads.isEmpty
         }
     }
 
@@ -103,15 +120,17 @@ package final class Workers: Sendable {
     deinit { end() }
 
     /// - Parameter cost: measures the memory that the work takes, in bytes, on a thread of the workers; `nil` for none.
-    /// - Returns: a ticket to cancel or move the work; `nil`, and the work is dropped, once the workers are ending.
+    /// - Returns: a ticket to cancel or move the work; `nil`, and the work is dropped, once the workers are ending, and while
+    ///   the system gives no thread.
     @discardableResult
     package func add(_ place: Place, cost: (@Sendable () -> Int)? = nil, _ work: @escaping Work) -> Ticket? {
+        guard begin() else { return nil }
         let id = state.locked { () -> Int? in state.isEnding ? nil : state.queue.add(work, measure: cost, place) }
         state.condition.signal()
         return id.map { Ticket(workers: self, id: $0) }
     }
 
-    /// Adds urgent work; returns `false`, and drops it, once the workers are ending.
+    /// Adds urgent work; returns `false`, and drops it, once the workers are ending or without a thread.
     @discardableResult
     package func run(_ work: @escaping Work) -> Bool { add(.init(.fast, .normal), work) != nil }
 
@@ -141,7 +160,7 @@ package final class Workers: Sendable {
 
     package func shutdown() async {
         end()
-        await joining.run { [threads] in for thread in threads { await thread.join() } }
+        await joining.run { [self] in for thread in threads.withLock({ $0 }) { await thread.join() } }
     }
 
     package struct Ticket: Sendable {

@@ -173,6 +173,9 @@ public struct DipperError: Error, Sendable, Hashable {
 }
 
 extension DipperError {
+    /// The system may have one soon.
+    static let noThread = DipperError.connectionFailed.with(detail: "the system gives no thread or no descriptor")
+
     /// Whether another attempt may succeed, because the network failed or the server was busy.
     public var mayPass: Bool {
         if let status { return [408, 425, 429].contains(status) || (500...599).contains(status) }
