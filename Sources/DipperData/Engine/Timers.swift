@@ -10,6 +10,7 @@ extension Engine {
             case pause(UInt64)
             case cleaning
             case timeout(DataTask)
+            case making(ObjectCall)
             case patience(DataTask)
             case report(Fetch, Fetch.Reports)
             /// Another look at a transfer to whose host there is no way: its number, and the bytes it had.

@@ -40,8 +40,8 @@ extension Engine {
         // The most expensive of the steps that follow counts too.
         let steps = make.family.map(\.step)
         let ticket = (programs ?? cache.workers).add(
-            place(make.wants.highest, isNext: run.isNext),
-            cost: { steps.reduce(0) { max($0, $1.cost(of: run.material)) } },
+            place(make.wants.highest, isNext: run.isNext), of: origin.key,
+            cost: { (steps.reduce(0) { max($0, $1.cost(of: run.material)) }, step.load(of: run.material).effort) },
             untilTaken: work)
         guard let ticket else { return fail(make, .shutDown) }
         run.ticket = ticket

@@ -89,6 +89,17 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
         stage == .waiting ? root.flatMap { $0.basis == nil ? $0 : nil } : nil
     }
 
+    /// The time left to calls for making the object; `nil` if they have no limit, or wait for something else.
+    var timeLeft: Duration? {
+        if stage == .looking || stage == .waiting || stage == .over {
+            return stage == .waiting ? parent?.timeLeft : nil
+        }
+        guard let limits = root?.task.wait.knownLimits, let limit = limits.limit, let fetch = limits.past else {
+            return origin.source.timeout(of: origin.request)
+        }
+        return limit - fetch.findings.budget.spent(at: origin.source.engine.time.now())
+    }
+
     var isMade: Bool { stage == .writing || stage == .ready }
 
     var family: [ObjectWork] { children.reduce([self]) { $0 + $1.family } }
