@@ -270,7 +270,7 @@ struct FetchSources {
         set { if newValue != unreachable { failed.unreachable = newValue } }
     }
 
-    private var asked: DataRequest.Source? {
+    var asked: DataRequest.Source? {
         guard number > 0 else { return lead.request.source }
         let alternatives = lead.request.alternatives
         return number <= alternatives.count ? alternatives[number - 1] : nil

@@ -256,8 +256,7 @@ package struct Provenance: Sendable {
     package let source: ResponseSource
     package var attempts = 0
     package var metrics: TransferMetrics?
-    /// Whether the bytes come from a source itself, and not from a tier.
-    var isAnswer: Bool { source == .network }
+    package var asked: DataRequest.Source?
     /// The fetch of newer bytes, if these are out of date.
     package var revalidation: DataTask?
     package var claim: Claim?
