@@ -56,7 +56,9 @@ extension Engine {
             info: info(
                 of: response, for: fetch, run, call, url: run.attempt.url.withoutFragment,
                 isStandIn: fetch.sources.isStandIn))
-        deliver(value, of: fetch, run, for: call, source: .network, response, verdicts)
+        deliver(
+            value, of: fetch, run, for: call, source: fetch.sources.provider == nil ? .network : .provider,
+            response, verdicts)
     }
 
     private func endRefused(_ fetch: Fetch, _ response: TransferResponse, _ verdicts: Verdicts) {
@@ -106,12 +108,13 @@ extension Engine {
         // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
         if fetch.isOver, fetch.knownFindings?.claim?.isLatest == false { return }
         fetch.sources.follow(call)
-        if source == .network, !value.info.isStandIn, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
+        if source.isAnswer, !value.info.isStandIn, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
         fetch.run = nil
         events.endAttempt(fetch, .answered(source))
         let write = PendingWrite()
         let mayKeep = keep(value, of: fetch, run, for: call, isConfirmed: source == .revalidated, write)
-        let response = DataResponse(value, source: source, attempts: fetch.attempts, metrics: answer.metrics)
+        let response = DataResponse(
+            value, source: source, attempts: fetch.attempts, metrics: answer.metrics, asked: fetch.sources.asked)
         // A call with other header fields may need another variant, or an answer that is not shared; a call with a
         // validation of its own may need another answer. The call that the answer was fetched for takes it in any case.
         let isForAll = mayKeep && !value.info.headers.varying.contains("*")

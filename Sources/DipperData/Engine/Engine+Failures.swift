@@ -5,9 +5,9 @@ extension Engine {
     func failed(_ fetch: Fetch, _ failure: DipperError) {
         let run = exchange(&fetch.run, with: nil)
         guard !fetch.isOver else { return }
-        var error =
-            fetch.sources.provider == nil
-            ? failure.at(run?.attempt.sentURL ?? failure.url ?? fetch.sources.url) : failure
+        var error = failure
+        error.askedSource = fetch.sources.asked
+        if fetch.sources.provider == nil { error = error.at(run?.attempt.sentURL ?? failure.url ?? fetch.sources.url) }
         let time = time.now()
         // Only the host that the caller has named says that there is no network, not one to which it was led on.
         let isOffline = error.mayPass && error.status == nil && !canReach(fetch)

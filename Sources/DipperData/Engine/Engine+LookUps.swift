@@ -269,7 +269,7 @@ struct FetchSources {
     private var number: Int { known?.number ?? 0 }
     var earlierFailures: [DipperError] { known?.earlierFailures ?? [] }
 
-    private var asked: DataRequest.Source? {
+    var asked: DataRequest.Source? {
         guard number > 0 else { return lead.request.source }
         let alternatives = lead.request.alternatives
         return number <= alternatives.count ? alternatives[number - 1] : nil
