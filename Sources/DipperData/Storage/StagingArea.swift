@@ -6,6 +6,11 @@ struct StagingArea: Sendable {
     struct Slot: Hashable {
         let key: CacheKey
         var table = EntryIndex.Table.entry
+
+        /// The few scopes that cover the slot: nobody looks for them among all removals or all changes.
+        fileprivate var scopes: [Scope] {
+            [.all] + (table == .entry && key.isDerived ? key.origins.map(Scope.derived(of:)) : [])
+        }
     }
 
     struct Item {
@@ -26,12 +31,7 @@ struct StagingArea: Sendable {
         case all
         case derived(of: CacheKey)
 
-        func covers(_ slot: Slot) -> Bool {
-            switch self {
-            case .all: true
-            case .derived(let origin): slot.table == .entry && slot.key.isDerived(of: origin)
-            }
-        }
+        func covers(_ slot: Slot) -> Bool { slot.scopes.contains(self) }
     }
 
     /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
@@ -43,6 +43,8 @@ struct StagingArea: Sendable {
     }
 
     private var items: [Slot: Item] = [:]
+    /// The slots of `items` that each scope of derived entries covers.
+    private var derived: [Scope: Set<Slot>] = [:]
     private var queue = Deque<(slot: Slot, place: UInt64)>()
     /// The number of the latest change, or of a job that has begun since.
     private(set) var latest: UInt64 = 0
@@ -70,10 +72,9 @@ struct StagingArea: Sendable {
     /// Versions on disk from before this time do not count; infinite if none counts.
     func goneBefore(_ slot: Slot) -> TimeInterval {
         if outdated.contains(slot) { return .infinity }
-        return removals.reduce(-TimeInterval.infinity) { latest, removal in
-            guard removal.key.covers(slot) else { return latest }
-            return removal.value.hasFailed ? max(latest, removal.value.time) : .infinity
-        }
+        if removals.isEmpty { return -.infinity }
+        let covering = slot.scopes.compactMap { removals[$0] }
+        return covering.reduce(-.infinity) { max($0, $1.hasFailed ? $1.time : .infinity) }
     }
 
     /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
@@ -101,6 +102,9 @@ struct StagingArea: Sendable {
             replaced?.whenDone = []
         }
         item.place = replaced?.place ?? latest
+        if items[slot] == nil {
+            for scope in slot.scopes.dropFirst() { derived[scope, default: []].insert(slot) }
+        }
         if replaced?.place == nil { queue.append((slot, latest)) }
         items[slot] = item
         bytes += item.bytes - (replaced?.bytes ?? 0)
@@ -123,6 +127,10 @@ struct StagingArea: Sendable {
     private mutating func take(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
+        for scope in slot.scopes.dropFirst() {
+            derived[scope]?.remove(slot)
+            if derived[scope]?.isEmpty == true { derived[scope] = nil }
+        }
         return item
     }
 
@@ -131,7 +139,8 @@ struct StagingArea: Sendable {
     }
 
     mutating func drop(_ scope: Scope) {
-        for slot in Array(items.keys) where scope.covers(slot) { drop(slot) }
+        let slots = scope == .all ? Set(items.keys) : derived[scope] ?? []
+        for slot in slots { drop(slot) }
     }
 
     mutating func removeWrites(storedBefore limit: TimeInterval) {
