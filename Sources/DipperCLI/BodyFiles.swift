@@ -30,7 +30,7 @@ struct BodyFiles {
 
     /// The last part of the URL, without secrets: letters, digits and a few signs, never a hidden file or a path.
     private static func name(from url: String) -> String {
-        let path = URL(string: Redaction.standard.text(url))?.path ?? ""
+        let path = URL(text: Redaction.standard.text(url))?.path ?? ""
         let last = path.split(separator: "/").last.map(String.init) ?? ""
         let safe = String(last.map { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) ? $0 : "_" })
         let visible = safe.drop { $0 == "." }

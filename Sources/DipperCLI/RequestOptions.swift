@@ -73,7 +73,7 @@ enum URLList {
     static func read(_ path: String?) throws -> [String] {
         guard let path else { return [] }
         guard let data = BodyFiles.read(path) else { throw ValidationError("The file '\(path)' cannot be read.") }
-        return String(decoding: data, as: UTF8.self).split(whereSeparator: \.isNewline)
+        return String(fieldBytes: data).split(whereSeparator: \.isNewline)
             .map { $0.trimmingCharacters(in: .whitespaces) }
             .filter { !$0.isEmpty && !$0.hasPrefix("#") }
     }

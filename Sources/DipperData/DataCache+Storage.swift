@@ -187,7 +187,7 @@ extension DataCache {
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
         removeData(for: url)
         for name in ["Location", "Content-Location"] {
-            guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
+            guard let other = headers[name].flatMap({ URL(text: $0, relativeTo: url) }),
                 Redirect.isSameOrigin(url, other)
             else { continue }
             removeData(for: other)
