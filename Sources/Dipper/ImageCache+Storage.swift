@@ -63,7 +63,7 @@ extension ImageCache {
     }
 
     /// Returns whether the cache has the picture of a URL, or the bytes of which ``image(for:)-(URL)`` would make it.
-    /// Decodes nothing and does not count as a use.
+    /// Decodes nothing and does not count as a use. Bytes count until the cache has found that they are no picture.
     public func hasImage(for url: URL) -> Bool { cachedTier(for: url) != nil }
     /// Returns whether the cache has a picture of a request, or the original to make it from. Decodes nothing and does
     /// not count as a use. See ``hasProcessedImage(for:)``.
@@ -79,8 +79,15 @@ extension ImageCache {
         {
             return .memory
         }
-        return files(of: options).source(of: options.fileKey(key), forCompleted: request.data)
-            ?? originals(of: options).source(of: key, forCompleted: request.data)
+        let mayUse = mayUse(request, options)
+        return files(of: options).source(of: options.fileKey(key), forCompleted: request.data, if: mayUse)
+            ?? originals(of: options).source(of: key, forCompleted: request.data, if: mayUse)
+    }
+
+    /// Returns a closure that tells whether an entry may be decoded, as far as is known.
+    func mayUse(_ request: ImageRequest, _ options: ResolvedOptions) -> (EntryInfo) -> Bool {
+        let (objects, origin, step) = (home(of: options).objects, origin(of: request, options), step(options))
+        return { objects.mayUse($0, for: origin, step) }
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
@@ -89,7 +96,8 @@ extension ImageCache {
         let (request, options) = completed(request)
         let key = request.data.cacheKey
         return home(of: options).memory.contains(options.inMemory(options.key(key)))
-            || files(of: options).source(of: options.fileKey(key), forCompleted: request.data) != nil
+            || files(of: options).source(
+                of: options.fileKey(key), forCompleted: request.data, if: mayUse(request, options)) != nil
     }
 
     // MARK: Addition and removal
@@ -284,6 +292,20 @@ extension ImageCache {
         await defaults.options.targetCache?.synchronize()
         await objects.finishWrites()
         await data.synchronize()
+    }
+
+    /// Returns when the disk has carried out all earlier removals: the entries and their files are gone. See
+    /// `DataCache.finishRemovals()`.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// try await cache.finishRemovals()
+    /// ```
+    /// - Throws: `DipperError.notRemoved` if something is still on disk.
+    public func finishRemovals() async throws(DipperError) {
+        try await defaults.options.targetCache?.finishRemovals()
+        await objects.finishWrites()
+        try await data.finishRemovals()
     }
 
     /// Returns when nothing is left to do: all calls have ended, also those of ``data``, their closures have been

@@ -112,6 +112,6 @@ extension ImageCache {
             return true
         }
         return !keepsPrefetched(request, keepsInMemory)
-            && files(of: options).answers(request.data, under: options.fileKey(key))
+            && files(of: options).answers(request.data, under: options.fileKey(key), if: mayUse(request, options))
     }
 }

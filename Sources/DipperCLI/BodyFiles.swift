@@ -38,7 +38,7 @@ struct BodyFiles {
     /// The last part of the URL, without secrets: never a hidden file or a path, and nothing that a shell or a terminal
     /// would take for more than a name.
     private static func name(from url: String) -> String {
-        let path = URL(string: Redaction.standard.text(url))?.path ?? ""
+        let path = URL(text: Redaction.standard.text(url))?.path ?? ""
         let safe = (path.split(separator: "/").last ?? "").unicodeScalars.map { isSafe($0) ? $0 : "_" }
         var name = String(String.UnicodeScalarView(safe.drop { $0 == "." }))
         // Names may have 255 bytes. A number and the extension of a picture may follow.

@@ -74,7 +74,7 @@ enum URLList {
     /// Returns the lines of a file, or of standard input for `-`, without empty lines and comments (`#`).
     static func read(_ path: String?) throws -> [String] {
         guard let path else { return [] }
-        return try String(decoding: BodyFiles.read(path), as: UTF8.self).split(whereSeparator: \.isNewline)
+        return try String(fieldBytes: BodyFiles.read(path)).split(whereSeparator: \.isNewline)
             .map { $0.trimmingCharacters(in: blanks) }
             .filter { !$0.isEmpty && !$0.hasPrefix("#") }
     }

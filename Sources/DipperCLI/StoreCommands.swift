@@ -191,7 +191,7 @@ private enum ReadableFields {
 extension StoreOptions {
     /// Prints the number and the size of the entries that a closure removes.
     fileprivate func remove(_ body: (DataCache) throws -> Void) async throws {
-        try await withCache(writes: true) { cache in
+        try await withCache { cache in
             let (count, size) = (cache.diskCount, cache.diskSize)
             try body(cache)
             await cache.synchronize()
@@ -200,6 +200,7 @@ extension StoreOptions {
             tell(
                 ["removed": removed, "bytes": bytes],
                 or: "\(removed) \(removed == 1 ? "entry" : "entries") removed, \(ByteCount.describe(bytes))")
+            try await cache.finishRemovals()
         }
     }
 }

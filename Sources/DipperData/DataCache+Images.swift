@@ -40,8 +40,10 @@ extension DataCache {
         }
     }
 
-    package func source(of key: CacheKey, forCompleted request: DataRequest) -> ResponseSource? {
-        store.tier(of: key, request.headers, in: .all)
+    package func source(
+        of key: CacheKey, forCompleted request: DataRequest, if mayUse: (EntryInfo) -> Bool
+    ) -> ResponseSource? {
+        store.tier(of: key, request.headers, in: .all, if: mayUse)
     }
 
     package func policy(of request: DataRequest) -> DataRequest.CachePolicy {

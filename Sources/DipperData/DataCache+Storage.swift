@@ -187,7 +187,7 @@ extension DataCache {
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
         removeData(for: url)
         for name in ["Location", "Content-Location"] {
-            guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
+            guard let other = headers[name].flatMap({ URL(text: $0, relativeTo: url) }),
                 Redirect.isSameOrigin(url, other)
             else { continue }
             removeData(for: other)
@@ -238,6 +238,17 @@ extension DataCache {
     /// await cache.synchronize()       // the files are gone
     /// ```
     public func synchronize() async { await store.synchronize() }
+
+    /// Returns when the disk tier has carried out all earlier removals, whichever method has asked for them: the
+    /// entries and their files are gone.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// try await cache.finishRemovals()
+    /// ```
+    /// - Throws: ``DipperError/notRemoved`` if something is still on disk, because the folder is read-only or the disk
+    ///   fails. Readers of this cache do not find removed entries all the same.
+    public func finishRemovals() async throws(DipperError) { try await store.finishRemovals() }
 
     /// Returns when nothing is left to do: all calls have ended, their closures have been called, and the entries are
     /// on disk.

@@ -8,7 +8,7 @@ extension DataCache {
     ///
     /// The bytes are fetched once and decoded once for each type and decoder, however many calls wait. The value stays
     /// in memory as long as its bytes would be fresh, within ``Configuration/valueMemoryLimit``. Stored bytes that
-    /// cannot be decoded are fetched again once, and stay until an answer replaces them.
+    /// cannot be decoded are fetched again, and stay until an answer replaces them. See <doc:HTTPRules> for how often.
     ///
     /// A call for bytes that cannot be decoded ends with ``DipperError/undecodable``, whose ``DipperError/detail`` has
     /// the path of the failing key.

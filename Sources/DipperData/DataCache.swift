@@ -279,6 +279,7 @@ extension Call.Defaults {
         self.init(
             cachePolicy: configuration.cachePolicy, freshness: configuration.freshness,
             retryPolicy: configuration.retryPolicy, timeout: configuration.timeout,
+            staleIfError: configuration.staleIfError,
             callbackQueue: configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)"))
     }
 }

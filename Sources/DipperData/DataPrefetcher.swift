@@ -44,13 +44,15 @@ extension DataCache {
     }
 
     /// Returns whether the entry of a key is a fresh success that answers a request without the network. Reads no body.
-    package func answers(_ request: DataRequest, under key: CacheKey) -> Bool {
+    package func answers(
+        _ request: DataRequest, under key: CacheKey, if mayUse: (EntryInfo) -> Bool = { _ in true }
+    ) -> Bool {
         let policy = policy(of: request)
         guard policy != .ignoreCache, policy != .bypass else { return false }
         guard
             let info = store.memory.part(of: key, { $0.info }) ?? (policy.readsDisk ? store.disk?.info(of: key) : nil)
         else { return false }
-        return info.mayBeShown(to: request.headers) && use(of: info, for: request) == .fresh
+        return info.mayBeShown(to: request.headers) && use(of: info, for: request) == .fresh && mayUse(info)
     }
 }
 

@@ -65,6 +65,7 @@ struct ImageCacheTests {
             #expect(test.cache.image(for: address) == nil && test.cache.data.data(for: address) == body)
             #expect(test.transport.transfers(of: address).count == 1)
             await test.forgetMemory()
+            test.clock.advance(by: .seconds(5))
             let response = try await test.cache.getImage(address).response
             #expect(response.source == .network && response.image.pixels == picture.pixels)
             #expect(test.transport.transfers(of: address).count == 2)

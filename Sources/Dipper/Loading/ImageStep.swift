@@ -63,16 +63,6 @@ final class ImageStep: ObjectStep {
         return try ImageProcessors.Chain(options.chain.processors.suffix(1)).process(image, context)
     }
 
-    func misfit(_ bytes: Data) -> DipperError? {
-        if options.options.extractor != nil { return nil }
-        do throws(DipperError) {
-            _ = try tools.codecs.decoder(for: bytes)
-            return nil
-        } catch {
-            return error
-        }
-    }
-
     func cost(of material: Material) -> Int {
         switch material {
         case .bytes(let data): DecodeCost.bytes(of: data, options)

@@ -8,25 +8,27 @@ final class Call: Sendable {
     private let localSources: [Bool]
     /// `false` if a picture or a value made of the bytes takes their place on disk.
     private let mayKeepOnDisk: Bool
-    /// Returns why nothing that the caller wants can be made of the bytes; `nil` if something can.
-    let misfit: (@Sendable (Data) -> DipperError?)?
+    /// Whether the server is asked for the whole answer, because what the tiers have is no good.
+    private let isRenewal: Bool
 
     final class Defaults: Sendable {
         let cachePolicy: DataRequest.CachePolicy
         let freshness: FreshnessPolicy
         let retryPolicy: RetryPolicy
         let timeout: Duration?
+        let staleIfError: Duration?
         let callbackQueue: CallbackQueue
         let pending = PendingWork()
 
         init(
             cachePolicy: DataRequest.CachePolicy, freshness: FreshnessPolicy, retryPolicy: RetryPolicy,
-            timeout: Duration?, callbackQueue: CallbackQueue
+            timeout: Duration?, staleIfError: Duration?, callbackQueue: CallbackQueue
         ) {
             self.cachePolicy = cachePolicy
             self.freshness = freshness
             self.retryPolicy = retryPolicy
             self.timeout = timeout
+            self.staleIfError = staleIfError
             var queue = callbackQueue
             queue.pending = pending
             self.callbackQueue = queue
@@ -41,10 +43,10 @@ final class Call: Sendable {
 
     init(
         _ request: DataRequest, key: CacheKey, defaults: Defaults, mayKeepOnDisk: Bool = true,
-        misfit: (@Sendable (Data) -> DipperError?)? = nil
+        isRenewal: Bool = false
     ) {
         self.mayKeepOnDisk = mayKeepOnDisk
-        self.misfit = misfit
+        self.isRenewal = isRenewal
         self.request = request
         self.key = key
         self.defaults = defaults
@@ -61,19 +63,20 @@ final class Call: Sendable {
     var usingMemory: Call { cachePolicy == .diskOnly ? with(request.with(\.cachePolicy, .useCache)) : self }
 
     private func with(_ request: DataRequest) -> Call {
-        Call(request, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
+        Call(request, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk, isRenewal: isRenewal)
     }
 
     var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
     var timeout: Duration? { request.timeout ?? defaults.timeout }
+    var staleIfError: Duration? { request.staleIfError ?? defaults.staleIfError }
     var callbackQueue: CallbackQueue { defaults.callbackQueue(of: request) }
     var pending: PendingWork { defaults.pending }
 
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
     func looksUp(in store: DataStore) -> Bool {
-        (store.disk != nil || store.tiers != nil) && cachePolicy.readsDisk
+        (store.disk != nil || store.tiers != nil) && cachePolicy.readsDisk && !isRenewal
     }
     var mayBeShared: Bool {
         guard request.url != nil, request.url?.user == nil else { return false }
@@ -94,7 +97,7 @@ final class Call: Sendable {
     /// Whether a call that waits for the disk fails unless the entry is on the device.
     var mustBeDurable: Bool { request.durability == .durable && (keepsOnDisk || cachePolicy == .cacheOnly) }
     var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
-    var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
+    var insistsOnNetwork: Bool { isRenewal || cachePolicy == .ignoreCache || cachePolicy == .bypass }
 
     private var hasDirectives: Bool {
         !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
@@ -103,12 +106,6 @@ final class Call: Sendable {
     var directives: CacheControl { CacheControl(request: request.headers) }
 
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
-
-    var judgesAnswers: Bool { hasOwnValidation || misfit != nil }
-
-    func refusal(of answer: TransferResponse) -> DipperError? {
-        request.validation.check(answer) ?? ((200...299).contains(answer.status) ? misfit?(answer.body) : nil)
-    }
 
     func refusal(of value: StoredData) -> DipperError? {
         request.validation.check(

@@ -168,7 +168,9 @@ final class DataStore: Sendable {
     }
 
     /// Finds the first tier that has a success, or the variant that the fields choose. Reads metadata alone.
-    func tier(of key: CacheKey, _ fields: HTTPHeaders, in tiers: CacheTiers) -> ResponseSource? {
+    func tier(
+        of key: CacheKey, _ fields: HTTPHeaders, in tiers: CacheTiers, if mayUse: (EntryInfo) -> Bool = { _ in true }
+    ) -> ResponseSource? {
         let at: (CacheKey) -> (info: EntryInfo, source: ResponseSource)? = { key in
             if tiers.contains(.memory), let info = self.memory.peek(key, { $0.info }) { return (info, .memory) }
             return tiers.contains(.disk) ? self.disk?.info(of: key).map { ($0, .disk) } : nil
@@ -178,7 +180,7 @@ final class DataStore: Sendable {
             guard let other = at(place) else { return nil }
             found = other
         }
-        return found.info.mayBeShown(to: fields) ? found.source : nil
+        return found.info.mayBeShown(to: fields) && mayUse(found.info) ? found.source : nil
     }
 
     @inline(__always)
@@ -450,6 +452,11 @@ final class DataStore: Sendable {
         await disk?.synchronize()
         await thread.finish()
         await tiers?.settle()
+    }
+
+    func finishRemovals() async throws(DipperError) {
+        await synchronize()
+        try await disk?.finishRemovals()
     }
 
     func shutdown() async {

@@ -28,7 +28,7 @@ extension Engine {
         }
         judge(found.value, for: [call]) { engine, onFound in
             let moment = engine.now().timeIntervalSince1970
-            if onFound.isAnsweredAllTheSame(call, by: found.value, isOffline: false, at: moment) {
+            if onFound.isAnsweredAllTheSame(call, by: found.value, at: moment) {
                 engine.refused(fetch, response, refusal)
             } else {
                 engine.accepted(fetch, run, response, call, verdicts)
@@ -212,22 +212,23 @@ struct Verdicts: Sendable {
         accepts(value, for: call) && call.isAnswered(byAccepted: value.info, at: now)
     }
 
-    func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
+    func isAnsweredAllTheSame(
+        _ call: Call, by value: StoredData, isOffline: Bool = false, isUnreached: Bool = false, at now: TimeInterval
+    ) -> Bool {
         guard !call.insistsOnNetwork, value.info.isChosen(by: call.request.headers), accepts(value, for: call) else {
             return false
         }
-        let answer = StoredAnswer(value.info)
-        return isOffline
-            ? answer.mayServeDisconnected(for: call.request.headers)
-            : answer.mayServeOnError(for: call.request.headers, at: now)
+        return StoredAnswer(value.info).mayServeOnError(
+            for: call.request.headers, at: now, isOffline: isOffline, isUnreached: isUnreached,
+            limit: call.staleIfError?.timeInterval)
     }
 
     func areOfAll(_ calls: some Sequence<Call>) -> Bool {
-        calls.allSatisfy { !$0.judgesAnswers || own[ObjectIdentifier($0)] != nil }
+        calls.allSatisfy { !$0.hasOwnValidation || own[ObjectIdentifier($0)] != nil }
     }
 
     func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
-        guard call.judgesAnswers else { return call.request.validation.check(response) }
+        guard call.hasOwnValidation else { return call.request.validation.check(response) }
         return own[ObjectIdentifier(call)] ?? nil
     }
 }
@@ -245,7 +246,7 @@ extension Engine {
         _ answer: TransferResponse, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
     ) {
-        ask(calls.filter(\.judgesAnswers), { $0.refusal(of: answer) }, then: goOn)
+        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
     }
 
     private func ask(

@@ -33,8 +33,7 @@ extension Engine {
     @inline(__always)
     private nonisolated func enter(_ task: DataTask) {
         let call = task.call
-        let policy = call.cachePolicy
-        if policy != .ignoreCache, let found = store.kept(for: call), answer(task, with: found) { return }
+        if !call.insistsOnNetwork, let found = store.kept(for: call), answer(task, with: found) { return }
         guard call.looksUp(in: store) || call.mayFetch else {
             return finish(task, .failure(.notCached.about(task.key)))
         }
@@ -61,24 +60,29 @@ extension Engine {
     }
 
     /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
-    nonisolated func submit(_ task: DataTask) {
+    /// - Parameter failed: an earlier call, of whose answer the caller could make nothing. The new call goes on as after
+    ///   any other failed attempt.
+    nonisolated func submit(_ task: DataTask, after failed: (task: DataTask, error: DipperError)? = nil) {
         task.attach(task, to: self)
-        if loop.isCurrent { return run { $0.take(task) } }
-        if !post({ $0.take(task) }) { refuse(task) }
+        if loop.isCurrent { return run { $0.take(task, after: failed) } }
+        if !post({ $0.take(task, after: failed) }) { refuse(task) }
     }
 
     /// - Parameters:
     ///   - reads: whether the disk may answer; `nil` if the call decides.
     ///   - found: the entry in the tiers, if they have been asked before.
     ///   - claim: the right to keep the answer, claimed before the tiers were asked.
-    func take(_ task: DataTask, reads: Bool? = nil, found: FoundEntry? = nil, _ claim: Claim? = nil) {
+    func take(
+        _ task: DataTask, reads: Bool? = nil, found: FoundEntry? = nil, _ claim: Claim? = nil,
+        after failed: (task: DataTask, error: DipperError)? = nil
+    ) {
         if isClosed { return refuse(task) }
         if task.isGivenUp {
             task.detach(in: task.requestedQueue, attempts: 0)
             return finish(task, .failure(.cancelled))
         }
         task.begin(reads: reads ?? task.call.looksUp(in: store))
-        enroll(task, claim?.isOutdated == true ? nil : found, claim)
+        enroll(task, claim?.isOutdated == true ? nil : found, claim, after: failed)
         reconsider()
     }
 
@@ -87,7 +91,10 @@ extension Engine {
         finish(task, .failure(.shutDown))
     }
 
-    private func enroll(_ waiter: DataTask, _ found: FoundEntry? = nil, _ claim: Claim? = nil) {
+    private func enroll(
+        _ waiter: DataTask, _ found: FoundEntry? = nil, _ claim: Claim? = nil,
+        after failed: (task: DataTask, error: DipperError)? = nil
+    ) {
         let call = waiter.call
         // mutant Dedup: `fetches[call.key], present` => `fetches[call.key], false, present`
         // mutant Removal: `, present.isCurrent {` => ` {`
@@ -104,7 +111,9 @@ extension Engine {
             if let alias = fetch.alias { others[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
             if let claim { fetch.findings.claim(claim) }
             add(waiter, to: fetch, found)
-            enter(fetch)
+            guard let failed else { return enter(fetch) }
+            fetch.goOn(for: waiter, after: failed.task)
+            self.failed(fetch, failed.error)
         }
     }
 

@@ -19,6 +19,8 @@ extension Engine {
         if let timer = task.wait.knownLimits?.timeout { timers.cancel(timer) }
         if let timer = task.wait.knownLimits?.patience { timers.cancel(timer) }
         task.detach(in: task.wait.want.queue, attempts: fetch.attempts)
+        // Perhaps nothing can be made of the answer.
+        if !task.tellsEnd, fetch.attempts > 0, case .success? = result { task.wait.limits.past = fetch }
         finish(
             task, result ?? .failure(fetch.failure ?? .transport),
             kept: place ?? fetch.knownFindings?.found?.place ?? task.key, write)
@@ -145,9 +147,22 @@ extension Engine {
         }
         limits.timeout = nil
         let left = limit - fetch.findings.budget.spent(at: time.now())
-        guard left > .zero else { return end(waiter, .failure(.timedOut)) }
+        guard left > .zero else { return timeOut(waiter, fetch.findings.found?.value) }
         // While the time stands still, `run` starts the timer.
         if fetch.findings.budget.isRunning { limits.timeout = timers.add(at: time.now() + left, .timeout(waiter)) }
+    }
+
+    private func timeOut(_ waiter: DataTask, _ found: StoredData?) {
+        judge(waiter.isRevalidation ? nil : found, for: [waiter.call]) { engine, verdicts in
+            let moment = engine.now().timeIntervalSince1970
+            let kept = found.flatMap { found in
+                !waiter.isRevalidation
+                    && verdicts.isAnsweredAllTheSame(waiter.call, by: found, isUnreached: true, at: moment)
+                    ? found : nil
+            }
+            engine.end(
+                waiter, kept.map { .success(DataResponse($0, source: .stale)) } ?? .failure(.timedOut))
+        }
     }
 }
 

@@ -5,17 +5,21 @@ extension Engine {
     func failed(_ fetch: Fetch, _ failure: DipperError) {
         let run = exchange(&fetch.run, with: nil)
         guard !fetch.isOver else { return }
-        let error = fetch.sources.provider == nil ? failure.at(run?.attempt.sentURL ?? fetch.sources.url) : failure
+        let error =
+            fetch.sources.provider == nil
+            ? failure.at(run?.attempt.sentURL ?? failure.url ?? fetch.sources.url) : failure
         let time = time.now()
-        let isOffline = error.mayPass && error.status == nil && !canReach(fetch, after: run)
+        // Only the host that the caller has named says that there is no network, not one to which it was led on.
+        let isOffline = error.mayPass && error.status == nil && !canReach(fetch)
         if isOffline {
-            fetch.sources.unreachable = run?.attempt.sentURL ?? fetch.sources.unreachable
             fetch.findings.budget.hold(at: time)
         } else if let run, gaveWay(fetch, run, error) {
             return park(fetch, for: .zero, isSilent: true)
         }
         let attempt = FailedAttempt(
-            error: error, isOffline: isOffline, time: time, spent: fetch.findings.budget.spent(at: time))
+            error: error, isOffline: isOffline,
+            isUnreached: error.isUnreached && run?.hasBroughtBytes != true, time: time,
+            spent: fetch.findings.budget.spent(at: time))
         judge(error.mayPass ? fetch.findings.found?.value : nil, for: fetch.calls) { engine, verdicts in
             var attempt = attempt
             attempt.verdicts = verdicts
@@ -25,7 +29,7 @@ extension Engine {
 
     /// Returns whether the server has given up a transfer that was held back, which does not count as a failure.
     private func gaveWay(_ fetch: Fetch, _ run: Run, _ error: DipperError) -> Bool {
-        let bytes = fetch.findings.partial?.bytes.count ?? 0
+        let bytes = fetch.findings.partial?.count ?? 0
         return run.wasThrottled && error.isBrokenOff && bytes > max(run.inherited, fetch.findings.longestDropped)
             && fetch.findings.ways.add(bytes: bytes)
     }
@@ -117,15 +121,18 @@ extension Engine {
 
     private func verdict(on waiter: DataTask, of fetch: Fetch, _ attempt: FailedAttempt) -> FailureVerdict {
         let call = waiter.call
-        if attempt.error.mayPass, let found = fetch.findings.found,
+        let verdict =
+            attempt.counts[waiter].map {
+                attempt.verdict(by: call.retryPolicy, timeout: call.timeout, after: $0, unit: .random(in: 0..<1))
+            } ?? .end
+        // A transfer that was broken off is continued first.
+        let isLast = if case .end = verdict { attempt.error.isUnreached } else { false }
+        guard attempt.error.mayPass, !waiter.isRevalidation, let found = fetch.findings.found,
             attempt.verdicts.isAnsweredAllTheSame(
-                call, by: found.value, isOffline: attempt.isOffline, at: now().timeIntervalSince1970)
-        {
-            return .takeKept(found.value)
-        }
-        return attempt.counts[waiter].map {
-            attempt.verdict(by: call.retryPolicy, timeout: call.timeout, after: $0, unit: .random(in: 0..<1))
-        } ?? .end
+                call, by: found.value, isOffline: attempt.isOffline, isUnreached: attempt.isUnreached || isLast,
+                at: now().timeIntervalSince1970)
+        else { return verdict }
+        return .takeKept(found.value)
     }
 
     // MARK: Parking
@@ -173,10 +180,7 @@ extension Engine {
         for case let fetch as Fetch in queues.onNetwork where !canReach(fetch) { watchUnreachable(fetch) }
     }
 
-    func canReach(_ fetch: Fetch, after run: Run? = nil) -> Bool {
-        if let run, fetch.sources.provider == nil { return canReach(run.attempt.sentURL) }
-        return fetch.destination.map { canReach($0) } ?? true
-    }
+    func canReach(_ fetch: Fetch) -> Bool { fetch.destination.map { canReach($0) } ?? true }
 
     func canReach(_ url: URL) -> Bool { network.canReach(transport.firstHop(to: url)) }
 

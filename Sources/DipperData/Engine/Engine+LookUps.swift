@@ -219,7 +219,7 @@ final class Findings {
 
     /// Without room in memory, the next attempt reads the kept partial body, or starts from the first byte.
     func park(insteadOf held: Int, in bodies: inout BodyBudget) {
-        let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
+        let count = parked > 0 ? 0 : partial?.count ?? 0
         if bodies.park(count, insteadOf: held) { return parked += count }
         isPartialLeft = isPartialKept
         longestDropped = max(longestDropped, count)
@@ -234,7 +234,7 @@ final class Findings {
         guard self.partial == nil, let partial else { return nil }
         self.partial = partial
         isPartialKept = true
-        return partial.bytes.count
+        return partial.count
     }
 }
 
@@ -249,7 +249,6 @@ struct FetchSources {
         var number = 0
         var earlierFailures: [DipperError] = []
         var exhausted: [Call] = []
-        var unreachable: URL?
     }
 
     init(_ lead: Call) { self.lead = lead }
@@ -265,10 +264,6 @@ struct FetchSources {
 
     private var number: Int { known?.number ?? 0 }
     var earlierFailures: [DipperError] { known?.earlierFailures ?? [] }
-    var unreachable: URL? {
-        get { known?.unreachable }
-        set { if newValue != unreachable { failed.unreachable = newValue } }
-    }
 
     private var asked: DataRequest.Source? {
         guard number > 0 else { return lead.request.source }
@@ -309,7 +304,6 @@ struct FetchSources {
             (lead, failed.number) = (other, 0)
         }
         failed.number += 1
-        failed.unreachable = nil
         var plain = failure
         plain.earlier = []
         failed.earlierFailures.append(plain)

@@ -245,7 +245,7 @@ actor Engine: LoopClient {
     func expires(at expires: TimeInterval) {
         if isClosed { return }
         // The clock may be set before the time comes.
-        let wait = Duration.seconds(min(expires - now().timeIntervalSince1970, 3_600))
+        let wait = Duration.seconds(clamping: min(expires - now().timeIntervalSince1970, 3_600))
         let due = time.now() + max(wait, Self.cleaningInterval)
         if let cleaning {
             guard due < cleaning.due else { return }

@@ -65,6 +65,8 @@ extension EventHub {
 
     func failed(_ fetch: Fetch, _ error: DipperError, willRetry: Bool) {
         let id = exchange(&fetch.attemptEvents, with: nil)
+        // The attempt has brought an answer, of which nothing could be made: the decode has told that.
+        if id == nil, wants(.attempts) { return }
         tell(
             [.attempts, .failures], fetch.key, id, of: fetch.identity.id,
             .attemptEnded(.failed(error, willRetry: willRetry)))

@@ -9,7 +9,7 @@ struct FetchWait {
     unowned(unsafe) fileprivate(set) var fetch: Fetch?
     unowned(unsafe) fileprivate var next: DataTask?
     unowned(unsafe) fileprivate var previous: DataTask?
-    private(set) var knownLimits: Limits?
+    fileprivate(set) var knownLimits: Limits?
 
     /// The part that only calls with a time limit or with failures have.
     final class Limits {
@@ -18,6 +18,8 @@ struct FetchWait {
         var limit: Duration?
         var timeout: Engine.TimerID?
         var patience: Engine.TimerID?
+        /// The fetch that has answered the call.
+        var past: Fetch?
     }
 
     init(_ want: Urgency, reads: Bool = false, fetches: Bool = false) {
@@ -92,6 +94,18 @@ final class Fetch: QueueEntry, @unchecked Sendable {
     var attempts: Int { knownFindings?.attempts ?? 0 }
     var failure: DipperError? { knownFindings?.failure }
 
+    /// Takes over the attempts and failures of an earlier call, of whose answer nothing could be made.
+    func goOn(for waiter: DataTask, after earlier: DataTask) {
+        guard let limits = earlier.wait.knownLimits, let past = exchange(&limits.past, with: nil) else { return }
+        waiter.wait.knownLimits = limits
+        if past.sources.lead === earlier.call {
+            sources = past.sources
+            sources.follow(waiter.call)
+        }
+        guard let known = past.knownFindings else { return }
+        (findings.attempts, findings.budget) = (known.attempts, known.budget)
+    }
+
     // MARK: Waiters
 
     func add(_ task: DataTask) {
@@ -147,7 +161,7 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 
     /// `nil` for a provider, which needs no network as far as is known.
     var destination: URL? {
-        sources.provider == nil ? run?.attempt.sentURL ?? sources.unreachable ?? sources.url : nil
+        sources.provider == nil ? run?.attempt.sentURL ?? sources.url : nil
     }
 
     var state: DataTask.State {
@@ -177,6 +191,8 @@ final class Run: @unchecked Sendable {
     /// The bytes of the partial body that the present transfer does not continue.
     var unusedPartialBytes = 0
     var wasThrottled: Bool
+    /// Whether the present transfer was broken off after a part of its body.
+    var hasBroughtBytes = false
     /// Whether the transfer was given up because there is no way to its host.
     var isLost = false
     /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.
@@ -233,7 +249,7 @@ struct FetchDemand {
         if call.keepsInMemory, call.cachePolicy != .diskOnly { usesMemory = true }
         if call.request.durability == .durable { durability = .durable }
         if call.timeout != nil { hasTimeLimits = true }
-        if call.judgesAnswers { judgesAnswers = true }
+        if call.hasOwnValidation { judgesAnswers = true }
         if call.request.progressInterval != nil { hasOwnPace = true }
     }
 }

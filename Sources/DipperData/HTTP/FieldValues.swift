@@ -171,6 +171,33 @@ struct ContentRange: Sendable, Equatable {
     }
 }
 
+/// The content codings that the cache takes off a body (RFC 9110, section 8.4.1).
+enum ContentCoding: String, CaseIterable, Sendable {
+    case gzip, deflate, zstd
+    case brotli = "br"
+
+    /// The value of `Accept-Encoding` that names all of them.
+    static let accepted = "gzip, deflate, br, zstd"
+
+    /// Returns the codings of a body in the order in which they were applied; `nil` if the bytes cannot be read, because
+    /// one of the codings is registered but not known here.
+    ///
+    /// `identity` changes nothing. Nor does a word that is no coding: servers write `UTF-8`, `binary`, `none` or
+    /// `aws-chunked` into this field.
+    static func codings(in headers: HTTPHeaders) -> [ContentCoding]? {
+        let list = headers.fieldList("Content-Encoding")
+        let names = list.members.map(\.asciiLowercased)
+        if list.isCut || names.contains(where: unreadable.contains) { return nil }
+        return names.compactMap {
+            ContentCoding(rawValue: $0.utf8.starts(with: "x-".utf8) ? String($0.dropFirst(2)) : $0)
+        }
+    }
+
+    static func isCoded(_ headers: HTTPHeaders) -> Bool { codings(in: headers)?.isEmpty != true }
+
+    private static let unreadable: Set = ["compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip"]
+}
+
 /// The `Priority` field (RFC 9218): the urgency from 0, the most urgent, to 7; 3 without the field.
 enum PriorityField {
     /// - Parameter level: from 0 to 100; 50 is normal.

@@ -115,6 +115,9 @@ public struct DipperError: Error, Sendable, Hashable {
     /// The durable entry could not be stored: the cache has no disk tier, the disk is full, read-only or too slow, or
     /// the entry was removed before it was written.
     public static let notWritten = DipperError("not written")
+    /// An entry or its file is still on disk although it was to be removed: the folder is read-only or cannot be used,
+    /// or the disk fails. The cache does not read it any more.
+    public static let notRemoved = DipperError("not removed")
     /// The text that should hold the bytes, such as a data URL or Base64, is malformed.
     public static let invalidData = DipperError("invalid data")
     /// The display was given another picture before this one was loaded.

@@ -15,6 +15,8 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     var paths: [String: ReceiveWindow.Path] = [:]
     private let resolver: HostResolver
     private let multi: UnsafeMutableRawPointer
+    /// The bodies that are being decoded.
+    let decoding = DispatchGroup()
     private var transfers: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
     private let loop: EventLoop
@@ -109,7 +111,9 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         guard now >= nextCheck else { return }
         nextCheck = now + min(.seconds(1), max(.milliseconds(10), configuration.minimumRateWindow / 8))
         for transfer in transfers.values {
-            if let handle = transfer.handle {
+            if let end = transfer.drainsUntil {
+                if now >= end { self.end(transfer, nil) }
+            } else if let handle = transfer.handle {
                 if let error = transfer.speedError(handle) { end(transfer, error) }
             } else if transfer.lookup != nil, !transfer.request.isThrottled, let deadline = transfer.connectDeadline {
                 if now >= deadline {
@@ -196,8 +200,12 @@ extension CurlPool {
         _ handle: UnsafeMutableRawPointer, for transfer: CurlTransfer, connectTimeout: Duration
     ) -> Bool {
         let request = transfer.request
+        var headers = request.headers
+        if configuration.decodesContent, headers["Accept-Encoding"] == nil {
+            headers.append("Accept-Encoding", ContentCoding.accepted)
+        }
         let fields = Self.list(
-            request.headers.fields.lazy.map { field in
+            headers.fields.lazy.map { field in
                 // libcurl drops a field without a value unless it ends with a semicolon.
                 field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
             })
@@ -223,9 +231,25 @@ extension CurlPool {
         return options.areSet
     }
 
+    func decode(
+        _ response: TransferResponse, _ codings: [ContentCoding]?, atMost limit: Int,
+        then receive: @escaping @Sendable (TransferEvent) -> Void
+    ) {
+        DispatchQueue.global().async(group: decoding) {
+            var response = response
+            do throws(DipperError) {
+                guard let codings else { throw .malformedResponse.with(detail: "an unknown content coding") }
+                response.body = try ContentDecoder.decode(response.body, codings, atMost: limit)
+                receive(.finished(.success(response)))
+            } catch {
+                receive(.finished(.failure(error)))
+            }
+        }
+    }
+
     private static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
         var list: UnsafeMutablePointer<curl_slist>?
-        for line in lines { list = line.withCString { curl_slist_append(list, $0) } }
+        for line in lines { list = curl_slist_append(list, line.fieldBytes.map { CChar(bitPattern: $0) } + [0]) }
         return list
     }
 

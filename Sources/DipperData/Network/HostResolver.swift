@@ -35,7 +35,8 @@ final class HostResolver: @unchecked Sendable {
     }
 
     func addresses(of host: String) -> [HostAddress]? {
-        known[host].flatMap { ContinuousClock.now < $0.until ? $0.addresses : nil }
+        if let loopback = KnownHosts.loopback(host) { return loopback.map { HostAddress($0) } }
+        return known[host].flatMap { ContinuousClock.now < $0.until ? $0.addresses : nil }
     }
 
     /// - Parameter reply: called once, on the loop, after this method has returned, unless the waiter is forgotten
@@ -119,6 +120,8 @@ struct HostAddress: Sendable, Hashable {
     /// The index of the link of a link-local address; otherwise zero.
     var scope: UInt32 = 0
 
+    fileprivate init(_ address: IPAddress) { self.address = address }
+
     fileprivate init?(_ name: UnsafeMutablePointer<sockaddr>) {
         guard let address = IPAddress(name) else { return nil }
         self.address = address
@@ -170,11 +173,13 @@ struct KnownHosts {
         if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
             return ([address.unmapped], parts.count > 1 ? Self.zone(parts[1]) : nil)
         }
-        let name = Self.canonical(bare)
-        // Even if the hosts file says otherwise (RFC 6761, 6.3).
-        if name == "localhost" || name.hasSuffix(".localhost") { return (Self.loopback, nil) }
-        guard let addresses = names[name] else { return nil }
-        return (addresses, nil)
+        return (Self.loopback(bare) ?? names[Self.canonical(bare)]).map { ($0, nil) }
+    }
+
+    /// The addresses of the names of this machine, even if the hosts file says otherwise (RFC 6761, 6.3).
+    static func loopback(_ host: String) -> [IPAddress]? {
+        let name = canonical(host)
+        return name == "localhost" || name.hasSuffix(".localhost") ? loopback : nil
     }
 
     static func canonical(_ name: String) -> String {

@@ -64,7 +64,7 @@ extension Transfer {
 
 /// An event that a transfer reports.
 public enum TransferEvent: Sendable {
-    /// Progress: the number of body bytes received, after content decoding, and the expected number, if announced. Both
+    /// Progress: the number of body bytes received, before content decoding, and the expected number, if announced. Both
     /// include the request's ``TransferRequest/offset`` if the answer continues those bytes.
     case progress(received: Int, expected: Int?)
     /// The answer with the received part of its body; comes just before a failure.

@@ -3,7 +3,11 @@ import Foundation
 /// The bytes that objects are made from.
 extension Engine {
     func leaveSupply(_ make: ObjectWork) {
-        guard let supply = make.supply, supply.makes.contains(where: { $0 === make }) else { return }
+        if let supply = make.supply { leave(supply, make) }
+    }
+
+    func leave(_ supply: BytesWork, _ make: ObjectWork) {
+        guard supply.makes.contains(where: { $0 === make }) else { return }
         supply.makes.removeAll { $0 === make }
         settle(supply, in: make.cache)
     }
@@ -19,15 +23,17 @@ extension Engine {
         for call in make.allCalls { attend(call, at: supply) }
     }
 
-    func fetch(_ make: ObjectWork) {
+    /// - Parameter failed: a call for the bytes, of whose answer the object could not be made.
+    func fetch(_ make: ObjectWork, after failed: (supply: BytesWork, error: DipperError)? = nil) {
         enter(make, .waiting)
         if let supply = make.supply { return arrived(supply, for: make) }
         let works = works(of: make.origin.key, in: make.cache.state)
-        let origin = make.broken.map { isRefetched(make, $0.digest) ? make.origin : make.origin.renewed } ?? make.origin
+        let isRenewal = failed != nil || make.broken != nil
+        let origin = isRenewal ? make.origin.renewed(once: failed == nil) : make.origin
         let present = works.supplies.first {
             $0.isCurrent && (!make.keepsBytes || $0.keepsBytes) && $0.origin.isLike(origin)
         }
-        let supply = present ?? supply(origin, for: make)
+        let supply = present ?? supply(origin, for: make, after: failed?.supply)
         make.supply = supply
         supply.makes.append(make)
         make.wait(for: supply)
@@ -36,17 +42,13 @@ extension Engine {
             if present.basis != nil { arrived(present, for: make) }
         } else {
             works.supplies.append(supply)
-            start(supply, in: make.cache)
+            start(supply, in: make.cache, after: failed)
         }
         attend(make)
     }
 
-    /// Whether the stored bytes, of which no object can be made, were fetched again: the tiers may have newer ones.
-    private func isRefetched(_ make: ObjectWork, _ digest: UInt64) -> Bool {
-        make.cache.state.refetched[make.origin.key] == digest
-    }
-
-    private func supply(_ origin: Origin, for make: ObjectWork) -> BytesWork {
+    private func supply(_ origin: Origin, for make: ObjectWork, after failed: BytesWork?) -> BytesWork {
+        failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
         let claim = origin.claim ?? origin.source.claim(origin.dataKey)
         let want = make.wants.highest
@@ -54,11 +56,13 @@ extension Engine {
             origin.following?()
             ?? origin.source.task(
                 for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
-                make.step, keepsOnDisk: make.keepsBytes)
-        return BytesWork(origin, claim, task, keepsBytes: make.keepsBytes)
+                keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
+        return BytesWork(origin, claim, task, keepsBytes: make.keepsBytes, for: failed?.caller)
     }
 
-    private func start(_ supply: BytesWork, in cache: ObjectCache) {
+    private func start(
+        _ supply: BytesWork, in cache: ObjectCache, after failed: (supply: BytesWork, error: DipperError)?
+    ) {
         let (task, source) = (supply.task, supply.origin.source)
         task.follow { event, _ in
             switch event {
@@ -70,7 +74,11 @@ extension Engine {
             default: self.post { $0.heard(event, of: supply) }
             }
         }
-        if supply.origin.following == nil { source.engine.begin(task) }
+        if let failed {
+            source.engine.submit(task, after: (failed.supply.task, failed.error))
+        } else if supply.origin.following == nil {
+            source.engine.begin(task)
+        }
     }
 
     private func settle(_ supply: BytesWork, in cache: ObjectCache) {
@@ -123,7 +131,7 @@ extension Engine {
 
     private func tellEnd(_ supply: BytesWork, _ result: Result<ResponseSource, DipperError>) {
         guard supply.origin.following == nil, !exchange(&supply.hasTold, with: true) else { return }
-        supply.origin.source.events.ended(supply.task, result)
+        supply.origin.source.events.ended(supply.caller, result)
     }
 
     private func heard(_ news: DataTask.Event, of supply: BytesWork) {
@@ -143,7 +151,7 @@ extension Engine {
         case .failure(let error):
             tellEnd(supply, .failure(error))
             let isOver = error == .cancelled || error == .shutDown
-            for make in supply.makes { fail(make, isOver ? error : make.broken?.error ?? error) }
+            for make in supply.makes { fail(make, isOver ? error : make.broken ?? error) }
             end(supply, in: cache)
         }
     }
@@ -151,20 +159,16 @@ extension Engine {
     private func arrived(_ response: DataResponse, of supply: BytesWork, in cache: ObjectCache) {
         supply.waiting = response.data.count
         supply.data = response.data
-        let (task, source) = (supply.task, supply.origin.source)
+        let source = supply.origin.source
         supply.basis = Provenance(
             info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
             revalidation: response.revalidation, claim: supply.claim,
-            call: source.events.wants(.objects) ? task.eventID : nil)
+            call: source.events.wants(.objects) ? supply.caller.eventID : nil)
         if response.source != .network || response.info.isStandIn { supply.isNewest = false }
         if supply.origin.isAnew { supply.isClosed = true }
         // A look at the tiers that is under way finds the bytes in the data cache.
         if supply.makes.isEmpty { return end(supply, in: cache) }
         for make in supply.makes {
-            if let broken = make.broken {
-                if cache.state.refetched.count >= 1_000 { cache.state.refetched = [:] }
-                cache.state.refetched[make.origin.key] = broken.digest
-            }
             if supply.isClosed { for member in make.family { member.isClosed = true } }
             arrived(supply, for: make)
         }

@@ -68,33 +68,34 @@ extension Engine {
                 make.earlier = nil
                 descend(make)
             }
-        case .failed(let error, let digest):
-            for make in makes { failed(make, run, error, digest) }
+        case .failed(let error):
+            for make in makes { failed(make, run, error) }
         }
     }
 
-    private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError, _ digest: UInt64) {
-        let isBroken = error == .undecodable || error == .unsupportedFormat
+    private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError) {
+        guard error.isOfBytes else { return fail(make, error) }
         switch run.source {
         case .form, .bytes(_, _, orForm: .some):
-            guard isBroken else { break }
             // The stored form is bad, and is made again.
             if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
             make.earlier = nil
             return descend(make)
         case .bytes(_, let basis, orForm: nil):
-            guard isBroken, make.step.programs == nil else { break }
+            guard make.step.programs == nil else { break }
             // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
             make.isClosed = true
-            if make.broken == nil, basis.source != .network, make.origin.policy != .cacheOnly {
-                make.broken = (error, digest)
-                let first = make.supply
-                first?.isClosed = true
-                leaveSupply(make)
-                make.supply = nil
-                if let first { tellEndIfOver(first, in: make.cache) }
-                return fetch(make)
-            }
+            guard let supply = make.supply, make.origin.policy != .cacheOnly else { break }
+            supply.isClosed = true
+            // Stored bytes are out of date for the call. An answer, or bytes about which the server was asked just now,
+            // count as a failed attempt.
+            let known = make.cache.misfits[make.origin.key, make.step.kind]
+            let isRenewal = !basis.isAnswer && make.broken == nil && known.map { $0.due <= time.now() } != false
+            guard isRenewal || make.origin.following == nil else { break }
+            make.broken = isRenewal ? error : nil
+            make.supply = nil
+            fetch(make, after: isRenewal ? nil : (supply, error))
+            return leave(supply, make)
         case .object: break
         }
         fail(make, error)
@@ -104,11 +105,29 @@ extension Engine {
 enum StepResult: Sendable {
     case made(MadeObject)
     case otherBytes
-    /// With the digest of the bytes.
-    case failed(DipperError, digest: UInt64)
+    case failed(DipperError)
 }
 
 extension ObjectCache {
+    /// Makes an object. A failure that is due to bytes is evidence against them.
+    func make(
+        of material: Material, _ basis: Provenance, for origin: Origin, _ step: any ObjectStep, _ task: MakingTask
+    ) throws(DipperError) -> Product {
+        guard case .bytes = material, step.programs == nil else { return try step.make(of: material, task) }
+        let (key, kind, now) = (origin.key, step.kind, engine.time.now())
+        if !basis.isAnswer, let known = misfits[key, kind], known.digest == basis.digest, now < known.due {
+            throw known.error
+        }
+        do throws(DipperError) {
+            let product = try step.make(of: material, task)
+            if !basis.info.isStandIn { misfits.forget(key, kind) }
+            return product
+        } catch {
+            if error.isOfBytes { misfits.find(error, in: basis, for: key, kind, at: now) }
+            throw error
+        }
+    }
+
     func perform(_ run: StepWork, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
         let basis: Provenance
         let original: Data?
@@ -137,9 +156,9 @@ extension ObjectCache {
             let (events, material) = (origin.source.events, run.material)
             let task = MakingTask(origin.dataKey, call: basis.call, events) { run.isCancelled }
             do throws(DipperError) {
-                object = MadeObject(try step.make(of: material, task), basis)
+                object = MadeObject(try make(of: material, basis, for: origin, step, task), basis)
             } catch {
-                return .failed(error, digest: digest)
+                return .failed(error)
             }
             if case .form(let form) = material { object.form = form }
         }

@@ -13,8 +13,6 @@ package final class ObjectCache: Sendable {
         /// The write under way, and the one that waits for its end.
         var writes: [CacheKey: [WriteWork]] = [:]
         var writeCount = 0
-        /// The digests of stored bytes that have been fetched again because an object could not be made of them.
-        var refetched: [CacheKey: UInt64] = [:]
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isGuest = false
         private var backlog: Backlog?
@@ -43,6 +41,7 @@ package final class ObjectCache: Sendable {
     package let memory: ObjectMemoryTier
     package let workers: Workers
     let notKept: @Sendable (CacheKey, DipperError) -> Void
+    let misfits = Misfits()
     let state: State
     private let staged = Mutex<[CacheKey: MadeObject]>([:])
 
@@ -172,7 +171,7 @@ package final class ObjectCache: Sendable {
         }
         guard step.programs == nil, let stored = stored(origin.dataKey, for: origin, in: tiers) else { return nil }
         let basis = Provenance(info: stored.info, digest: stored.data.digest, source: .disk)
-        return MadeObject(try step.make(of: .bytes(stored.data), task), basis)
+        return MadeObject(try make(of: .bytes(stored.data), basis, for: origin, step, task), basis)
     }
 
     private func inMemory(_ origin: Origin, _ step: any ObjectStep, isWhole: Bool) -> MadeObject? {
@@ -216,8 +215,8 @@ package final class ObjectCache: Sendable {
 
     package func make(_ data: Data, _ info: EntryInfo, for origin: Origin, _ step: any ObjectStep) -> Product? {
         keeping(origin, step) { () throws(DipperError) -> MadeObject? in
-            let product = try step.make(of: .bytes(data), MakingTask(origin.dataKey))
-            return MadeObject(product, Provenance(info: info, digest: data.digest, source: .disk))
+            let basis = Provenance(info: info, digest: data.digest, source: .disk)
+            return MadeObject(try make(of: .bytes(data), basis, for: origin, step, MakingTask(origin.dataKey)), basis)
         }
     }
 
@@ -229,6 +228,11 @@ package final class ObjectCache: Sendable {
         guard let object = try? make() else { return nil }
         insert(object, step.key(origin.key), for: origin, claim)
         return object.product
+    }
+
+    /// Returns whether an entry may serve to make an object: nothing has shown that this is impossible.
+    package func mayUse(_ info: EntryInfo, for origin: Origin, _ step: any ObjectStep) -> Bool {
+        misfits[origin.key, step.kind]?.info.stored != info.stored
     }
 
     // MARK: Keeping
@@ -296,6 +300,7 @@ package final class ObjectCache: Sendable {
     // The caller removes the bytes or the stored form, which revokes the claims of work under way.
 
     package func remove(_ key: CacheKey, from tiers: CacheTiers) {
+        misfits.forget(key)
         if tiers.contains(.disk) { unstage { staged, _ in staged == key || staged.isDerived(of: key) } }
         if tiers.contains(.memory) { forget(key) }
     }

@@ -27,6 +27,8 @@ package final class ObjectSource: Sendable {
     func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }
 
+    func hasOwnRule(_ request: DataRequest) -> Bool { (request.retryPolicy ?? defaults.retryPolicy).rule != nil }
+
     private func call(_ request: DataRequest, _ key: CacheKey? = nil) -> Call {
         Call(request, key: key ?? request.cacheKey, defaults: defaults)
     }
@@ -35,17 +37,13 @@ package final class ObjectSource: Sendable {
 
     /// Returns a call for the bytes of a request. The caller starts it and tells its end to the events.
     /// - Parameters:
-    ///   - step: made of the bytes. If the request has alternatives, the next one is asked when a source answers with
-    ///     something else, such as a page of a captive portal.
     ///   - keepsOnDisk: `false` if an object made of the bytes takes their place on disk.
+    ///   - isRenewal: whether what the tiers have is no good.
     func task(
-        for request: DataRequest, _ queue: FetchQueue, _ step: any ObjectStep, keepsOnDisk: Bool
+        for request: DataRequest, _ queue: FetchQueue, keepsOnDisk: Bool, isRenewal: Bool
     ) -> DataTask {
-        let hasAlternatives = request.hasHooks && !request.alternatives.isEmpty
-        let misfit: @Sendable (Data) -> DipperError? = { step.misfit($0) }
         let call = Call(
-            request, key: request.cacheKey, defaults: defaults, mayKeepOnDisk: keepsOnDisk,
-            misfit: hasAlternatives ? misfit : nil)
+            request, key: request.cacheKey, defaults: defaults, mayKeepOnDisk: keepsOnDisk, isRenewal: isRenewal)
         return DataTask(call, queue: queue, tellsEnd: false)
     }
 
@@ -174,6 +172,8 @@ package final class Origin: Sendable {
     /// Begins a fetch of newer bytes, or returns the one that has begun; `nil` for a fetch of the origin's own.
     let following: (@Sendable () -> DataTask)?
     let claim: Claim?
+    /// Whether the bytes that the tiers have are no good.
+    private let isRenewal: Bool
 
     enum Storing: Comparable {
         case never
@@ -191,8 +191,9 @@ package final class Origin: Sendable {
     package init(
         _ request: DataRequest, _ policy: DataRequest.CachePolicy, _ source: ObjectSource, prefix: String = "",
         askedKey: CacheKey? = nil, isDecided: Bool = true, following: (@Sendable () -> DataTask)? = nil,
-        claim: Claim? = nil
+        claim: Claim? = nil, isRenewal: Bool = false
     ) {
+        self.isRenewal = isRenewal
         dataKey = request.cacheKey
         key = prefix.isEmpty ? dataKey : CacheKey(verbatim: prefix + dataKey.string)
         let asked = askedKey ?? dataKey
@@ -228,16 +229,15 @@ package final class Origin: Sendable {
         Origin(request, policy, source, prefix: prefix, askedKey: alias, following: fetch, claim: claim)
     }
 
-    /// The origin that asks the network once, whatever the tiers have.
-    var renewed: Origin {
-        var request = request.with(\.retryPolicy, RetryPolicy.never)
-        let policy = policy == .memoryOnly ? policy : .ignoreCache
-        if policy == .memoryOnly { request.headers["Cache-Control"] = "no-cache" }
-        return Origin(request.with(\.cachePolicy, policy), policy, source, prefix: prefix, askedKey: alias)
+    /// The origin that asks the sources, because the bytes that the tiers have are no good.
+    /// - Parameter once: whether a failure ends the call, unless the program has a rule of its own.
+    func renewed(once: Bool) -> Origin {
+        let request = once && !source.hasOwnRule(request) ? request.with(\.retryPolicy, RetryPolicy.never) : request
+        return Origin(request, policy, source, prefix: prefix, askedKey: alias, isRenewal: true)
     }
 
     var looks: Bool { following == nil && !isAnew }
-    var isAnew: Bool { following == nil && (policy == .ignoreCache || policy == .bypass) }
+    var isAnew: Bool { following == nil && (isRenewal || policy == .ignoreCache || policy == .bypass) }
 
     var looksOnDisk: Bool { looks && source.keepsForms && policy.readsDisk }
 
@@ -253,6 +253,7 @@ package final class Origin: Sendable {
     func isLike(_ other: Origin) -> Bool {
         self === other
             || (key == other.key && isDecided == other.isDecided && (following == nil) == (other.following == nil)
+                && isRenewal == other.isRenewal
                 && source.isLike(other.source) && request.isServed(like: other.request))
     }
 }

@@ -27,8 +27,6 @@ package protocol ObjectStep: AnyObject, Sendable {
     /// Makes the object.
     /// - Throws: ``DipperError/undecodable`` or ``DipperError/unsupportedFormat`` if the bytes are at fault.
     func make(of material: Material, _ task: MakingTask) throws(DipperError) -> Product
-    /// Returns the reason why no object can be made of bytes, as far as their beginning tells; `nil` if there is none.
-    func misfit(_ bytes: Data) -> DipperError?
     /// Returns an estimate of the memory that the making takes, in bytes.
     func cost(of material: Material) -> Int
     /// The place of the program's own in which the object is made; `nil` for the threads of the cache.
@@ -55,8 +53,9 @@ package protocol ObjectStep: AnyObject, Sendable {
 extension ObjectStep {
     package var before: (any ObjectStep)? { nil }
     package var isWholePath: Bool { before == nil }
+    /// The kind of object: bytes of which one could not be made are no good for the others.
     package var addedSuffix: String { suffix }
-    package func misfit(_ bytes: Data) -> DipperError? { nil }
+    package var kind: String { before?.kind ?? suffix }
     package func cost(of material: Material) -> Int { 0 }
     package var place: CallbackQueue? { nil }
     package var programs: Workers? { nil }

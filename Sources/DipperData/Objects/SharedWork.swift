@@ -64,8 +64,8 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     var isReserved = false
     /// The stored form made of earlier bytes. It serves if the bytes are still the same.
     var earlier: StoredData?
-    /// The stored bytes that are fetched again because the object cannot be made of them.
-    var broken: (error: DipperError, digest: UInt64)?
+    /// The reason why the object cannot be made of stored bytes, which are fetched again.
+    var broken: DipperError?
     var object: MadeObject?
     var isWritten = false
     var isClosed = false
@@ -106,6 +106,8 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     let claim: Claim
     let task: DataTask
     let keepsBytes: Bool
+    /// The call that the events tell of: an earlier one, if nothing could be made of its answer.
+    let caller: DataTask
     var makes: [ObjectWork] = []
     var failure: DipperError?
     var data: Data?
@@ -118,9 +120,10 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     var isNewest: Bool
     var hasTold = false
 
-    init(_ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool) {
+    init(_ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool, for caller: DataTask?) {
         (self.origin, self.claim, self.task, self.keepsBytes) = (origin, claim, task, keepsBytes)
-        isNewest = origin.policy == .ignoreCache
+        self.caller = caller ?? task
+        isNewest = origin.isAnew && origin.policy != .bypass
     }
 
     var isCurrent: Bool { !isClosed && !claim.isRevoked }
@@ -242,6 +245,8 @@ package struct Provenance: Sendable {
     package let source: ResponseSource
     package var attempts = 0
     package var metrics: TransferMetrics?
+    /// Whether the bytes come from a source itself, and not from a tier.
+    var isAnswer: Bool { source == .network }
     /// The fetch of newer bytes, if these are out of date.
     package var revalidation: DataTask?
     package var claim: Claim?

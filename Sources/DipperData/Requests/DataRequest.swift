@@ -38,6 +38,7 @@ public struct DataRequest: Sendable {
             var key: CacheKey?
             var timeout: Duration?
             var freshness: FreshnessPolicy?
+            var staleIfError: Duration?
             var memoryExpiration: Expiration?
             var diskExpiration: Expiration?
             var memoryAccessExtension: AccessExtension?
@@ -100,6 +101,12 @@ public struct DataRequest: Sendable {
     public var freshness: FreshnessPolicy? {
         get { rare?.value.values.freshness }
         set { change { $0.values.freshness = newValue } }
+    }
+    /// How long a stale answer may be used in place of a failure that may pass; `nil` uses the cache's default,
+    /// ``DataCache/Configuration/staleIfError``.
+    public var staleIfError: Duration? {
+        get { rare?.value.values.staleIfError }
+        set { change { $0.values.staleIfError = newValue } }
     }
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
     /// memory. It may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
@@ -183,9 +190,12 @@ public struct DataRequest: Sendable {
 
     private init(_ url: URL, isPlain: Bool) { (self.url, isPlainlyFetchable) = (url, isPlain) }
 
-    /// Creates a request from text. If it is not a URL, the call ends with ``DipperError/invalidURL``.
+    /// Creates a request from text, which becomes a URL as in browsers: space around it is dropped, and characters that a
+    /// URL cannot contain are percent-encoded. If it is not a URL, the call ends with ``DipperError/invalidURL``.
     public init(string: String) {
-        if let url = URL(string: string) {
+        if DataURL.isScheme(of: string.utf8) {
+            self.init(DataURLProvider(string))
+        } else if let url = URL(text: string) {
             self.init(url)
         } else {
             self.init(unparsed: string)
@@ -296,7 +306,7 @@ public struct DataRequest: Sendable {
         return nil
     }
 
-    /// Whether the text is an http or https URL whose host begins with a letter or a digit, as nearly every URL is.
+    /// Whether the text is an http or https URL whose host is neither empty nor an address in brackets.
     /// Such a URL is not taken apart, because that costs more than a memory hit.
     private static func isPlainlyFetchable(_ text: String) -> Bool {
         var rest = text.utf8[...]
@@ -304,10 +314,7 @@ public struct DataRequest: Sendable {
         rest = rest.dropFirst(4)
         if rest.first == UInt8(ascii: "s") { rest = rest.dropFirst() }
         guard rest.starts(with: "://".utf8), let host = rest.dropFirst(3).first else { return false }
-        switch host {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: return true
-        default: return false
-        }
+        return host.isUnreserved
     }
 }
 

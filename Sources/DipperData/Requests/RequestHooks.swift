@@ -220,8 +220,8 @@ extension DataRequest {
         }
     }
 
-    /// The sources to try, in order, after all attempts at the source before have failed. For a call for a picture, an
-    /// answer that is no picture is a failure.
+    /// The sources to try, in order, after all attempts at the source before have failed. For a call for a picture or
+    /// a typed value, an answer that cannot be decoded is a failure.
     ///
     /// A cancelled call tries no alternative. Without a network, the cache turns to the next source at once if one of
     /// the remaining sources can be reached; a provider always can. If several calls share a fetch, the alternatives of

@@ -72,9 +72,9 @@ public struct RetryPolicy: Sendable {
     }
 
     /// Returns a policy with a rule of the caller's own: the closure returns the wait before the next attempt, or `nil`
-    /// to give up. It is asked about every failure of an attempt but the lack of a network, also about a 404. It may
-    /// itself wait, for example for a new token; meanwhile the fetch takes no place in its queue, and the call's
-    /// ``DataRequest/timeout`` stands still.
+    /// to give up. It is asked about every failure of an attempt but the lack of a network, also about a 404, or about
+    /// an answer that cannot be decoded. It may itself wait, for example for a new token; meanwhile the fetch takes no
+    /// place in its queue, and the call's ``DataRequest/timeout`` stands still.
     ///
     /// ```swift
     /// let policy = RetryPolicy.custom { context in

@@ -40,6 +40,10 @@ extension DiskTier {
     ) -> (record: EntryRecord, expires: TimeInterval)? {
         let begun = RemovalHistory.now
         var missing: String?
+        if opened.files?.isLinked == false {
+            writer.run { self.reopenIfLost() }
+            return nil
+        }
         do {
             while let content = try opened.index?.content(id, in: slot.table) {
                 switch try read(content, opened, begun, withBody: withBody) {

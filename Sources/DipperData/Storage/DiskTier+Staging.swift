@@ -20,7 +20,7 @@ extension DiskTier {
     func remove(_ key: CacheKey) { stage(nil, for: .init(key: key)) }
 
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
-        guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
+        guard partial.count <= options.partialLimit else { return dropPartial(of: key) }
         let record = EntryRecord(partial, for: key, now: now())
         stage(record, for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
     }

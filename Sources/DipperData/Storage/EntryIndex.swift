@@ -41,11 +41,13 @@ final class EntryIndex: Sendable {
     private static let patience: Int32 = 2_000
     private static let cacheSize = "PRAGMA cache_size = -1024"
 
-    /// - Parameter isWaiting: whether to wait up to two seconds for another process that holds the index. The first
-    ///   process to open an index writes to it, and needs the lock.
+    /// - Parameters:
+    ///   - isWaiting: whether to wait up to two seconds for another process that holds the index. The first process to
+    ///     open an index writes to it, and needs the lock.
+    ///   - logPages: the number of pages, of 4 KiB, in the log before they are written into the database.
     init(
         path: String, boot: String, order: EvictionOrder = .leastRecentlyUsed, isWaiting: Bool = true,
-        faults: (any DiskFaults)? = nil
+        logPages: Int = 4_000, faults: (any DiskFaults)? = nil
     ) throws {
         self.order = order
         self.faults = faults
@@ -59,7 +61,10 @@ final class EntryIndex: Sendable {
         }
         try db.run(
             script:
-                "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA secure_delete = ON; \(Self.cacheSize)"
+                """
+                PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = \(logPages); PRAGMA secure_delete = ON;
+                \(Self.cacheSize)
+                """
         )
         isNew = version == nil
         if isNew {
@@ -190,7 +195,7 @@ final class EntryIndex: Sendable {
         try read {
             try $0.first(
                 "SELECT expires FROM entry WHERE expires IS NOT NULL AND +\(Self.isPresent) ORDER BY expires LIMIT 1"
-            ) { $0.real(0) }
+            ) { $0.time(0) }
         }
     }
 
