@@ -37,9 +37,9 @@ struct StoreOptions: ParsableArguments {
         DipperCLI.tell(json ? line().text : text())
     }
 
-    func withCache<Value>(writes: Bool = false, _ body: (DataCache) async throws -> Value) async throws -> Value {
+    func withCache<Value>(_ body: (DataCache) async throws -> Value) async throws -> Value {
         let cache = try DataCache(configuration(makesFolder: false))
-        if let problem = cache.storeProblem, writes || !problem.isReadable {
+        if let problem = cache.storeProblem, !problem.isReadable {
             await cache.shutdown()
             // The cache has logged the reason.
             throw ExitCode.failure
