@@ -50,26 +50,26 @@ struct StoreCommandTests {
     @Test(
         "what removes entries fails in a folder that cannot be written; what reads them works",
         .enabled(if: geteuid() == 0, "mounting a tmpfs needs root"))
-    func readOnly() async throws {
-        try #require(mount("tmpfs", folder.path, "tmpfs", 0, "size=8m") == 0)
-        defer { umount2(folder.path, Int32(MNT_DETACH)) }
-        let cache = TestCache { [folder] in $0.directory = folder.url.appendingPathComponent("cache") }.cache
-        let url = try #require(URL(string: Self.url))
-        try await cache.addDataAndWait(Data(count: 9_000), for: url)
+    func unwritable() async throws {
+        let mount = try Mount(megabytes: 8)
+        let cache = TestCache { $0.directory = mount.cache }.cache
+        try await cache.addDataAndWait(Data(count: 9_000), for: CacheKey(try #require(URL(string: Self.url))))
         await cache.shutdown()
-        try #require(mount("tmpfs", folder.path, "tmpfs", UInt(MS_REMOUNT | MS_RDONLY), nil) == 0)
+        try mount.makeReadOnly()
         for command in [["remove", Self.url], ["clear"], ["trim", "--size", "0"], ["trim", "--older-than", "0s"]] {
-            let output = try await Dipper.run(command + ["--cache-dir", folder.path + "/cache"])
-            #expect(output.status == 1 && output.lines.isEmpty, "\(command): \(output)")
-            #expect(output.errors.split(separator: "\n").count == 1, "\(command): \(output.errors)")
-            #expect(output.errors.hasPrefix("dipper: ") && output.errors.contains("Read-only file system"))
+            let output = try await Dipper.run(command + ["--cache-dir", mount.cache.path])
+            #expect(output.status == 1 && output.errors.contains("not removed"), "\(command): \(output)")
+            let lines = output.errors.split(separator: "\n")
+            #expect(lines.count == 2 && lines.allSatisfy { $0.hasPrefix("dipper: ") }, "the reason, and the failure")
+            #expect(output.errors.contains("Read-only file system"))
         }
         for command in [["stats"], ["list"], ["verify"], ["show", Self.url], ["export", Self.url, "-"]] {
-            let output = try await Dipper.run(command + ["--cache-dir", folder.path + "/cache"])
+            let output = try await Dipper.run(command + ["--cache-dir", mount.cache.path])
             #expect(output.status == 0 && !output.data.isEmpty, "\(command): \(output)")
         }
-        let out = try await Dipper.run(["get", Self.url, "--out", folder.path, "--cache-dir", folder.path + "/cache"])
-        #expect(out.errors == "dipper: cannot write to '\(folder.path)': Read-only file system\n" && out.status == 1)
+        let folder = mount.cache.path
+        let out = try await Dipper.run(["get", Self.url, "--out", folder, "--cache-dir", folder])
+        #expect(out.errors == "dipper: cannot write to '\(folder)': Read-only file system\n" && out.status == 1)
     }
 
     @Test("show --json says all that show says, and export and remove tell what they did")
