@@ -21,6 +21,9 @@ public final class DataCache: Sendable {
     /// The cache that all parts of a program share, in the folder ``Configuration/defaultDirectory``.
     public static let shared = DataCache(Configuration(directory: Configuration.defaultDirectory))
 
+    /// The version of this library, such as `0.1.0`.
+    public static let libraryVersion = "0.1.0"
+
     /// The number of this cache, unique in the process and never reused.
     package let number = DataCache.count.add(1, ordering: .relaxed).newValue
     private static let count = Atomic<UInt64>(0)
