@@ -110,13 +110,15 @@ extension DataCache {
         ObjectCache(engine, memory: memory, workers: workers, waitingLimit: waitingLimit, notKept: notKept)
     }
 
-    package func claim(_ key: CacheKey) -> Claim { store.history.claim(key) }
+    package func claim(_ key: CacheKey, of request: DataRequest) -> Claim {
+        store.history.claim(key, of: request.plainKey)
+    }
 
     /// Returns a closure that fetches a newer version of the stored answer, in `slowQueue` and with its validators.
     /// While such a fetch is under way, further calls return its task. The closure does not keep this cache alive.
     package func renewal(of request: DataRequest) -> @Sendable () -> DataTask {
         // What the program adds or removes from now on is newer.
-        let claim = store.history.claim(request.cacheKey)
+        let claim = store.history.claim(request.cacheKey, of: request.plainKey)
         return { [engine, defaults] in
             // The server must confirm each use of a stored answer (RFC 9111, section 5.2.1.4).
             var headers = request.headers

@@ -39,7 +39,8 @@ extension Engine {
             return finish(task, .failure(.notCached.about(task.key)))
         }
         // What the program adds or removes from now on is newer, also while the call is on its way to the engine.
-        submit(task, claim ?? (call.cachePolicy == .ignoreCache ? store.history.claim(task.key) : nil))
+        let isAnew = claim == nil && call.cachePolicy == .ignoreCache
+        submit(task, isAnew ? store.history.claim(task.key, of: call.request.plainKey) : claim)
     }
 
     /// - Returns: `false`, and the task goes on, if the entry does not answer the call.
@@ -69,7 +70,7 @@ extension Engine {
     ) {
         task.attach(task, to: self)
         if loop.isCurrent { return run { $0.take(task, claim, after: failed) } }
-        if !post({ $0.take(task, claim, after: failed) }) { refuse(task) }
+        if !post(waits: false, { $0.take(task, claim, after: failed) }) { refuse(task) }
     }
 
     /// - Parameters:
@@ -92,8 +93,11 @@ extension Engine {
 
     nonisolated func refuse(_ task: DataTask) {
         task.detach(in: task.requestedQueue, attempts: 0)
-        finish(task, .failure(.shutDown))
+        finish(task, .failure(refusal))
     }
+
+    /// Why the engine takes no call.
+    nonisolated var refusal: DipperError { isShutDown.load(ordering: .acquiring) ? .shutDown : .noThread }
 
     private func enroll(
         _ waiter: DataTask, _ found: FoundEntry? = nil, _ claim: Claim? = nil,
@@ -138,6 +142,7 @@ extension Engine {
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
+        if fetch.failure == .networkNotAllowed { permissionChanged(of: fetch) }
         // mutant QueueTests: `if waiter.wait.want.queue == .fast {` => `if waiter.wait.want.queue == .slow {`
         if waiter.wait.want.queue == .fast { endBackOff(of: fetch) }
     }
@@ -211,6 +216,7 @@ extension Engine {
 
     func configure(_ queue: FetchQueue, _ configuration: QueueConfiguration) {
         queues.configure(queue, configuration)
+        permissionsChanged()
         holdingChanged()
     }
 

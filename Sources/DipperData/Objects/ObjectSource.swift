@@ -27,6 +27,7 @@ package final class ObjectSource: Sendable {
     func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }
 
+    func timeout(of request: DataRequest) -> Duration? { request.timeout ?? defaults.timeout }
     func hasOwnRule(_ request: DataRequest) -> Bool { (request.retryPolicy ?? defaults.retryPolicy).rule != nil }
 
     private func call(_ request: DataRequest, _ key: CacheKey? = nil) -> Call {
@@ -67,16 +68,20 @@ package final class ObjectSource: Sendable {
     /// - Parameters:
     ///   - form: the key of the stored form, whose removals revoke the right as well; `nil` for none.
     ///   - earlier: a right that was claimed before.
-    func claim(_ key: CacheKey, _ form: CacheKey? = nil, within earlier: Claim? = nil) -> Claim {
-        var claim = earlier ?? store.history.claim(key)
-        if forms !== store { claim = forms.history.claim(key, within: claim) }
+    func claim(
+        _ key: CacheKey, of request: DataRequest, _ form: CacheKey? = nil, within earlier: Claim? = nil
+    ) -> Claim {
+        let url = request.plainKey
+        var claim = earlier ?? store.history.claim(key, of: url)
+        if forms !== store { claim = forms.history.claim(key, of: url, within: claim) }
         return form.map { forms.history.claim($0, within: claim) } ?? claim
     }
 
     /// Creates the right to keep an object that the program adds, in place of all before. Newer bytes end it as well.
-    func claim(_ place: CacheKey, replacedOf bytes: CacheKey) -> Claim {
+    func claim(_ place: CacheKey, replacedOf bytes: CacheKey, for request: DataRequest) -> Claim {
+        let (url, history) = (request.plainKey, store(of: place).history)
         let outer = place == bytes ? nil : store.history.claim(bytes, isAddition: true)
-        return store(of: place).history.claim(place, within: outer, isAddition: true, isReplacing: true)
+        return history.claim(place, of: url, within: outer, isAddition: true, isReplacing: true)
     }
 
     /// Removes an entry that a claim has replaced.
@@ -214,7 +219,7 @@ package final class Origin: Sendable {
         waitsForDisk = source.waitsForDisk(request)
         self.prefix = prefix
         self.following = following
-        self.claim = claim ?? (following == nil && policy == .ignoreCache ? source.claim(dataKey) : nil)
+        self.claim = claim ?? (following == nil && policy == .ignoreCache ? source.claim(dataKey, of: request) : nil)
     }
 
     /// The other keys by which calls are found: the key that the caller has asked for, and the key of the URL alone.

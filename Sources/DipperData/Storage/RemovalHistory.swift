@@ -30,13 +30,15 @@ package final class RemovalHistory: Sendable {
     }
 
     /// - Parameters:
+    ///   - url: the key of the URL alone, for a key that does not begin with the URL.
     ///   - outer: a claim whose losses this one shares; an addition only shares that newer bytes were kept.
     ///   - isAddition: whether the program adds the entry, or one that is made of it.
     ///   - isReplacing: whether the claim takes the right from all before it, as a removal does.
     func claim(
-        _ key: CacheKey, within outer: Claim? = nil, isAddition: Bool = false, isReplacing: Bool = false
+        _ key: CacheKey, of url: CacheKey? = nil, within outer: Claim? = nil, isAddition: Bool = false,
+        isReplacing: Bool = false
     ) -> Claim {
-        let claim = Claim(key, self, outer, isAddition: isAddition)
+        let claim = Claim(key, url, self, outer, isAddition: isAddition)
         claims.withLock { claims in
             if isReplacing { for losses in claims.removeValue(forKey: key) ?? [] { losses.add(.max) } }
             claim.losses.place = claims[key]?.count ?? 0
@@ -61,6 +63,17 @@ package final class RemovalHistory: Sendable {
     func revoke(from tiers: CacheTiers) {
         claims.withLock { claims in
             for losses in claims.values.joined() { losses.add(tiers.rawValue) }
+        }
+    }
+
+    /// Takes time by the number of claims.
+    func removeAll(of address: String, from tiers: CacheTiers) {
+        claims.withLock { claims in
+            for (key, all) in claims {
+                for losses in all where key.isOf(address) || losses.url?.isOf(address) == true {
+                    losses.add(tiers.rawValue)
+                }
+            }
         }
     }
 
@@ -109,8 +122,9 @@ package final class Claim: Sendable {
         /// Among those of its key, so that each of thousands leaves in constant time; under the lock of the history.
         nonisolated(unsafe) var place = 0
         private let rights = Atomic<UInt8>(0)
+        let url: CacheKey?
 
-        init(isOfAddition: Bool) { self.isOfAddition = isOfAddition }
+        init(_ url: CacheKey?, isOfAddition: Bool) { (self.url, self.isOfAddition) = (url, isOfAddition) }
 
         var all: UInt8 { rights.load(ordering: .sequentiallyConsistent) }
 
@@ -123,9 +137,11 @@ package final class Claim: Sendable {
     private let history: RemovalHistory
     private let outer: Claim?
 
-    fileprivate init(_ key: CacheKey, _ history: RemovalHistory, _ outer: Claim?, isAddition: Bool) {
+    fileprivate init(
+        _ key: CacheKey, _ url: CacheKey?, _ history: RemovalHistory, _ outer: Claim?, isAddition: Bool
+    ) {
         (self.key, self.history, self.outer) = (key, history, outer)
-        losses = Losses(isOfAddition: isAddition)
+        losses = Losses(url, isOfAddition: isAddition)
         begun = RemovalHistory.now
     }
 
