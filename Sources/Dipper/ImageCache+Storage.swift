@@ -310,10 +310,6 @@ extension ImageCache {
     /// Returns when the disk has carried out all earlier removals: the entries and their files are gone. See
     /// `DataCache.finishRemovals()`.
     ///
-    /// ```swift
-    /// cache.clear()
-    /// try await cache.finishRemovals()
-    /// ```
     /// - Throws: `DipperError.notRemoved` if something is still on disk.
     public func finishRemovals() async throws(DipperError) {
         try await defaults.options.targetCache?.finishRemovals()

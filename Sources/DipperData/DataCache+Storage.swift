@@ -262,7 +262,10 @@ extension DataCache {
     /// ```
     /// - Throws: ``DipperError/notRemoved`` if something is still on disk, because the folder is read-only or the disk
     ///   fails. Readers of this cache do not find removed entries all the same.
-    public func finishRemovals() async throws(DipperError) { try await store.finishRemovals() }
+    public func finishRemovals() async throws(DipperError) {
+        await store.synchronize()
+        try await store.disk?.finishRemovals()
+    }
 
     /// Returns when nothing is left to do: all calls have ended, their closures have been called, and the entries are
     /// on disk.

@@ -468,11 +468,6 @@ final class DataStore: Sendable {
         await tiers?.settle()
     }
 
-    func finishRemovals() async throws(DipperError) {
-        await synchronize()
-        try await disk?.finishRemovals()
-    }
-
     func shutdown() async {
         await readers?.shutdown()
         await thread.finish()

@@ -122,6 +122,11 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
             && own.starts(with: other)
     }
 
+    /// The keys of which this one is a derived one.
+    var origins: [CacheKey] {
+        string.utf8.ranges(of: "\n#".utf8).map { CacheKey(verbatim: String(string[..<$0.lowerBound])) }
+    }
+
     /// The key's first line without secrets; see ``Redaction``. ``string`` has the whole key.
     // mutant Redaction|SecretsInText: `ring { Redaction.standard.text(self) }` => `ring { string }`
     public var description: String { Redaction.standard.text(self) }

@@ -99,7 +99,7 @@ extension DiskTier {
             if reader != nil || (lifetime.accessExtension == nil && present != expires) { access.given = extended }
             // Of reads at a time, the one that began last counts.
             if let known, known.time > time { (access.time, access.given) = (known.time, known.given) }
-            state.accesses[id] = access
+            if known != nil || state.accesses.count < options.mostAccesses { state.accesses[id] = access }
             return (extended, known == nil ? state.accesses.count : 0)
         }
         guard let noted else { return nil }

@@ -59,13 +59,8 @@ final class EntryIndex: Sendable {
         guard try db.first("PRAGMA journal_mode = WAL", body: { $0.text(0) }) == "wal" else {
             throw SQLiteError(code: SQLiteError.cannotOpen, "the index cannot have a log")
         }
-        try db.run(
-            script:
-                """
-                PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = \(logPages); PRAGMA secure_delete = ON;
-                \(Self.cacheSize)
-                """
-        )
+        try db.run(script: "PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; \(Self.cacheSize)")
+        try db.run(script: "PRAGMA wal_autocheckpoint = \(logPages)")
         isNew = version == nil
         if isNew {
             try db.transaction { try Self.create(db, boot) }

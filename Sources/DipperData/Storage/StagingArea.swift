@@ -6,6 +6,11 @@ struct StagingArea: Sendable {
     struct Slot: Hashable {
         let key: CacheKey
         var table = EntryIndex.Table.entry
+
+        /// The few scopes that cover the slot: nobody looks for them among all removals or all changes.
+        fileprivate var scopes: [Scope] {
+            [.all] + (table == .entry && key.isDerived ? key.origins.map(Scope.derived(of:)) : [])
+        }
     }
 
     struct Item {
@@ -28,13 +33,7 @@ struct StagingArea: Sendable {
         case url(String)
 
         /// - Parameter url: that of the entry, as far as it is known.
-        func covers(_ slot: Slot, _ url: String?) -> Bool {
-            switch self {
-            case .all: true
-            case .url(let address): url == address
-            case .derived(let origin): slot.table == .entry && slot.key.isDerived(of: origin)
-            }
-        }
+        func covers(_ slot: Slot, _ url: String?) -> Bool { slot.scopes.contains(self) || url.map(Scope.url) == self }
     }
 
     /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
@@ -46,6 +45,8 @@ struct StagingArea: Sendable {
     }
 
     private var items: [Slot: Item] = [:]
+    /// The slots of `items` that each scope of derived entries covers.
+    private var derived: [Scope: Set<Slot>] = [:]
     private var queue = Deque<(slot: Slot, place: UInt64)>()
     /// The number of the latest change, or of a job that has begun since.
     private(set) var latest: UInt64 = 0
@@ -100,6 +101,9 @@ struct StagingArea: Sendable {
             replaced?.whenDone = []
         }
         item.place = replaced?.place ?? latest
+        if items[slot] == nil {
+            for scope in slot.scopes.dropFirst() { derived[scope, default: []].insert(slot) }
+        }
         if replaced?.place == nil { queue.append((slot, latest)) }
         items[slot] = item
         bytes += item.bytes - (replaced?.bytes ?? 0)
@@ -122,6 +126,10 @@ struct StagingArea: Sendable {
     private mutating func take(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
+        for scope in slot.scopes.dropFirst() {
+            derived[scope]?.remove(slot)
+            if derived[scope]?.isEmpty == true { derived[scope] = nil }
+        }
         return item
     }
 
@@ -130,7 +138,13 @@ struct StagingArea: Sendable {
     }
 
     mutating func drop(_ scope: Scope) {
-        for (slot, item) in items where scope.covers(slot, item.record?.value.info.url) { drop(slot) }
+        let slots =
+            switch scope {
+            case .all: Set(items.keys)
+            case .derived: derived[scope] ?? []
+            case .url(let url): Set(items.filter { $0.value.record?.value.info.url == url }.keys)
+            }
+        for slot in slots { drop(slot) }
     }
 
     mutating func removeWrites(storedBefore limit: TimeInterval) {
@@ -189,9 +203,8 @@ struct StagingArea: Sendable {
 
 extension [StagingArea.Scope: StagingArea.PendingRemoval] {
     func goneBefore(_ slot: StagingArea.Slot, _ url: String?) -> TimeInterval {
-        reduce(-TimeInterval.infinity) { latest, removal in
-            guard removal.key.covers(slot, url) else { return latest }
-            return removal.value.hasFailed ? Swift.max(latest, removal.value.time) : .infinity
-        }
+        if isEmpty { return -.infinity }
+        let covering = (slot.scopes + (url.map { [.url($0)] } ?? [])).compactMap { self[$0] }
+        return covering.reduce(-.infinity) { Swift.max($0, $1.hasFailed ? $1.time : .infinity) }
     }
 }
