@@ -200,4 +200,46 @@ struct TierAccessTests {
         let plain = await test.cache.getImage(url("c")).error
         #expect(plain == .unsupportedFormat && plain?.url == url("c"))
     }
+
+    // MARK: Who answered
+
+    @Test("files, text, memory and code of the program answer as providers, in every kind of call, and are counted")
+    func providers() async throws {
+        let file = TemporaryFolder().url.appendingPathComponent("a.png")
+        try FileManager.default.createDirectory(
+            at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try Image.sample().png.write(to: file)
+        let response = try await test.cache.getImage(file).response
+        #expect(response.source == .provider && response.url == nil)
+        #expect(response.askedSource?.provider?.cacheKey == ImageRequest(file).data.cacheKey)
+        #expect(try await test.cache.getImage(file).response.askedSource == nil, "from memory")
+        let text = DataRequest(MemoryProvider(Data("[1]".utf8), key: "list"))
+        let value = try await test.cache.data.getValue([Int].self, from: text).response
+        #expect(value.source == .provider && value.askedSource?.provider?.cacheKey == "list")
+        let custom = DataRequest(CustomProvider(key: "code") { Data("x".utf8) })
+        #expect(try await test.cache.data.getData(custom).response.source == .provider)
+        let statistics = test.cache.data.statistics
+        #expect(statistics.providerAnswers == 3 && statistics.networkAnswers == 0 && statistics.memoryHits == 1)
+    }
+
+    @Test("the answer and each earlier failure name the source that was asked, a provider too")
+    func sources() async throws {
+        let broken = CustomProvider(key: "broken") { throw DipperError.unreadable }
+        let bundled = MemoryProvider(try Image.sample().png, key: "bundled")
+        test.transport.script(a, [.status(404)])
+        test.transport.script(url("b"), [.status(302, ["Location": "/c"])])
+        test.transport.script(url("c"), [.status(404)])
+        var request = ImageRequest(a)
+        request.alternatives = [.provider(broken), .url(url("b")), .provider(bundled)]
+        let response = try await test.cache.getImage(request).response
+        #expect(response.source == .provider && response.askedSource?.provider?.cacheKey == "bundled")
+        request.alternatives.removeLast()
+        let failed = await test.error(request)
+        #expect(failed?.askedSource?.url == url("b") && failed?.url == url("c"))
+        #expect(failed?.earlier.map(\.askedSource?.url) == [a, nil])
+        #expect(failed?.earlier.last?.askedSource?.provider?.cacheKey == "broken")
+        try test.script(url("c"), .sample())
+        let answer = try await test.cache.getImage(request).response
+        #expect(answer.source == .network && answer.askedSource?.url == url("b") && answer.url == url("c"))
+    }
 }

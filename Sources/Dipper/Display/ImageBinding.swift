@@ -103,7 +103,7 @@ public final class ImageBinding: Sendable {
         _ presence: DisplayState.Presence, _ completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
     ) -> ImageTask? {
         var request = request?.with(\.callbackQueue, queue)
-        if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize, !size.isEmpty,
+        if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize,
             asked.resolved(cache.defaults).chain.processors.isEmpty
         {
             request = asked.processed(by: .downsample(to: TargetSize(size, mode)))

@@ -127,7 +127,7 @@ extension Engine {
         guard lead.request.hooks.changesRequests || options.proxyCredentials != nil else {
             return start(request, of: fetch, run)
         }
-        Task.detached {
+        runHook(of: fetch) {
             do throws(DipperError) {
                 let prepared = try await attempt.prepared(for: lead, by: self)
                 self.post { $0.prepared(fetch, run, prepared) }
@@ -189,6 +189,7 @@ extension Engine {
     private func transfer(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders?) {
         run.joined = fetch.findings.partial.map { JoinedBody($0) }
         run.attempt.asksForRange = asked.headers["Range"] != nil
+        run.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
         run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
@@ -322,7 +323,7 @@ extension Engine {
         }
         let step = RedirectHandler.Redirection(
             url: run.attempt.sentURL, status: response.status, headers: response.headers, count: run.attempt.redirects)
-        Task.detached {
+        runHook(of: fetch) {
             let chosen = await handler.decide(step, proposed)
             self.post { engine in
                 guard let chosen else { return engine.answered(fetch, run, response) }

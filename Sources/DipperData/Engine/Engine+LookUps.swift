@@ -155,11 +155,15 @@ final class Findings {
     var failure: DipperError?
     var budget = TimeBudget()
     var ways = GivenWays()
+    /// How often the fetch has given its slot to others.
+    var yields = 0
     /// The bytes that count towards the budget of all transfers.
     var held = 0
     var backOff: Engine.TimerID?
-    /// The place among those that wait for the network; zero if the fetch does not.
-    var offlineNumber: UInt64 = 0
+    /// The number of the latest hook that may wait; zero for none.
+    var hook: UInt64 = 0
+    /// The place among those that wait for the network; `nil` if the fetch does not.
+    var offline: (host: String, number: UInt64)?
 
     func find(_ found: FoundEntry) {
         if self.found == nil { self.found = found }
@@ -265,7 +269,7 @@ struct FetchSources {
     private var number: Int { known?.number ?? 0 }
     var earlierFailures: [DipperError] { known?.earlierFailures ?? [] }
 
-    private var asked: DataRequest.Source? {
+    var asked: DataRequest.Source? {
         guard number > 0 else { return lead.request.source }
         let alternatives = lead.request.alternatives
         return number <= alternatives.count ? alternatives[number - 1] : nil

@@ -19,6 +19,7 @@ public struct DipperError: Error, Sendable, Hashable {
         var detail: String?
         var key: CacheKey?
         var url: URL?
+        var asked: DataRequest.Source?
         var retryAfter: Duration?
         var earlier: [DipperError] = []
     }
@@ -47,6 +48,13 @@ public struct DipperError: Error, Sendable, Hashable {
     /// The URL that was asked when the failure came, after redirects and the changes of a ``RequestModifier``; `nil` if
     /// none was. It may contain secrets, which the description does not.
     public var url: URL? { boxed?.value.url }
+
+    /// The source that failed, as it was asked: the request's own or an alternative, such as a provider; `nil` if none
+    /// was asked.
+    public internal(set) var askedSource: DataRequest.Source? {
+        get { boxed?.value.asked }
+        set { notes.asked = newValue }
+    }
 
     /// The time that the server asked the client to wait (`Retry-After`); `nil` if it did not ask.
     public internal(set) var retryAfter: Duration? {
@@ -173,6 +181,9 @@ public struct DipperError: Error, Sendable, Hashable {
 }
 
 extension DipperError {
+    /// The system may have one soon.
+    static let noThread = DipperError.connectionFailed.with(detail: "the system gives no thread or no descriptor")
+
     /// Whether another attempt may succeed, because the network failed or the server was busy.
     public var mayPass: Bool {
         if let status { return [408, 425, 429].contains(status) || (500...599).contains(status) }

@@ -162,9 +162,10 @@ extension Engine {
         let source = supply.origin.source
         supply.basis = Provenance(
             info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
+            asked: response.askedSource,
             revalidation: response.revalidation, claim: supply.claim,
             call: source.events.wants(.objects) ? supply.caller.eventID : nil)
-        if response.source != .network || response.info.isStandIn { supply.isNewest = false }
+        if !response.source.isAnswer || response.info.isStandIn { supply.isNewest = false }
         if supply.origin.isAnew { supply.isClosed = true }
         // A look at the tiers that is under way finds the bytes in the data cache.
         if supply.makes.isEmpty { return end(supply, in: cache) }

@@ -187,7 +187,7 @@ package final class ObjectCache: Sendable {
     package func find(_ origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) async -> Product? {
         await fromThread { answer in
             let ticket = workers.add(
-                .init(.fast, origin.request.priority), cost: { self.cost(of: origin, step, in: tiers) }
+                .init(.fast, origin.request.priority), of: origin.key, cost: { self.load(of: origin, step, in: tiers) }
             ) {
                 let found =
                     tiers == .all
@@ -198,13 +198,13 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Returns the memory that making an object of the entry in some tiers takes, in bytes.
-    private func cost(of origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) -> Int {
+    /// Measures the making of an object of the entry in some tiers.
+    private func load(of origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) -> (memory: Int, effort: Int) {
         if step.isStored, let form = stored(step.key(origin.dataKey), for: origin, in: tiers) {
-            return step.cost(of: .form(form.data))
+            return step.load(of: .form(form.data))
         }
-        if let before = step.before, !step.isWholePath { return cost(of: origin, before, in: tiers) }
-        return stored(origin.dataKey, for: origin, in: tiers).map { step.cost(of: .bytes($0.data)) } ?? 0
+        if let before = step.before, !step.isWholePath { return load(of: origin, before, in: tiers) }
+        return stored(origin.dataKey, for: origin, in: tiers).map { step.load(of: .bytes($0.data)) } ?? (0, 0)
     }
 
     private func stored(_ key: CacheKey, for origin: Origin, in tiers: CacheTiers = .all) -> StoredData? {

@@ -27,6 +27,7 @@ package final class ObjectSource: Sendable {
     func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }
 
+    func timeout(of request: DataRequest) -> Duration? { request.timeout ?? defaults.timeout }
     func hasOwnRule(_ request: DataRequest) -> Bool { (request.retryPolicy ?? defaults.retryPolicy).rule != nil }
 
     private func call(_ request: DataRequest, _ key: CacheKey? = nil) -> Call {

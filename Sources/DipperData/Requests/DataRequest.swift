@@ -91,7 +91,8 @@ public struct DataRequest: Sendable {
     /// The order of the fetch inside its queue.
     public var priority = Priority.normal
     /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
-    /// between them. Time in the queue, paused, or without a network does not count. `nil` uses the cache's default.
+    /// between them, and the making of a picture or value from the bytes. Time in the queue of the fetches, paused, or
+    /// without a network does not count. `nil` uses the cache's default.
     public var timeout: Duration? {
         get { rare?.value.values.timeout }
         set { change { $0.values.timeout = newValue } }

@@ -86,7 +86,7 @@ extension DiskTier {
     }
 
     private func beginWriting(_ state: inout State) {
-        if !exchange(&state.isWriting, with: true) { writer.run { self.writeStaged() } }
+        if !state.isWriting { state.isWriting = writer.run { self.writeStaged() } }
     }
 
     func clear() { remove(.all) }

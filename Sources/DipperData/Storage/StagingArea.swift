@@ -31,9 +31,6 @@ struct StagingArea: Sendable {
         case all
         case derived(of: CacheKey)
         case url(String)
-
-        /// - Parameter url: that of the entry, as far as it is known.
-        func covers(_ slot: Slot, _ url: String?) -> Bool { slot.scopes.contains(self) || url.map(Scope.url) == self }
     }
 
     /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
@@ -138,11 +135,11 @@ struct StagingArea: Sendable {
     }
 
     mutating func drop(_ scope: Scope) {
-        let slots =
+        let slots: Set<Slot> =
             switch scope {
             case .all: Set(items.keys)
             case .derived: derived[scope] ?? []
-            case .url(let url): Set(items.filter { $0.value.record?.value.info.url == url }.keys)
+            case .url(let url): Set(items.values.filter { $0.record?.value.info.url == url }.map(\.slot))
             }
         for slot in slots { drop(slot) }
     }
@@ -204,7 +201,9 @@ struct StagingArea: Sendable {
 extension [StagingArea.Scope: StagingArea.PendingRemoval] {
     func goneBefore(_ slot: StagingArea.Slot, _ url: String?) -> TimeInterval {
         if isEmpty { return -.infinity }
-        let covering = (slot.scopes + (url.map { [.url($0)] } ?? [])).compactMap { self[$0] }
-        return covering.reduce(-.infinity) { Swift.max($0, $1.hasFailed ? $1.time : .infinity) }
+        let scopes = slot.scopes + (url.map { [.url($0)] } ?? [])
+        return scopes.compactMap { self[$0] }.reduce(-.infinity) {
+            Swift.max($0, $1.hasFailed ? $1.time : .infinity)
+        }
     }
 }
