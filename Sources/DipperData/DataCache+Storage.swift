@@ -235,7 +235,7 @@ extension DataCache {
     ///
     /// ```swift
     /// cache.clear()
-    /// await cache.synchronize()       // the files are gone
+    /// await cache.synchronize()       // the files are gone, if the disk works: see finishRemovals()
     /// ```
     public func synchronize() async { await store.synchronize() }
 

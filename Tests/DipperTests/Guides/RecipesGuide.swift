@@ -148,7 +148,7 @@ enum RecipesGuide {
         cache.cancelAll()  // pictures
         cache.data.cancelAll()  // feeds and other data
         cache.clear()
-        await cache.synchronize()  // the files are gone
+        try await cache.finishRemovals()  // the files are gone, or an error is thrown
     }
 
     // MARK: Run
