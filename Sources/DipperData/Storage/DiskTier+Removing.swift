@@ -73,6 +73,7 @@ extension DiskTier {
         var job: Removal
         switch scope {
         case .derived(let key): job = Removal((.derived(of: key), nil))
+        case .url(let address): job = Removal((.url(address, .entry), nil), (.url(address, .partial), nil))
         case .all where removal.hasFailed:
             job = Removal(
                 (.partials(storedBefore: removal.time), nil), (.stored(before: removal.time, after: nil), .cleared))

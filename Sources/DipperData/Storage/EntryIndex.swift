@@ -114,6 +114,7 @@ final class EntryIndex: Sendable {
                 CREATE INDEX entry_by_turn ON entry (turn);
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
                 CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
+                CREATE INDEX entry_by_url ON entry (url) WHERE url IS NOT NULL;
                 CREATE TABLE partial \(columns);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL, cleared INTEGER NOT NULL);
                 INSERT INTO total VALUES (0, 0, 0);

@@ -8,8 +8,13 @@ struct StagingArea: Sendable {
         var table = EntryIndex.Table.entry
 
         /// The few scopes that cover the slot: nobody looks for them among all removals or all changes.
-        fileprivate var scopes: [Scope] {
-            [.all] + (table == .entry && key.isDerived ? key.origins.map(Scope.derived(of:)) : [])
+        /// - Parameter url: that of the entry, as far as it is known.
+        fileprivate func scopes(_ url: String?) -> [Scope] {
+            [.all] + (url.map { [.url($0)] } ?? []) + derivedScopes
+        }
+
+        fileprivate var derivedScopes: [Scope] {
+            table == .entry && key.isDerived ? key.origins.map(Scope.derived(of:)) : []
         }
     }
 
@@ -30,8 +35,10 @@ struct StagingArea: Sendable {
     enum Scope: Hashable {
         case all
         case derived(of: CacheKey)
+        case url(String)
 
-        func covers(_ slot: Slot) -> Bool { slot.scopes.contains(self) }
+        /// - Parameter url: that of the entry, as far as it is known.
+        func covers(_ slot: Slot, _ url: String?) -> Bool { slot.scopes(url).contains(self) }
     }
 
     /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
@@ -70,11 +77,8 @@ struct StagingArea: Sendable {
     var newRemovals: [Scope] { removals.filter { !$0.value.hasFailed }.map(\.key) }
 
     /// Versions on disk from before this time do not count; infinite if none counts.
-    func goneBefore(_ slot: Slot) -> TimeInterval {
-        if outdated.contains(slot) { return .infinity }
-        if removals.isEmpty { return -.infinity }
-        let covering = slot.scopes.compactMap { removals[$0] }
-        return covering.reduce(-.infinity) { max($0, $1.hasFailed ? $1.time : .infinity) }
+    func goneBefore(_ slot: Slot, _ url: String? = nil) -> TimeInterval {
+        outdated.contains(slot) ? .infinity : removals.goneBefore(slot, url)
     }
 
     /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
@@ -103,7 +107,7 @@ struct StagingArea: Sendable {
         }
         item.place = replaced?.place ?? latest
         if items[slot] == nil {
-            for scope in slot.scopes.dropFirst() { derived[scope, default: []].insert(slot) }
+            for scope in slot.derivedScopes { derived[scope, default: []].insert(slot) }
         }
         if replaced?.place == nil { queue.append((slot, latest)) }
         items[slot] = item
@@ -127,7 +131,7 @@ struct StagingArea: Sendable {
     private mutating func take(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
-        for scope in slot.scopes.dropFirst() {
+        for scope in slot.derivedScopes {
             derived[scope]?.remove(slot)
             if derived[scope]?.isEmpty == true { derived[scope] = nil }
         }
@@ -139,7 +143,12 @@ struct StagingArea: Sendable {
     }
 
     mutating func drop(_ scope: Scope) {
-        let slots = scope == .all ? Set(items.keys) : derived[scope] ?? []
+        let slots: Set<Slot> =
+            switch scope {
+            case .all: Set(items.keys)
+            case .derived: derived[scope] ?? []
+            case .url(let url): Set(items.values.filter { $0.record?.value.info.url == url }.map(\.slot))
+            }
         for slot in slots { drop(slot) }
     }
 
@@ -195,4 +204,13 @@ struct StagingArea: Sendable {
     }
 
     mutating func removedOutdated(_ slots: Set<Slot>) { outdated.subtract(slots) }
+}
+
+extension [StagingArea.Scope: StagingArea.PendingRemoval] {
+    func goneBefore(_ slot: StagingArea.Slot, _ url: String?) -> TimeInterval {
+        if isEmpty { return -.infinity }
+        return slot.scopes(url).compactMap { self[$0] }.reduce(-.infinity) {
+            Swift.max($0, $1.hasFailed ? $1.time : .infinity)
+        }
+    }
 }
