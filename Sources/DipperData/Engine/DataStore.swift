@@ -351,7 +351,7 @@ final class DataStore: Sendable {
     private func diskRecord(_ value: StoredData, for key: CacheKey, _ call: Call, stored: Date) -> EntryRecord? {
         let lifetime = diskLifetime(call, stored: stored)
         if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
-        return EntryRecord(key: key, value: value, lifetime: lifetime)
+        return EntryRecord(key: key, value: value, lifetime: lifetime, fileExtension: call.request.fileExtension)
     }
 
     private func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
