@@ -22,7 +22,8 @@ public struct QueueConfiguration: Sendable, Hashable {
     public var maxConcurrent: Int {
         didSet {
             let usual = Self.fast
-            if oldValue == usual.maxConcurrent, maxPerHost == usual.maxPerHost { maxPerHost = nil }
+            let isOther = oldValue == usual.maxConcurrent && maxConcurrent != oldValue
+            if isOther, maxPerHost == usual.maxPerHost { maxPerHost = nil }
         }
     }
     /// The largest number of running fetches for one host; `nil` for no limit per host.
