@@ -157,7 +157,8 @@ let package = Package(
         .testTarget(
             name: "BehaviourTests",
             dependencies: [
-                "CZlib", "Dipper", "DipperCLI", "DipperData", "DipperInspector", "DipperTesting", "FaultServer", "MemoryProbe",
+                "CZlib", "Dipper", "DipperCLI", "DipperData", "DipperInspector", "DipperTesting", "FaultServer",
+                "MemoryProbe",
                 "NetworkProbe", "ShapedLink", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),

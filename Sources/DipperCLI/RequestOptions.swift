@@ -51,7 +51,7 @@ struct RequestOptions: ParsableArguments {
 
     func configuration(_ store: StoreOptions) throws -> DataCache.Configuration {
         var configuration = try store.configuration(makesFolder: !cacheOnly)
-        configuration.fastQueue.maxConcurrent = maxFast
+        configuration.fastQueue = QueueConfiguration(maxConcurrent: maxFast)
         if refresh { configuration.cachePolicy = .ignoreCache }
         if cacheOnly { configuration.cachePolicy = .cacheOnly }
         if memoryOnly { configuration.cachePolicy = .memoryOnly }

@@ -134,8 +134,9 @@ extension DataCache {
         /// for the options of ``network`` everywhere. Without effect on the TLS of a proxy.
         ///
         /// The cache calls it once with the URL of an origin, such as `https://api.example.org:8443`, before it first
-        /// connects there, also for a redirect; calls wait for it within their ``timeout``. The answer holds for the
-        /// life of the cache: `nil` for the options of ``network``, or an error with which all calls to the origin end.
+        /// connects there, also for a redirect; calls wait for it within their ``timeout``. The answer holds for an
+        /// hour, for the thousand origins used last: `nil` for the options of ``network``, or an error with which all
+        /// calls to the origin end.
         /// An error that is no ``DipperError`` becomes ``DipperError/tlsRejected``. After an error that may pass
         /// (``DipperError/mayPass``) the next attempt asks again.
         ///

@@ -73,7 +73,7 @@ public final class DataCache: Sendable {
             disk: disk, partials: disk == nil ? MemoryTier(partialsOf: configuration, history, expiries) : nil,
             tiers: SharedTiers(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
-        let loop = EventLoop.start(name: JoinableThread.name(configuration.name, "loop"))
+        let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
         engine = Engine(
             loop: loop, fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
             transport: configuration.transport ?? CurlTransport(configuration.network, on: loop),
@@ -97,8 +97,9 @@ public final class DataCache: Sendable {
         Task.detached { await Self.end(engine, values) }
     }
 
-    /// Cancels all tasks, writes pending entries to disk, and returns when the cache's threads have ended. Calls made
-    /// afterwards end with ``DipperError/shutDown``.
+    /// Cancels all tasks and the program's hooks, writes pending entries to disk, and returns when the cache's threads
+    /// have ended, and the hooks as well, unless they take longer than a second. Calls made afterwards end with
+    /// ``DipperError/shutDown``.
     public func shutdown() async {
         engine.isShutDown.store(true, ordering: .releasing)
         pressure.end()

@@ -68,6 +68,7 @@ struct MarkStyle {
         Self(.promoted, "promoted to fast", .outlined, [(0, -1), (1, 0.9), (-1, 0.9)]),
         Self(.demoted, "demoted to slow", .outlined, [(0, 1), (1, -0.9), (-1, -0.9)]),
         Self(.answered(.network), "from the network", .filled, circle),
+        Self(.answered(.provider), "from a provider", .outlined, [(-1, -0.9), (1, -0.9), (1, 0.9), (-1, 0.9)]),
         Self(.answered(.revalidated), "revalidated", .outlined, circle),
         Self(.answered(.stale), "stale", .outlined, square),
         Self(.answered(.shared), "from a shared tier", .filled, [(-1, -0.45), (1, -0.45), (1, 0.45), (-1, 0.45)]),

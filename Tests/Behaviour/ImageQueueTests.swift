@@ -160,4 +160,75 @@ struct ImageQueueTests {
         decoder.releaseAll()
         for task in tasks { _ = try await task.value }
     }
+
+    private func arrive(_ test: TestImageCache, _ name: String, megabytes: Int) async throws -> ImageTask {
+        let body = Data(name.utf8) + Data(repeating: 0x20, count: megabytes << 20)
+        test.transport.script(url(name), [.body(body)])
+        let task = test.cache.getImage(url(name))
+        try await test.transport.waitForTransfers(1, of: url(name))
+        try await task.hasLooked()
+        try await test.passThrough()
+        return task
+    }
+
+    private var names: [String] { decoder.began.value.map { $0.trimmingCharacters(in: .whitespaces) } }
+
+    @Test("of pictures of the same priority small ones are decoded before huge ones, those by their size")
+    func smallFirst() async throws {
+        let test = decoder.makeTest(threads: 1)
+        var tasks = [try await arrive(test, "held", .fast)]
+        try await decoder.began.wait { $0 == ["held"] }
+        for (name, size) in [("huge", 3), ("large", 1), ("huger", 4), ("small", 0), ("smaller", 0)] {
+            tasks.append(try await arrive(test, name, megabytes: size))
+        }
+        decoder.releaseAll()
+        for task in tasks { _ = try await task.value }
+        #expect(names == ["held", "small", "smaller", "large", "huge", "huger"])
+    }
+
+    @Test("many pictures of one file do not hold those of another up")
+    func turns() async throws {
+        let test = decoder.makeTest(threads: 1)
+        var tasks = [try await arrive(test, "held", .fast)]
+        try await decoder.began.wait { $0 == ["held"] }
+        let body = Data("many".utf8)
+        tasks += (1...5).map { test.cache.getImage(ImageRequest(a).processed(by: .downsample(width: $0, height: $0))) }
+        try await test.transport.nextTransfer().finish(with: body)
+        for task in tasks { try await task.hasLooked() }
+        try await test.passThrough()
+        tasks.append(try await arrive(test, "one", .fast))
+        decoder.releaseAll()
+        for task in tasks { _ = try await task.value }
+        #expect(decoder.began.value == ["held", "many", "one", "many", "many", "many", "many"])
+    }
+
+    @Test("the time limit of a call ends its wait for a decode, and a decode; others still get the picture")
+    func timeLimit() async throws {
+        let test = decoder.makeTest(threads: 1)
+        let limited = ImageRequest(a).with(\.timeout, .seconds(10))
+        let (first, transfer) = try await test.begin(limited)
+        let patient = test.cache.getImage(a)
+        test.clock.advance(by: .seconds(6))
+        transfer.finish(with: Data("a".utf8))
+        try await decoder.began.wait { $0 == ["a"] }
+        test.transport.script(b, [.body(Data("b".utf8))])
+        let second = test.cache.getImage(ImageRequest(b).with(\.timeout, .seconds(10)))
+        try await second.hasLooked()
+        try await test.passThrough()
+        let joined = test.cache.getImage(limited)
+        try await test.passThrough()
+        test.clock.advance(by: .seconds(4) - .milliseconds(1))
+        try await test.passThrough()
+        #expect(first.state == .decoding)
+        test.clock.advance(by: .milliseconds(1))
+        #expect(await first.error == .timedOut)
+        #expect(second.state == .decoding && joined.state == .decoding)
+        test.clock.advance(by: .seconds(6))
+        for task in [second, joined] { #expect(await task.error == .timedOut) }
+        decoder.releaseAll()
+        #expect(try await patient.value.width == 4)
+        await test.cache.idle()
+        #expect(decoder.began.value == ["a"], "nobody waits for the other one")
+        #expect(test.cache.data.statistics.failures == 2)
+    }
 }

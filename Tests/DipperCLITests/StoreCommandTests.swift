@@ -108,6 +108,22 @@ struct StoreCommandTests {
         #expect(output.status == 1 && output.errors.contains("may be missing"), "\(output.errors)")
     }
 
+    @Test(
+        "what cannot be removed from a read-only folder is an error of the command",
+        .enabled(if: geteuid() == 0, "mounting a tmpfs needs root"))
+    func readOnly() async throws {
+        let mount = try Mount(megabytes: 8)
+        let cache = TestCache { $0.directory = mount.cache }.cache
+        try await cache.addDataAndWait(Data(count: 9_000), for: CacheKey(try #require(URL(string: Self.url))))
+        await cache.shutdown()
+        try mount.makeReadOnly()
+        for command in [["remove", Self.url], ["trim", "--size", "0"], ["trim", "--older-than", "0s"], ["clear"]] {
+            let output = try await Dipper.run(command + ["--cache-dir", mount.cache.path])
+            #expect(output.status == 1 && output.errors.contains("not removed"), "\(command): \(output)")
+        }
+        #expect(mount.blobs == 1)
+    }
+
     @Test("trim, clear and verify are safe beside a program that writes")
     func besideWriter() async throws {
         let cache = TestCache(folder: folder) { $0.memoryLimit = 0 }.cache

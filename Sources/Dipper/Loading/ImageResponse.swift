@@ -19,6 +19,8 @@ public struct ImageResponse: FetchResponse {
     public var value: Image { image }
     /// The tier that answered: `ResponseSource.memory` for pictures that were decoded before.
     public let source: ResponseSource
+    /// The source that was asked, before redirects; see `FetchResponse.askedSource`.
+    public var askedSource: DataRequest.Source? { extras.asked }
     /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
     public var url: URL? { info.source }
     /// The status the server answered with when the bytes were fetched.
@@ -37,12 +39,12 @@ public struct ImageResponse: FetchResponse {
 
     init(
         _ image: Image, source: ResponseSource, info: EntryInfo, attempts: Int = 0,
-        metrics: TransferMetrics? = nil, revalidation: ImageTask? = nil
+        metrics: TransferMetrics? = nil, revalidation: ImageTask? = nil, asked: DataRequest.Source? = nil
     ) {
         self.image = image
         self.source = source
         self.info = info
-        extras = ResponseExtras(attempts, metrics, revalidation)
+        extras = ResponseExtras(attempts, metrics, revalidation, asked)
     }
 }
 

@@ -193,7 +193,7 @@ extension ImageTask: ObjectTask {
                     ImageResponse(
                         options.handOut(object.product.value()), source: object.basis.source,
                         info: object.basis.info, attempts: object.basis.attempts, metrics: object.basis.metrics,
-                        revalidation: newer)
+                        revalidation: newer, asked: object.basis.asked)
                 })
         }
     }

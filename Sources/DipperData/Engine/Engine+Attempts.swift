@@ -16,7 +16,8 @@ extension Engine {
         }
         events.transferring(fetch)
         let unparked = fetch.findings.unpark()
-        fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
+        fetch.findings.reclaim(
+            store.history.claim(fetch.key, of: fetch.alias), store.history, isFirst: fetch.attempts == 0)
         if unparked > 0 {
             fetch.findings.held += unparked
             account { $0.unpark(unparked) }
@@ -69,7 +70,8 @@ extension Engine {
         guard !fetch.isOver else { return }
         if let count = fetch.findings.readBack(partial) { hold(count, for: fetch) }
         // The entry may have been removed meanwhile.
-        fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
+        fetch.findings.reclaim(
+            store.history.claim(fetch.key, of: fetch.alias), store.history, isFirst: fetch.attempts == 0)
         confirm(fetch)
     }
 
@@ -116,7 +118,7 @@ extension Engine {
         if let defect = DataRequest(remote: attempt.url).defect {
             // A modifier may turn the URL into one that can be fetched.
             guard lead.request.hooks.modifier != nil else { return failed(fetch, defect) }
-        } else if !canReach(attempt.sentURL) {
+        } else if !canReach(attempt.sentURL, transport(of: lead)) {
             return failed(fetch, .unreachable)
         }
         let request = attempt.request
@@ -125,7 +127,7 @@ extension Engine {
         guard lead.request.hooks.changesRequests || options.proxyCredentials != nil else {
             return start(request, of: fetch, run)
         }
-        Task.detached {
+        runHook(of: fetch) {
             do throws(DipperError) {
                 let prepared = try await attempt.prepared(for: lead, by: self)
                 self.post { $0.prepared(fetch, run, prepared) }
@@ -187,6 +189,7 @@ extension Engine {
     private func transfer(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders?) {
         run.joined = fetch.findings.partial.map { JoinedBody($0) }
         run.attempt.asksForRange = asked.headers["Range"] != nil
+        run.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
         run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
@@ -217,9 +220,9 @@ extension Engine {
             request.headers.append("Priority", PriorityField.text(isUrgent: fetch.queue == .fast, level: level))
         }
         // Without a way to the host, a kept connection would wait for long; a new one fails at once.
-        if sent != nil, !canReach(request.url) { request.needsNewConnection = true }
+        if sent != nil, !canReach(request.url, transport(of: fetch.sources.lead)) { request.needsNewConnection = true }
         events.requested(fetch)
-        run.transfer = transport.start(request, receive: receive)
+        run.transfer = transport(of: fetch.sources.lead).start(request, receive: receive)
     }
 
     /// A transfer tells the budget of its bytes at this interval, in bytes.
@@ -319,8 +322,8 @@ extension Engine {
             return send(fetch)
         }
         let step = RedirectHandler.Redirection(
-            status: response.status, headers: response.headers, count: run.attempt.redirects)
-        Task.detached {
+            url: run.attempt.sentURL, status: response.status, headers: response.headers, count: run.attempt.redirects)
+        runHook(of: fetch) {
             let chosen = await handler.decide(step, proposed)
             self.post { engine in
                 guard let chosen else { return engine.answered(fetch, run, response) }
@@ -388,7 +391,7 @@ extension Attempt {
             if let defect = DataRequest(remote: request.url).with(\.headers, request.headers).defect { throw defect }
         }
         if let credentials = engine.options.proxyCredentials {
-            let url = engine.transport.proxy(for: request.url)
+            let url = engine.transport(of: lead).proxy(for: request.url)
             if url != attempt.proxy?.url { attempt.proxy = nil }
             if let url, attempt.proxy == nil {
                 let authorization = await credentials.field(.init(url: url, demand: nil))

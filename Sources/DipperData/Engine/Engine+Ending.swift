@@ -88,6 +88,7 @@ extension Engine {
         if fetch.place == .queued { events.tell(fetch, .queued(queue)) }
         fetch.run?.transfer?.setQueue(queue)
         moveLookUp(of: fetch)
+        if network.conditions != NetworkConditions() { permissionChanged(of: fetch) }
     }
 
     private func end(_ fetch: Fetch, isFinishing: Bool) {
@@ -95,7 +96,8 @@ extension Engine {
         fetch.isOver = true
         if let known = fetch.knownFindings {
             if let timer = exchange(&known.backOff, with: nil) { timers.cancel(timer) }
-            if known.offlineNumber > 0 { offline[known.offlineNumber] = nil }
+            forgetOffline(known)
+            cancelHook(known.hook)
         }
         queues.remove(fetch)
         // mutant Cancelling: `if !isFinishing {` => `if isFinishing {`
@@ -117,6 +119,7 @@ extension Engine {
     func throttle(_ fetch: Fetch, _ isThrottled: Bool) {
         if isThrottled {
             fetch.run?.wasThrottled = true
+            fetch.run?.looks = nil
             fetch.findings.budget.hold(at: time.now())
         } else if fetch.findings.budget.hasStarted {
             run(fetch)

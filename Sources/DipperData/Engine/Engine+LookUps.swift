@@ -8,7 +8,7 @@ extension Engine {
         let number = nextNumber()
         fetch.lookUpNumber = number
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = store.history.claim(fetch.key)
+        let claim = store.history.claim(fetch.key, of: fetch.alias)
         fetch.findings.claim(claim)
         fetch.lookUp = store.lookUp(
             fetch.sources.lead, place(of: fetch), wantsPartial: fetch.findings.partial == nil
@@ -104,7 +104,7 @@ extension Engine {
         let (newer, isNew) = renewal(task.call)
         if isNew {
             // An entry that is removed before the engine takes the call is not brought back.
-            let claim = store.history.claim(task.key)
+            let claim = store.history.claim(task.key, of: task.call.request.plainKey)
             if !post({ $0.take(newer, reads: false, found: found, claim) }) { refuse(newer) }
         }
         let response = DataResponse(found.value, source: .stale, revalidation: newer)
@@ -155,11 +155,15 @@ final class Findings {
     var failure: DipperError?
     var budget = TimeBudget()
     var ways = GivenWays()
+    /// How often the fetch has given its slot to others.
+    var yields = 0
     /// The bytes that count towards the budget of all transfers.
     var held = 0
     var backOff: Engine.TimerID?
-    /// The place among those that wait for the network; zero if the fetch does not.
-    var offlineNumber: UInt64 = 0
+    /// The number of the latest hook that may wait; zero for none.
+    var hook: UInt64 = 0
+    /// The place among those that wait for the network; `nil` if the fetch does not.
+    var offline: (host: String, number: UInt64)?
 
     func find(_ found: FoundEntry) {
         if self.found == nil { self.found = found }
@@ -265,7 +269,7 @@ struct FetchSources {
     private var number: Int { known?.number ?? 0 }
     var earlierFailures: [DipperError] { known?.earlierFailures ?? [] }
 
-    private var asked: DataRequest.Source? {
+    var asked: DataRequest.Source? {
         guard number > 0 else { return lead.request.source }
         let alternatives = lead.request.alternatives
         return number <= alternatives.count ? alternatives[number - 1] : nil

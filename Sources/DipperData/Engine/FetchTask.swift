@@ -218,6 +218,8 @@ public struct DataResponse: FetchResponse {
     public var value: Data { data }
     /// The tier that answered.
     public let source: ResponseSource
+    /// The source that was asked, before redirects; see ``FetchResponse/askedSource``.
+    public var askedSource: DataRequest.Source? { extras.asked }
     /// The metadata of the answer, as the tiers keep it.
     package let info: EntryInfo
     private let extras: ResponseExtras<DataTask>
@@ -270,10 +272,10 @@ public struct DataResponse: FetchResponse {
 
     init(
         _ value: StoredData, source: ResponseSource, attempts: Int = 0, metrics: TransferMetrics? = nil,
-        revalidation: DataTask? = nil
+        revalidation: DataTask? = nil, asked: DataRequest.Source? = nil
     ) {
         (data, info, self.source) = (value.data, value.info, source)
-        extras = ResponseExtras(attempts, metrics, revalidation)
+        extras = ResponseExtras(attempts, metrics, revalidation, asked)
     }
 }
 
@@ -288,19 +290,23 @@ package struct ResponseExtras<Handle: Sendable>: Sendable {
         let attempts: Int
         let metrics: TransferMetrics?
         let revalidation: Handle?
+        let asked: DataRequest.Source?
     }
 
     private let values: Boxed<Values>?
 
-    package init(_ attempts: Int, _ metrics: TransferMetrics?, _ revalidation: Handle?) {
+    package init(
+        _ attempts: Int, _ metrics: TransferMetrics?, _ revalidation: Handle?, _ asked: DataRequest.Source?
+    ) {
         values =
             attempts == 0 && metrics == nil && revalidation == nil
-            ? nil : Boxed(Values(attempts: attempts, metrics: metrics, revalidation: revalidation))
+            ? nil : Boxed(Values(attempts: attempts, metrics: metrics, revalidation: revalidation, asked: asked))
     }
 
     package var attempts: Int { values?.value.attempts ?? 0 }
     package var metrics: TransferMetrics? { values?.value.metrics }
     package var revalidation: Handle? { values?.value.revalidation }
+    package var asked: DataRequest.Source? { values?.value.asked }
 }
 
 /// The answer to a call: a ``DataResponse``, a ``ValueResponse`` or an `ImageResponse`.
@@ -322,6 +328,9 @@ public protocol FetchResponse: Sendable {
     var source: ResponseSource { get }
     /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
     var url: URL? { get }
+    /// The source that has answered, as it was asked: the request's own or an alternative, such as a provider; `nil` if
+    /// the cache answered without asking.
+    var askedSource: DataRequest.Source? { get }
     /// The status that the server answered with when the bytes were fetched; 200 for entries that the caller added.
     var status: Int { get }
     /// The header fields of the server's answer.

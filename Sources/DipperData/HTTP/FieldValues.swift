@@ -1,5 +1,7 @@
 import Foundation
 
+// Numbers of header fields are read here alone: they are finite and so small that sums of them fit.
+
 /// The dates of HTTP fields, in the three forms that a recipient must accept (RFC 9110, section 5.6.7):
 /// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
 ///
@@ -57,7 +59,9 @@ enum HTTPDate {
         func secondsInTwoDigitYear(_ now: TimeInterval) -> TimeInterval? {
             let year = 365.2425 * 86_400
             let horizon = now + 50 * year
-            guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
+            guard let latest = Int32(exactly: (1971 + horizon / year).rounded(.down)).map({ Int($0) }) else {
+                return nil
+            }
             // The latest year with these digits up to the year of the horizon, in which the date may lie beyond the
             // horizon, and the one a century before.
             let candidate = latest - (latest - number("Y")) % 100
@@ -167,7 +171,8 @@ struct ContentRange: Sendable, Equatable {
 
     private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
         guard digits.allSatisfy(\.isDigit) else { return nil }
-        return Int(String(decoding: digits, as: UTF8.self))
+        // Sums of two numbers fit.
+        return Int(String(decoding: digits, as: UTF8.self)).flatMap { $0 < 1 << 60 ? $0 : nil }
     }
 }
 

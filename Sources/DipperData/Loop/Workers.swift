@@ -1,11 +1,15 @@
 import Dispatch
 import Foundation
 import HeapModule
+import Synchronization
 
-/// A few threads that run the most urgent work first; one of several is left to urgent work. The work under way takes
-/// no more memory than a budget, but one piece may always run.
+/// A few threads that run the most urgent work first; one of several is left to urgent work. Of equal urgency, small
+/// work comes before huge work, and each key has its turn. The work under way takes no more memory than a budget, but
+/// one piece may always run.
 package final class Workers: Sendable {
     package typealias Work = @Sendable () -> Void
+    /// Measures the memory that work takes and the memory that it goes through, in bytes, on a thread of the workers.
+    package typealias Measure = @Sendable () -> (memory: Int, effort: Int)
 
     package enum Rank: Sendable, Comparable {
         case urgent
@@ -73,9 +77,9 @@ package final class Workers: Sendable {
             }
         }
 
-        private func setCost(of id: Int, _ measure: () -> Int) {
-            let cost = min(max(0, measure()), budget)
-            locked { queue.setCost(cost, of: id) }
+        private func setCost(of id: Int, _ measure: Measure) {
+            let (memory, effort) = measure()
+            locked { queue.setCost(min(max(0, memory), budget), effort: effort, of: id) }
         }
 
         private func count(_ change: Int, _ isSlow: Bool, _ cost: Int) {
@@ -85,43 +89,65 @@ package final class Workers: Sendable {
     }
 
     private let state: State
-    private let threads: [JoinableThread]
+    private let name: String
+    private let count: Int
+    private let threads = Mutex<[JoinableThread]>([])
+    private let isComplete = Atomic(false)
     private let joining = OnceTask()
 
     /// - Parameter budget: the most memory for the work under way, in bytes.
     package init(name: String, threads count: Int, budget: Int = .max) {
         let state = State(threads: count, budget: budget)
         self.state = state
-        threads = (0..<max(1, count)).map { _ in
-            JoinableThread.start(name: name) {
-                while let work = state.next() { work() }
+        (self.name, self.count) = (name, max(1, count))
+        begin()
+    }
+
+    /// Starts the threads that are missing; returns `false` while the system gives none.
+    @discardableResult
+    private func begin() -> Bool {
+        if isComplete.load(ordering: .relaxed) { return true }
+        return threads.withLock { threads in
+            let state = state
+            while threads.count < count,
+                let thread = JoinableThread(name: name, { while let work = state.next() { work() } })
+            {
+                threads.append(thread)
             }
+            isComplete.store(threads.count == count, ordering: .relaxed)
+            return !threads.isEmpty
         }
     }
 
     /// The threads do not keep the workers.
     deinit { end() }
 
-    /// - Parameter cost: measures the memory that the work takes, in bytes, on a thread of the workers; `nil` for none.
-    /// - Returns: a ticket to cancel or move the work; `nil`, and the work is dropped, once the workers are ending.
+    /// - Parameters:
+    ///   - key: whose turn it is; `nil` if the work is for no key.
+    ///   - cost: `nil` for work that takes no memory.
+    /// - Returns: a ticket to cancel or move the work; `nil`, and the work is dropped, once the workers are ending, and while
+    ///   the system gives no thread.
     @discardableResult
-    package func add(_ place: Place, cost: (@Sendable () -> Int)? = nil, _ work: @escaping Work) -> Ticket? {
-        let id = state.locked { () -> Int? in state.isEnding ? nil : state.queue.add(work, measure: cost, place) }
+    package func add(
+        _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil, _ work: @escaping Work
+    ) -> Ticket? {
+        guard begin() else { return nil }
+        let id = state.locked { () -> Int? in state.isEnding ? nil : state.queue.add(work, measure: cost, place, key) }
         state.condition.signal()
         return id.map { Ticket(workers: self, id: $0) }
     }
 
-    /// Adds urgent work; returns `false`, and drops it, once the workers are ending.
+    /// Adds urgent work; returns `false`, and drops it, once the workers are ending or without a thread.
     @discardableResult
     package func run(_ work: @escaping Work) -> Bool { add(.init(.fast, .normal), work) != nil }
 
     /// Adds work whose thread begins nothing else until the work calls its closure.
     @discardableResult
     package func add(
-        _ place: Place, cost: (@Sendable () -> Int)? = nil,
+        _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil,
         untilTaken work: @escaping @Sendable (_ taken: @escaping Work) -> Void
     ) -> Ticket? {
-        add(place, cost: cost) {
+        add(place, of: key, cost: cost) {
             let isTaken = DispatchSemaphore(value: 0)
             work { isTaken.signal() }
             isTaken.wait()
@@ -141,7 +167,7 @@ package final class Workers: Sendable {
 
     package func shutdown() async {
         end()
-        await joining.run { [threads] in for thread in threads { await thread.join() } }
+        await joining.run { [self] in for thread in threads.withLock({ $0 }) { await thread.join() } }
     }
 
     package struct Ticket: Sendable {
@@ -174,16 +200,22 @@ extension Workers.Place {
 private struct WorkQueue {
     struct Waiting {
         let run: Workers.Work
-        let measure: (@Sendable () -> Int)?
+        let measure: Workers.Measure?
+        let key: CacheKey?
+        /// The number at which it is the turn of the key.
+        let turn: Int
         /// In bytes; `nil` if not measured.
         var cost: Int?
+        /// The number of later pieces, of no effort, that come before this one.
+        var weight = WorkQueue.unit
         var place: Workers.Place
         /// The valid entry of the heap; others of this work are skipped.
-        var number = 0
+        fileprivate var entry: Entry?
     }
 
-    private struct Entry: Comparable {
+    fileprivate struct Entry: Comparable {
         let place: Workers.Place
+        let order: Int
         let number: Int
         let id: Int
 
@@ -191,26 +223,42 @@ private struct WorkQueue {
             // mutant ImageQueue: `e.rank < b.plac` => `e.rank > b.plac`
             if a.place.rank != b.place.rank { return a.place.rank < b.place.rank }
             if a.place.priority != b.place.priority { return a.place.priority > b.place.priority }
-            return a.order < b.order
+            if a.order != b.order { return a.order < b.order }
+            return a.place.isLIFO ? a.number > b.number : a.number < b.number
         }
-
-        private var order: Int { place.isLIFO ? -number : number }
     }
+
+    /// For each piece, and for each MiB of its effort.
+    private static let unit = 100
 
     private var waiting: [Int: Waiting] = [:]
     private var heap = Heap<Entry>()
     private var lastID = 0
     private var lastNumber = 0
+    /// Where the next turn of a key begins.
+    private var turns: [CacheKey: Int] = [:]
 
     var isEmpty: Bool { waiting.isEmpty }
 
-    mutating func add(_ run: @escaping Workers.Work, measure: (@Sendable () -> Int)?, _ place: Workers.Place) -> Int {
+    mutating func add(
+        _ run: @escaping Workers.Work, measure: Workers.Measure?, _ place: Workers.Place, _ key: CacheKey?
+    ) -> Int {
         lastID += 1
-        enter(lastID, Waiting(run: run, measure: measure, place: place))
+        if waiting.isEmpty { turns = [:] }
+        let turn = max(lastNumber, key.flatMap { turns[$0] } ?? 0)
+        if let key { turns[key] = turn + Self.unit }
+        enter(lastID, Waiting(run: run, measure: measure, key: key, turn: turn, place: place))
         return lastID
     }
 
-    mutating func setCost(_ cost: Int, of id: Int) { waiting[id]?.cost = cost }
+    mutating func setCost(_ cost: Int, effort: Int, of id: Int) {
+        guard var work = waiting[id], work.cost == nil else { return }
+        let more = (max(0, effort) >> 20) * Self.unit
+        work.cost = cost
+        work.weight += more
+        if let key = work.key { turns[key, default: 0] += more }
+        enter(id, work, number: work.entry?.number)
+    }
 
     mutating func move(_ id: Int, to place: Workers.Place) {
         guard var work = waiting[id], work.place != place else { return }
@@ -218,14 +266,17 @@ private struct WorkQueue {
         enter(id, work)
     }
 
-    private mutating func enter(_ id: Int, _ work: Waiting) {
+    private mutating func enter(_ id: Int, _ work: Waiting, number: Int? = nil) {
         lastNumber += 1
         var work = work
-        work.number = lastNumber
+        let number = number ?? lastNumber
+        let order = work.weight + (work.place.isLIFO ? -number : work.turn)
+        let entry = Entry(place: work.place, order: order, number: number, id: id)
+        if work.entry != entry { heap.insert(entry) }
+        work.entry = entry
         waiting[id] = work
-        heap.insert(Entry(place: work.place, number: lastNumber, id: id))
         if heap.count > 2 * waiting.count + 64 {
-            heap = Heap(heap.unordered.filter { waiting[$0.id]?.number == $0.number })
+            heap = Heap(heap.unordered.filter { waiting[$0.id]?.entry == $0 })
         }
     }
 
@@ -234,7 +285,7 @@ private struct WorkQueue {
 
     mutating func first(downTo lowest: Workers.Rank) -> (id: Int, work: Waiting)? {
         while let first = heap.min {
-            if let work = waiting[first.id], work.number == first.number {
+            if let work = waiting[first.id], work.entry == first {
                 return work.place.rank <= lowest ? (first.id, work) : nil
             }
             heap.removeMin()

@@ -97,6 +97,12 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
     }
 
+    /// Returns whether this is the default key of a URL with this text, with any header fields, user and identities.
+    func isOf(_ address: String) -> Bool {
+        let (own, other) = (string.utf8, address.utf8)
+        return own.starts(with: other) && [nil, UInt8(ascii: "\n")].contains(own.dropFirst(other.count).first)
+    }
+
     /// Returns the key of a variant of the answer that is kept under this key (RFC 9111, section 4.1), chosen by the
     /// request fields in `selection`. An answer that replaces another has a new `family`.
     func variant(_ selection: String, family: UInt64) -> CacheKey {
@@ -114,6 +120,11 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         let (own, other) = (string.utf8, origin.string.utf8)
         return own.count >= other.count + 2 && own.dropFirst(other.count).starts(with: "\n#".utf8)
             && own.starts(with: other)
+    }
+
+    /// The keys of which this one is a derived one.
+    var origins: [CacheKey] {
+        string.utf8.ranges(of: "\n#".utf8).map { CacheKey(verbatim: String(string[..<$0.lowerBound])) }
     }
 
     /// The key's first line without secrets; see ``Redaction``. ``string`` has the whole key.

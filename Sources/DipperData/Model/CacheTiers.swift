@@ -43,6 +43,11 @@ public enum ResponseSource: String, Sendable, Hashable, CaseIterable {
     case revalidated
     /// A tier, with an entry that is out of date.
     case stale
-    /// The network or a provider.
+    /// The network.
     case network
+    /// A provider: a file, text, memory or code of the program.
+    case provider
+
+    /// Whether the bytes come from a source itself, and not from a tier.
+    var isAnswer: Bool { self == .network || self == .provider }
 }

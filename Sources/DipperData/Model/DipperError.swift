@@ -19,6 +19,7 @@ public struct DipperError: Error, Sendable, Hashable {
         var detail: String?
         var key: CacheKey?
         var url: URL?
+        var asked: DataRequest.Source?
         var retryAfter: Duration?
         var earlier: [DipperError] = []
     }
@@ -48,6 +49,13 @@ public struct DipperError: Error, Sendable, Hashable {
     /// none was. It may contain secrets, which the description does not.
     public var url: URL? { boxed?.value.url }
 
+    /// The source that failed, as it was asked: the request's own or an alternative, such as a provider; `nil` if none
+    /// was asked.
+    public internal(set) var askedSource: DataRequest.Source? {
+        get { boxed?.value.asked }
+        set { notes.asked = newValue }
+    }
+
     /// The time that the server asked the client to wait (`Retry-After`); `nil` if it did not ask.
     public internal(set) var retryAfter: Duration? {
         get { boxed?.value.retryAfter }
@@ -76,6 +84,8 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let notCached = DipperError("not cached")
     /// There is no route to the host.
     public static let unreachable = DipperError("network unreachable")
+    /// The network is constrained or expensive, and the call or its queue may not use such a network.
+    public static let networkNotAllowed = DipperError("network not allowed")
     /// The host's name has no address.
     public static let hostNotFound = DipperError("host not found")
     /// The connection was refused or could not be made.
@@ -171,11 +181,14 @@ public struct DipperError: Error, Sendable, Hashable {
 }
 
 extension DipperError {
+    /// The system may have one soon.
+    static let noThread = DipperError.connectionFailed.with(detail: "the system gives no thread or no descriptor")
+
     /// Whether another attempt may succeed, because the network failed or the server was busy.
     public var mayPass: Bool {
         if let status { return [408, 425, 429].contains(status) || (500...599).contains(status) }
         let passing: [DipperError] = [
-            .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
+            .unreachable, .networkNotAllowed, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
         ]
         return passing.contains(self)
     }

@@ -7,6 +7,8 @@ import ProcessShims
 final class CurlPool: LoopClient, @unchecked Sendable {
     /// The number for one transfer: libcurl may forget the addresses before it connects.
     private static let mostLookups = 4
+    /// The most rounds of libcurl in one turn of the loop.
+    private static let mostRounds = 16
 
     let queue: FetchQueue
     let configuration: CurlConfiguration
@@ -14,7 +16,8 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     let sockets = CurlSockets()
     var paths: [String: ReceiveWindow.Path] = [:]
     private let resolver: HostResolver
-    private let multi: UnsafeMutableRawPointer
+    /// `nil` until libcurl gives one; its functions refuse `nil`.
+    private var multi: UnsafeMutableRawPointer?
     /// The bodies that are being decoded.
     let decoding = DispatchGroup()
     private var transfers: [ObjectIdentifier: CurlTransfer] = [:]
@@ -36,7 +39,12 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         self.proxies = proxies
         self.resolver = resolver
         self.loop = loop
-        guard let multi = curl_multi_init() else { preconditionFailure("no memory for libcurl") }
+        post { pool in pool.client = pool.loop.add(pool) }
+    }
+
+    private func makeMulti() -> Bool {
+        if multi != nil { return true }
+        guard CurlTransport.prepare(), let multi = curl_multi_init() else { return false }
         self.multi = multi
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.keptConnections)
         // A slow transfer does not share its connection, so that pausing it delays no other.
@@ -45,13 +53,17 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         let context = Unmanaged.passUnretained(self).toOpaque()
         _ = dipper_curl_multi_set_socket_fn(multi, Self.watch, context)
         _ = dipper_curl_multi_set_timer_fn(multi, Self.schedule, context)
-        post { pool in pool.client = pool.loop.add(pool) }
+        return true
     }
 
     // MARK: Any thread
 
     @discardableResult
-    func post(_ body: @escaping @Sendable (CurlPool) -> Void) -> Bool { loop.post { body(self) } }
+    func post(waits: Bool = true, _ body: @escaping @Sendable (CurlPool) -> Void) -> Bool {
+        loop.post(waits: waits) { body(self) }
+    }
+
+    var isEnded: Bool { loop.isEnded }
 
     // MARK: The loop
 
@@ -88,8 +100,10 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     }
 
     func turn() -> ContinuousClock.Instant? {
-        // The end of a transfer may begin another.
-        while takeEnded() || isCurlDue {
+        // The end of a transfer may begin another. Other clients have their turn even if libcurl always has more to do.
+        var rounds = 0
+        while rounds < Self.mostRounds, takeEnded() || isCurlDue {
+            rounds += 1
             guard isCurlDue else { continue }
             curlDue = nil
             var running: Int32 = 0
@@ -98,7 +112,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         if !transfers.isEmpty { checkTimes() }
         if let nextLook, nextLook <= .now { self.nextLook = sockets.dropOrphans() }
         let isTimed = transfers.values.contains { $0.handle != nil || $0.lookup != nil }
-        var next = isTimed ? nextCheck : nil
+        var next = rounds == Self.mostRounds ? .now : isTimed ? nextCheck : nil
         if let curlDue { next = min(next ?? curlDue, curlDue) }
         if let nextLook { next = min(next ?? nextLook, nextLook) }
         return next
@@ -178,6 +192,7 @@ extension CurlPool {
         let firstBegun = transfer.firstBegun ?? now
         transfer.firstBegun = firstBegun
         transfer.timeBefore = now - firstBegun
+        guard makeMulti() else { return end(transfer, .noThread) }
         guard let handle = idleHandles.popLast() ?? makeHandle() else {
             return end(transfer, .transport.with(detail: "libcurl lacks memory or an option"))
         }

@@ -52,7 +52,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     // MARK: Commands
 
     func start() {
-        if !pool.post({ $0.begin(self) }) { end(.shutDown) }
+        if !pool.post(waits: false, { $0.begin(self) }) { end(pool.isEnded ? .shutDown : .noThread) }
     }
     func cancel() { pool.post { $0.end(self, .cancelled) } }
     func setThrottled(_ isThrottled: Bool) { pool.post { $0.setThrottled(self, isThrottled) } }
@@ -205,7 +205,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             return false
         }
         if let handle { window?.measure(handle) }
-        receive(.progress(received: offset + body.count, expected: answer.length.map { offset + $0 }))
+        receive(.progress(received: offset + body.count, expected: answer.length.map { min($0, .max - offset) + offset }))
         return true
     }
 

@@ -1,5 +1,6 @@
 import CCurl
 import Foundation
+import Synchronization
 
 /// A transport for HTTP and HTTPS that uses libcurl.
 ///
@@ -21,11 +22,11 @@ public final class CurlTransport: Transport {
     ///   - configuration: the limits and options of both queues.
     ///   - name: the prefix of the thread's name.
     public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
-        self.init(configuration, on: EventLoop.start(name: JoinableThread.name(name, "loop")), ownsLoop: true)
+        self.init(configuration, on: EventLoop(name: JoinableThread.name(name, "loop")), ownsLoop: true)
     }
 
     init(_ configuration: CurlConfiguration, on loop: EventLoop, ownsLoop: Bool = false) {
-        Self.prepare
+        _ = Self.prepare()
         let proxies = ProxySettings(fixed: configuration.proxySetting)
         let resolver = HostResolver(on: loop)
         func pool(_ queue: FetchQueue) -> CurlPool {
@@ -37,11 +38,15 @@ public final class CurlTransport: Transport {
 
     deinit { end() }
 
-    /// libcurl requires this before any thread uses it.
-    private static let prepare: Void = {
-        let result = curl_global_init(Int(CURL_GLOBAL_ALL))
-        precondition(result == CURLE_OK, "libcurl cannot be set up")
-    }()
+    private static let isPrepared = Mutex(false)
+
+    /// libcurl requires this before any thread uses it. Returns `false` while the system lacks what libcurl needs.
+    static func prepare() -> Bool {
+        isPrepared.withLock { isPrepared in
+            if !isPrepared { isPrepared = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK }
+            return isPrepared
+        }
+    }
 
     public func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
@@ -68,7 +73,7 @@ public final class CurlTransport: Transport {
             await loop.join()
         } else {
             await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-                if !loop.post({ continuation.resume() }) { continuation.resume() }
+                if !loop.post(waits: false, { continuation.resume() }) { continuation.resume() }
             }
         }
         for pool in [fast, slow] {

@@ -50,7 +50,7 @@ extension Engine {
     private func supply(_ origin: Origin, for make: ObjectWork, after failed: BytesWork?) -> BytesWork {
         failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = origin.claim ?? origin.source.claim(origin.dataKey)
+        let claim = origin.claim ?? origin.source.claim(origin.dataKey, of: origin.request)
         let want = make.wants.highest
         let task =
             origin.following?()
@@ -162,9 +162,10 @@ extension Engine {
         let source = supply.origin.source
         supply.basis = Provenance(
             info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
+            asked: response.askedSource,
             revalidation: response.revalidation, claim: supply.claim,
             call: source.events.wants(.objects) ? supply.caller.eventID : nil)
-        if response.source != .network || response.info.isStandIn { supply.isNewest = false }
+        if !response.source.isAnswer || response.info.isStandIn { supply.isNewest = false }
         if supply.origin.isAnew { supply.isClosed = true }
         // A look at the tiers that is under way finds the bytes in the data cache.
         if supply.makes.isEmpty { return end(supply, in: cache) }

@@ -31,6 +31,7 @@ extension Engine {
     func enter(_ make: ObjectWork, _ stage: ObjectWork.Stage) {
         (make.stage, make.lookUp) = (stage, nil)
         make.round += 1
+        limit(make)
     }
 
     func settle(_ make: ObjectWork) {
@@ -186,9 +187,9 @@ extension Engine {
     }
 
     func grow(_ make: ObjectWork, from parent: ObjectWork) {
-        enter(make, .waiting)
         make.parent = parent
         parent.children.append(make)
+        enter(make, .waiting)
         make.wait(for: parent)
         parent.refresh(in: self)
         if parent.isMade, let object = parent.object { perform(make, .object(object)) } else { attend(make) }

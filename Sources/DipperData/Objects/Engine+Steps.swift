@@ -40,10 +40,10 @@ extension Engine {
         // The most expensive of the steps that follow counts too.
         let steps = make.family.map(\.step)
         let ticket = (programs ?? cache.workers).add(
-            place(make.wants.highest, isNext: run.isNext),
-            cost: { steps.reduce(0) { max($0, $1.cost(of: run.material)) } },
+            place(make.wants.highest, isNext: run.isNext), of: origin.key,
+            cost: { (steps.reduce(0) { max($0, $1.cost(of: run.material)) }, step.load(of: run.material).effort) },
             untilTaken: work)
-        guard let ticket else { return fail(make, .shutDown) }
+        guard let ticket else { return fail(make, refusal) }
         run.ticket = ticket
     }
 
@@ -90,7 +90,7 @@ extension Engine {
             // Stored bytes are out of date for the call. An answer, or bytes about which the server was asked just now,
             // count as a failed attempt.
             let known = make.cache.misfits[make.origin.key, make.step.kind]
-            let isRenewal = !basis.isAnswer && make.broken == nil && known.map { $0.due <= time.now() } != false
+            let isRenewal = !basis.source.isAnswer && make.broken == nil && known.map { $0.due <= time.now() } != false
             guard isRenewal || make.origin.following == nil else { break }
             make.broken = isRenewal ? error : nil
             make.supply = nil
@@ -115,7 +115,7 @@ extension ObjectCache {
     ) throws(DipperError) -> Product {
         guard case .bytes = material, step.programs == nil else { return try step.make(of: material, task) }
         let (key, kind, now) = (origin.key, step.kind, engine.time.now())
-        if !basis.isAnswer, let known = misfits[key, kind], known.digest == basis.digest, now < known.due {
+        if !basis.source.isAnswer, let known = misfits[key, kind], known.digest == basis.digest, now < known.due {
             throw known.error
         }
         do throws(DipperError) {

@@ -15,9 +15,9 @@ struct Misfit: Sendable {
     /// Replaces what was found before.
     init(_ basis: Provenance, _ error: DipperError, after old: Misfit?, at now: Duration) {
         (info, digest, self.error) = (basis.info, basis.digest, error)
-        answers = (old?.answers ?? 0) + (basis.isAnswer ? 1 : 0)
+        answers = (old?.answers ?? 0) + (basis.source.isAnswer ? 1 : 0)
         // 5, 20, 80, 320 and then 600 seconds.
-        due = basis.isAnswer ? now + .seconds(min(600, 5 << (2 * min(answers - 1, 4)))) : old?.due ?? now
+        due = basis.source.isAnswer ? now + .seconds(min(600, 5 << (2 * min(answers - 1, 4)))) : old?.due ?? now
     }
 }
 

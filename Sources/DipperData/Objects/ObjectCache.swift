@@ -187,7 +187,7 @@ package final class ObjectCache: Sendable {
     package func find(_ origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) async -> Product? {
         await fromThread { answer in
             let ticket = workers.add(
-                .init(.fast, origin.request.priority), cost: { self.cost(of: origin, step, in: tiers) }
+                .init(.fast, origin.request.priority), of: origin.key, cost: { self.load(of: origin, step, in: tiers) }
             ) {
                 let found =
                     tiers == .all
@@ -198,13 +198,13 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    /// Returns the memory that making an object of the entry in some tiers takes, in bytes.
-    private func cost(of origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) -> Int {
+    /// Measures the making of an object of the entry in some tiers.
+    private func load(of origin: Origin, _ step: any ObjectStep, in tiers: CacheTiers) -> (memory: Int, effort: Int) {
         if step.isStored, let form = stored(step.key(origin.dataKey), for: origin, in: tiers) {
-            return step.cost(of: .form(form.data))
+            return step.load(of: .form(form.data))
         }
-        if let before = step.before, !step.isWholePath { return cost(of: origin, before, in: tiers) }
-        return stored(origin.dataKey, for: origin, in: tiers).map { step.cost(of: .bytes($0.data)) } ?? 0
+        if let before = step.before, !step.isWholePath { return load(of: origin, before, in: tiers) }
+        return stored(origin.dataKey, for: origin, in: tiers).map { step.load(of: .bytes($0.data)) } ?? (0, 0)
     }
 
     private func stored(_ key: CacheKey, for origin: Origin, in tiers: CacheTiers = .all) -> StoredData? {
@@ -224,7 +224,8 @@ package final class ObjectCache: Sendable {
         _ origin: Origin, _ step: any ObjectStep, _ make: () throws(DipperError) -> MadeObject?
     ) -> Product? {
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = origin.source.claim(origin.dataKey, step.isStored ? step.key(origin.dataKey) : nil)
+        let claim = origin.source.claim(
+            origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil)
         guard let object = try? make() else { return nil }
         insert(object, step.key(origin.key), for: origin, claim)
         return object.product
@@ -316,6 +317,12 @@ package final class ObjectCache: Sendable {
     package func forget(_ key: CacheKey) {
         memory.remove(key)
         memory.removeDerived(of: key)
+    }
+
+    /// Removes the objects made of the bytes of a URL, whatever their keys. Takes time by the number of all objects.
+    package func removeAll(of address: String, from tiers: CacheTiers) {
+        if tiers.contains(.disk) { unstage { _, object in object.basis.info.url == address } }
+        if tiers.contains(.memory) { memory.removeAll(of: address) }
     }
 
     package func removeAll() {

@@ -42,6 +42,7 @@ package final class ObjectCall: @unchecked Sendable {
     var wantsProgress = false
     var lookUp: Workers.Ticket?
     var isReserved = false
+    var limit: Engine.TimerID?
     var make: ObjectWork?
     /// `nil` after the end.
     private var task: (any ObjectTask)?
@@ -56,7 +57,8 @@ package final class ObjectCall: @unchecked Sendable {
     package static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
         let call = ObjectCall(task, making, options)
         task.attach(call, to: call.cache.engine)
-        if !call.cache.engine.post({ $0.take(call) }) { call.end(.failure(.shutDown)) }
+        let engine = call.cache.engine
+        if !engine.post(waits: false, { $0.take(call) }) { call.end(.failure(engine.refusal)) }
     }
 
     var isOver: Bool { task == nil }
@@ -192,23 +194,35 @@ extension Engine {
             keep(object, for: [make], isWritten: make.isWritten)
             return settle(make)
         }
-        if let supply = make.fetch { attend(call, at: supply) }
+        if let supply = make.fetch { attend(call, at: supply) } else { limit(make, isJoined: true) }
+    }
+
+    /// Gives calls whose object is being made the rest of the time that their request allows.
+    func limit(_ make: ObjectWork, isJoined: Bool = false) {
+        guard let whole = make.origin.source.timeout(of: make.origin.request) else { return }
+        let left = make.timeLeft.map { min(isJoined ? whole : $0, .seconds(1_000_000_000)) }
+        for call in make.allCalls where (call.limit == nil) != (left == nil) {
+            if let timer = exchange(&call.limit, with: nil) { timers.cancel(timer) }
+            call.limit = left.map { timers.add(at: time.now() + $0, .making(call)) }
+        }
     }
 
     func end(_ call: ObjectCall, _ result: Result<MadeObject, DipperError>) {
         release(call)
         unregister(call)
+        if let timer = exchange(&call.limit, with: nil) { timers.cancel(timer) }
         call.end(result)
     }
 
     // MARK: Changes
 
-    func cancel(_ call: ObjectCall) {
+    func cancel(_ call: ObjectCall, as error: DipperError = .cancelled) {
         if call.isOver { return }
         if let make = call.make {
             make.calls.removeAll { $0 === call }
             make.wants.remove(call.want)
-            end(call, .failure(.cancelled))
+            if error == .timedOut, make.allCalls.isEmpty { tellEnd(make, [call], .failure(error)) }
+            end(call, .failure(error))
             settle(make)
         } else {
             call.lookUp?.cancel()
@@ -322,7 +336,7 @@ extension Engine {
             Afterwards.run { place.perform(work) }
         } else {
             let want = Urgency(supply.wants.highest.queue, .low)
-            cache.workers.add(place(want), cost: { first.step.cost(of: .bytes(bytes)) }, work)
+            cache.workers.add(place(want), of: supply.origin.key, cost: { first.step.load(of: .bytes(bytes)) }, work)
         }
     }
 

@@ -56,7 +56,13 @@ extension ObjectStep {
     /// The kind of object: bytes of which one could not be made are no good for the others.
     package var addedSuffix: String { suffix }
     package var kind: String { before?.kind ?? suffix }
-    package func cost(of material: Material) -> Int { 0 }
+    package func cost(of material: Material) -> Int {
+        if case .bytes(let data) = material { data.count } else { 0 }
+    }
+    /// The effort is that of the first step, which goes through the whole picture even if it makes a small one.
+    func load(of material: Material) -> (memory: Int, effort: Int) {
+        (cost(of: material), before?.load(of: material).effort ?? cost(of: material))
+    }
     package var place: CallbackQueue? { nil }
     package var programs: Workers? { nil }
     package func previews() -> (any PreviewScan)? { nil }

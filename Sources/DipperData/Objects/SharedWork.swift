@@ -76,7 +76,7 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
         (self.cache, self.origin, self.step, self.keepsBytes) = (cache, origin, step, keepsBytes)
         key = step.key(origin.key)
         claim = origin.source.claim(
-            origin.dataKey, step.isStored ? step.key(origin.dataKey) : nil, within: origin.claim)
+            origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil, within: origin.claim)
     }
 
     var isValid: Bool { !isOutdated && !claim.isRevoked }
@@ -87,6 +87,17 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
 
     var fetch: BytesWork? {
         stage == .waiting ? root.flatMap { $0.basis == nil ? $0 : nil } : nil
+    }
+
+    /// The time left to calls for making the object; `nil` if they have no limit, or wait for something else.
+    var timeLeft: Duration? {
+        if stage == .looking || stage == .waiting || stage == .over {
+            return stage == .waiting ? parent?.timeLeft : nil
+        }
+        guard let limits = root?.task.wait.knownLimits, let limit = limits.limit, let fetch = limits.past else {
+            return origin.source.timeout(of: origin.request)
+        }
+        return limit - fetch.findings.budget.spent(at: origin.source.engine.time.now())
     }
 
     var isMade: Bool { stage == .writing || stage == .ready }
@@ -245,8 +256,7 @@ package struct Provenance: Sendable {
     package let source: ResponseSource
     package var attempts = 0
     package var metrics: TransferMetrics?
-    /// Whether the bytes come from a source itself, and not from a tier.
-    var isAnswer: Bool { source == .network }
+    package var asked: DataRequest.Source?
     /// The fetch of newer bytes, if these are out of date.
     package var revalidation: DataTask?
     package var claim: Claim?

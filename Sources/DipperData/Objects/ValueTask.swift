@@ -135,6 +135,8 @@ public struct ValueResponse<Value: Sendable>: FetchResponse {
     public let value: Value
     /// The tier that answered: `memory` if the value, or its bytes, were in memory.
     public let source: ResponseSource
+    /// The source that was asked, before redirects; see ``FetchResponse/askedSource``.
+    public let askedSource: DataRequest.Source?
     /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
     public var url: URL? { info.source }
     /// The status that the server answered with when the bytes were fetched.
@@ -151,7 +153,7 @@ public struct ValueResponse<Value: Sendable>: FetchResponse {
 
     init(_ value: Value, _ basis: Provenance, revalidation: ValueTask<Value>?) {
         self.value = value
-        source = basis.source
+        (source, askedSource) = (basis.source, basis.asked)
         info = basis.info
         attempts = basis.attempts
         metrics = basis.metrics

@@ -11,6 +11,8 @@ public struct CacheStatistics: Sendable, Hashable {
     public var sharedHits = 0
     /// Calls answered by the network.
     public var networkAnswers = 0
+    /// Calls answered by providers: files, text, memory and code of the program.
+    public var providerAnswers = 0
     /// Calls answered from the cache after the server had confirmed that the entry still holds.
     public var revalidatedAnswers = 0
     /// Calls answered from the cache although the entry was out of date.
@@ -92,6 +94,7 @@ final class CacheCounts: Sendable {
         statistics.diskHits = count(.disk)
         statistics.sharedHits = count(.shared)
         statistics.networkAnswers = count(.network)
+        statistics.providerAnswers = count(.provider)
         statistics.revalidatedAnswers = count(.revalidated)
         statistics.staleAnswers = count(.stale)
         statistics.failures = failures.load(ordering: .relaxed)

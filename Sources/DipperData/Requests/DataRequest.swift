@@ -46,6 +46,7 @@ public struct DataRequest: Sendable {
             var waitsForDiskWrite = false
             var durability = Durability.relaxed
             var progressInterval: Duration?
+            var allowsConstrainedNetwork = true
         }
 
         var values = Values()
@@ -90,7 +91,8 @@ public struct DataRequest: Sendable {
     /// The order of the fetch inside its queue.
     public var priority = Priority.normal
     /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
-    /// between them. Time in the queue, paused, or without a network does not count. `nil` uses the cache's default.
+    /// between them, and the making of a picture or value from the bytes. Time in the queue of the fetches, paused, or
+    /// without a network does not count. `nil` uses the cache's default.
     public var timeout: Duration? {
         get { rare?.value.values.timeout }
         set { change { $0.values.timeout = newValue } }
@@ -170,6 +172,16 @@ public struct DataRequest: Sendable {
     public var progressInterval: Duration? {
         get { rare?.value.values.progressInterval }
         set { change { $0.values.progressInterval = newValue } }
+    }
+
+    /// Whether the call may use a network that is constrained or expensive (see ``NetworkConditions``); `true` by default.
+    ///
+    /// If not, the call waits for another network as if there were none; if its ``retryPolicy`` does not wait, it ends
+    /// with ``DipperError/networkNotAllowed``. A transfer in progress is broken off, and continued later. A fetch may use
+    /// the network if one of the calls that share it may, and its queue (``QueueConfiguration``).
+    public var allowsConstrainedNetwork: Bool {
+        get { rare?.value.values.allowsConstrainedNetwork ?? true }
+        set { change { $0.values.allowsConstrainedNetwork = newValue } }
     }
 
     /// Creates a request for a URL, with the cache's defaults.
@@ -281,7 +293,7 @@ public struct DataRequest: Sendable {
     }
 
     /// The URL's text without user and fragment, as it is kept with an entry.
-    var address: String { url?.withoutFragment ?? unparsed ?? "" }
+    package var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
     /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }

@@ -42,7 +42,8 @@ public struct FileProvider: DataProvider {
         _ read: @escaping @Sendable () throws(DipperError) -> Value
     ) async throws(DipperError) -> Value {
         let result: Result<Value, DipperError> = await withCheckedContinuation { continuation in
-            readers.run { continuation.resume(returning: Result(catching: read)) }
+            let isRunning = readers.run { continuation.resume(returning: Result(catching: read)) }
+            if !isRunning { continuation.resume(returning: .failure(.noThread)) }
         }
         return try result.get()
     }

@@ -61,6 +61,8 @@ final class BlobFiles: Sendable {
 
     var isReadOnly: Bool { lock == nil }
 
+    var isWritableByGroup: Bool { root.status.st_mode & S_IWGRP != 0 }
+
     var isThere: Bool { isLinked && lock?.isThere != false }
 
     /// Whether nobody has deleted the folder: the cheapest question about it.

@@ -73,6 +73,7 @@ extension DiskTier {
         var job: Removal
         switch scope {
         case .derived(let key): job = Removal((.derived(of: key), nil))
+        case .url(let address): job = Removal((.url(address, .entry), nil), (.url(address, .partial), nil))
         case .all where removal.hasFailed:
             job = Removal(
                 (.partials(storedBefore: removal.time), nil), (.stored(before: removal.time, after: nil), .cleared))
@@ -92,9 +93,8 @@ extension DiskTier {
     /// The number of rows to remove in one transaction.
     var mostRemoved: Int { opened.files?.isTight == true ? 4 : 64 }
 
-    /// - Throws: ``DipperError/notRemoved`` if something that was to be removed is still on disk.
+    /// - Throws: ``DipperError/notRemoved`` if a removal that the writer has tried has failed.
     func finishRemovals() async throws(DipperError) {
-        await synchronize()
         let failure: DipperError? = await fromThread { answer in
             let isRunning = writer.run {
                 let (removals, opened) = self.state.withLock {

@@ -86,12 +86,20 @@ extension DiskTier {
     }
 
     private func beginWriting(_ state: inout State) {
-        if !exchange(&state.isWriting, with: true) { writer.run { self.writeStaged() } }
+        if !state.isWriting { state.isWriting = writer.run { self.writeStaged() } }
     }
 
     func clear() { remove(.all) }
 
     func removeDerived(of key: CacheKey) { remove(.derived(of: key)) }
+
+    func removeAll(of address: String) {
+        remove(.url(address))
+        // Its row has the URL as key alone.
+        let key = CacheKey(verbatim: address)
+        remove(key)
+        dropPartial(of: key)
+    }
 
     private func remove(_ scope: StagingArea.Scope) {
         let time = now().timeIntervalSince1970.nextUp

@@ -49,6 +49,8 @@ final class DiskTier: Sendable {
         /// starts; at four times as many, new entries are not kept on disk, and their earlier versions are removed.
         var stagingLimit = 8 << 20
         var partialLimit = 128 << 20
+        /// The number of entries whose accesses may wait while another process holds the index.
+        var mostAccesses = 1 << 16
         var naming = FileNaming.sha256
         var compression = StorageCompression.off
         var recordCodec: (any RecordCodec)?
@@ -131,6 +133,11 @@ final class DiskTier: Sendable {
         self.events = events
         state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
         reopen(isWaiting: false)
+        if opened.files?.isWritableByGroup == true {
+            logger.warning(
+                "the group of the cache's folder may write in it, and so delete and replace entries",
+                metadata: ["folder": "\(options.folder)"])
+        }
         expiries.add { [weak self] in self?.removeExpiredLater() }
     }
 

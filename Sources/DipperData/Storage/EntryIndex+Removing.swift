@@ -44,13 +44,17 @@ extension EntryIndex {
         case oldest(untilSize: Int)
         case expired(at: TimeInterval)
         case derived(of: CacheKey)
+        /// The rows with other keys than the URL itself.
+        case url(String, Table)
         case stored(before: TimeInterval, after: Int?)
         /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
         case partials(
             expiredAt: TimeInterval = -.infinity, storedBefore: TimeInterval = -.infinity, bytes: Int = .max,
             count: Int = .max)
 
-        fileprivate var table: Table { if case .partials = self { .partial } else { .entry } }
+        fileprivate var table: Table {
+            if case .url(_, let table) = self { table } else if case .partials = self { .partial } else { .entry }
+        }
     }
 
     /// - Parameter most: how many rows to remove; partial bodies are removed all at once.
@@ -84,6 +88,8 @@ extension EntryIndex {
             rows = try db.all(
                 "\(query) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?", Data(first.utf8), Data(end.utf8),
                 most, body: Row.init)
+        case .url(let url, _):
+            rows = try db.all("\(query) WHERE url = ? LIMIT ?", Data(url.utf8), most, body: Row.init)
         case .stored(let time, let last):
             // A step looks at a limited number of rows, even if it removes none.
             let following = try db.all(

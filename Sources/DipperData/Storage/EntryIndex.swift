@@ -59,13 +59,8 @@ final class EntryIndex: Sendable {
         guard try db.first("PRAGMA journal_mode = WAL", body: { $0.text(0) }) == "wal" else {
             throw SQLiteError(code: SQLiteError.cannotOpen, "the index cannot have a log")
         }
-        try db.run(
-            script:
-                """
-                PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = \(logPages); PRAGMA secure_delete = ON;
-                \(Self.cacheSize)
-                """
-        )
+        try db.run(script: "PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; \(Self.cacheSize)")
+        try db.run(script: "PRAGMA wal_autocheckpoint = \(logPages)")
         isNew = version == nil
         if isNew {
             try db.transaction { try Self.create(db, boot) }
@@ -119,6 +114,7 @@ final class EntryIndex: Sendable {
                 CREATE INDEX entry_by_turn ON entry (turn);
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
                 CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
+                CREATE INDEX entry_by_url ON entry (url) WHERE url IS NOT NULL;
                 CREATE TABLE partial \(columns);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL, cleared INTEGER NOT NULL);
                 INSERT INTO total VALUES (0, 0, 0);
