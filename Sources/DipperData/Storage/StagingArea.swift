@@ -8,8 +8,13 @@ struct StagingArea: Sendable {
         var table = EntryIndex.Table.entry
 
         /// The few scopes that cover the slot: nobody looks for them among all removals or all changes.
-        fileprivate var scopes: [Scope] {
-            [.all] + (table == .entry && key.isDerived ? key.origins.map(Scope.derived(of:)) : [])
+        /// - Parameter url: that of the entry, as far as it is known.
+        fileprivate func scopes(_ url: String?) -> [Scope] {
+            [.all] + (url.map { [.url($0)] } ?? []) + derivedScopes
+        }
+
+        fileprivate var derivedScopes: [Scope] {
+            table == .entry && key.isDerived ? key.origins.map(Scope.derived(of:)) : []
         }
     }
 
@@ -31,6 +36,9 @@ struct StagingArea: Sendable {
         case all
         case derived(of: CacheKey)
         case url(String)
+
+        /// - Parameter url: that of the entry, as far as it is known.
+        func covers(_ slot: Slot, _ url: String?) -> Bool { slot.scopes(url).contains(self) }
     }
 
     /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
@@ -99,7 +107,7 @@ struct StagingArea: Sendable {
         }
         item.place = replaced?.place ?? latest
         if items[slot] == nil {
-            for scope in slot.scopes.dropFirst() { derived[scope, default: []].insert(slot) }
+            for scope in slot.derivedScopes { derived[scope, default: []].insert(slot) }
         }
         if replaced?.place == nil { queue.append((slot, latest)) }
         items[slot] = item
@@ -123,7 +131,7 @@ struct StagingArea: Sendable {
     private mutating func take(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
-        for scope in slot.scopes.dropFirst() {
+        for scope in slot.derivedScopes {
             derived[scope]?.remove(slot)
             if derived[scope]?.isEmpty == true { derived[scope] = nil }
         }
@@ -201,8 +209,7 @@ struct StagingArea: Sendable {
 extension [StagingArea.Scope: StagingArea.PendingRemoval] {
     func goneBefore(_ slot: StagingArea.Slot, _ url: String?) -> TimeInterval {
         if isEmpty { return -.infinity }
-        let scopes = slot.scopes + (url.map { [.url($0)] } ?? [])
-        return scopes.compactMap { self[$0] }.reduce(-.infinity) {
+        return slot.scopes(url).compactMap { self[$0] }.reduce(-.infinity) {
             Swift.max($0, $1.hasFailed ? $1.time : .infinity)
         }
     }
