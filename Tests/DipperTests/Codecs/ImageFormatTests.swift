@@ -70,7 +70,7 @@ import Testing
             ([0, 0, 0, 12, 0x6A, 0x50, 0x20, 0x21, 13, 10, 0x87, 10], nil),
             ([0, 0, 0, 12, 0x6A, 0x50, 0x20, 0x20, 10, 10, 0x87, 10], nil),
             ([0xFF, 0x4F, 0xFF, 0x51, 0], .jpeg2000), ([0xFF, 0x4F, 0xFF, 0x52, 0], nil),
-            ([0, 0, 0, 8] + Array("wide".utf8), .mov), ([0, 0, 1, 0] + Array("mdat".utf8), .mov),
+            ([0, 0, 0, 8] + Array("wide".utf8), .mov), ([0, 0, 2, 0] + Array("mdat".utf8), .mov),
             (Array("a worldwide text".utf8), nil), (Array("The mdat".utf8), nil),
             ([0, 0, 0, 9] + Array("wide".utf8), nil),
             ([0, 0, 2, 0] + Array("moov".utf8) + [0, 0, 0, 108] + Array("mvhd".utf8), .mov),

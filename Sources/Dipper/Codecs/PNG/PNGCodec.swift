@@ -20,17 +20,21 @@ public struct PNGDecoder: ImageDecoder {
     public init() {}
 
     public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
-        let info = try ImageInfo(data)
+        try Self.memory(of: ImageInfo(data), fileSize: data.count, options)
+    }
+
+    private static func memory(
+        of info: ImageInfo, fileSize: Int, _ options: DecodeOptions
+    ) throws(DipperError) -> Int {
         let size = info.orientation.applied(to: info.size ?? PixelSize(width: 0, height: 0))
         let writer = try RowWriter.byteCount(
             from: size, to: options.storedTarget(for: size, info.orientation), info.orientation)
         // Each pass of an interlaced picture covers all of it. A partial file is copied, to end its last chunk.
-        return try writer + (info.isProgressive ? size.byteCount() : 0) + (options.allowsPartial ? data.count : 0)
+        return try writer + (info.isProgressive ? size.byteCount() : 0) + (options.allowsPartial ? fileSize : 0)
     }
 
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
-        try options.limits.check(bytes: memory(of: data, options))
         let info = try ImageInfo(data)
         return try data.withBytes { bytes throws(DipperError) in try decode(bytes, info, options) }
     }
@@ -41,6 +45,7 @@ public struct PNGDecoder: ImageDecoder {
         let reader = try PNGReader(bytes, mayEndEarly: options.allowsPartial)
         let size = reader.size
         try options.limits.check(size)
+        try options.limits.check(bytes: Self.memory(of: info, fileSize: bytes.count, options))
         let color = PNGColors.transform(for: reader.header, info)
         var writer = try RowWriter(
             source: size, of: size, alpha: reader.header.has_alpha ? .straight : .opaque, orientation: info.orientation,
