@@ -208,7 +208,7 @@ extension Engine {
         let left = make.timeLeft.map { min(isJoined ? whole : $0, .seconds(1_000_000_000)) }
         for call in make.allCalls where (call.limit == nil) != (left == nil) {
             if let timer = exchange(&call.limit, with: nil) { timers.cancel(timer) }
-            call.limit = left.map { timers.add(at: time.now() + $0, .making(call)) }
+            call.limit = left.map { timers.add(at: time.now() + $0, .making { $0.cancel(call, as: .timedOut) }) }
         }
     }
 
