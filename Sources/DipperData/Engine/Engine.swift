@@ -311,21 +311,26 @@ actor Engine: LoopClient {
     private var isEmpty: Bool { fetches.isEmpty && others.isEmpty && guests.allSatisfy(\.isIdle) }
 
     nonisolated func shutdown() async {
-        let (hooksEnded, end) = AsyncStream.makeStream(of: Never.self)
         await wait { engine, continuation in
             engine.callHooks()
             engine.close()
             let tasks = engine.hookTasks.values
             for task in tasks { task.cancel() }
-            Task.detached {
-                for task in tasks { await task.value }
-                end.finish()
+            engine.hooks.async(flags: .barrier) {
+                if tasks.isEmpty { return continuation.resume() }
+                let (ended, end) = AsyncStream.makeStream(of: Never.self)
+                Task.detached {
+                    for task in tasks { await task.value }
+                    end.finish()
+                }
+                // Hooks that ignore their cancellation must not keep a program from ending.
+                self.workers.asyncAfter(deadline: .now() + 1) { end.finish() }
+                Task.detached {
+                    for await _ in ended {}
+                    continuation.resume()
+                }
             }
-            engine.hooks.async(flags: .barrier) { continuation.resume() }
         }
-        // Hooks that ignore their cancellation must not keep a program from ending.
-        workers.asyncAfter(deadline: .now() + 1) { end.finish() }
-        for await _ in hooksEnded {}
         await transport.shutdown()
         await wait { _, continuation in continuation.resume() }
         await store.shutdown()
