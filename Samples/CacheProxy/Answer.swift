@@ -50,7 +50,7 @@ enum CacheStatus {
         case .memory, .disk, .shared: "dipper; hit; detail=\(source.rawValue)"
         case .stale: "dipper; hit; detail=stale"
         case .revalidated: "dipper; fwd=stale; fwd-status=304"
-        case .network: "dipper; fwd=miss"
+        case .network, .provider: "dipper; fwd=miss"
         }
     }
 
