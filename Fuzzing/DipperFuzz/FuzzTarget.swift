@@ -11,6 +11,8 @@ enum FuzzTarget: String, CaseIterable {
     case encode
     /// Text of servers and pages.
     case dataURL, fields, contentRange, cacheControl
+    /// Entries of the disk and of other processes.
+    case record
 
     /// The target that the environment variable `DIPPER_FUZZ` names.
     static let chosen = FuzzTarget(rawValue: ProcessInfo.processInfo.environment["DIPPER_FUZZ"] ?? "") ?? .header
@@ -26,6 +28,11 @@ enum FuzzTarget: String, CaseIterable {
         case .dataURL, .fields, .contentRange, .cacheControl:
             #if DEBUG
                 TextProbe.run(self, data)
+            #endif
+            return true
+        case .record:
+            #if DEBUG
+                RecordProbe.run(data)
             #endif
             return true
         case .jpeg, .png, .gif, .webp, .avif:

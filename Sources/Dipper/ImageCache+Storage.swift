@@ -247,10 +247,7 @@ extension ImageCache {
     }
 
     /// Removes all files from disk. Memory keeps its pictures. Results of calls in progress are not kept on disk.
-    public func clearDisk() {
-        objects.removeUnwritten()
-        data.clearDisk()
-    }
+    public func clearDisk() { data.clearDisk() }
 
     /// Removes pictures, in the order of eviction, until memory holds no more than a number of bytes. Memory that is
     /// kept for the pixels of later pictures is released too. The memory limit does not change.

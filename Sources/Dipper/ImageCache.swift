@@ -245,9 +245,7 @@ public final class ImageCache: Sendable {
         guard policy != .ignoreCache, policy != .bypass, let entry = entry(for: imageKey, request, options)
         else { return nil }
         // A picture in memory does not prove that its entry is on disk.
-        if request.waitsForDiskWrite, originals.waitsForDisk(request) || files(of: options).waitsForDisk(request) {
-            return nil
-        }
+        if request.waitsForDiskWrite, !origin(of: asked, options).isWritten(step(options)) { return nil }
         var source = ResponseSource.stale
         var newer: ImageTask?
         switch originals.use(of: entry.info, for: request) {

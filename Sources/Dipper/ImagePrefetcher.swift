@@ -34,7 +34,8 @@ extension Prefetcher where Request == ImageRequest {
         _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {
         self.init(
-            requests, maxOutstanding: maxOutstanding, cache.data.callbackQueue, run: cache.data.runOnReader
+            requests, maxOutstanding: maxOutstanding, cache.data.callbackQueue, run: cache.data.runOnReader,
+            hold: cache.data.holdPrefetches
         ) { request in
             cache.answers(request, keepsInMemory: keepsInMemory)
         } call: { request in
@@ -57,7 +58,8 @@ extension Prefetcher where Request == ImageRequest {
     ) {
         let originals = { @Sendable (request: ImageRequest) in cache.originals(of: request.resolved(cache.defaults)) }
         self.init(
-            requests, maxOutstanding: maxOutstanding, cache.data.callbackQueue, run: cache.data.runOnReader
+            requests, maxOutstanding: maxOutstanding, cache.data.callbackQueue, run: cache.data.runOnReader,
+            hold: cache.data.holdPrefetches
         ) { request in
             let bytes = originals(request).complete(request.data)
             return originals(request).answers(bytes, under: bytes.cacheKey)

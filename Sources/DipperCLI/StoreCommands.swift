@@ -11,9 +11,8 @@ struct StatsCommand: AsyncParsableCommand {
     func run() async throws {
         try await store.withCache { cache in
             let (folder, count, size) = (store.directory.path, cache.diskCount, cache.diskSize)
-            store.tell(
-                ["folder": folder, "entries": count, "bytes": size],
-                or: "\(folder): \(count) entries, \(ByteCount.describe(size))")
+            let text = "\(folder): \(count) entries, \(ByteCount.describe(size))"
+            store.tell(["folder": folder, "entries": count, "bytes": size], or: text)
         }
     }
 }
@@ -31,11 +30,8 @@ struct ListCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await store.withCache { cache in
-            let isWhole = cache.listEntries { store.tell($0.json, or: $0.line) }
-            guard isWhole else {
-                throw CommandFailure(
-                    "the index of the cache could not be read: entries may be missing from the list")
-            }
+            if cache.listEntries({ store.tell($0.json, or: $0.line) }) { return }
+            throw CommandFailure("the index of the cache could not be read: entries may be missing from the list")
         }
     }
 }

@@ -97,10 +97,6 @@ extension DataCache {
         store.disk != nil && Call(request, key: request.cacheKey, defaults: defaults).keepsOnDisk
     }
 
-    package func waitsForDisk(_ request: DataRequest) -> Bool {
-        request.waitsForDiskWrite && keepsOnDisk(request)
-    }
-
     /// Returns the interface for objects made from this cache's bytes; `forms`, or this cache, keeps stored forms.
     package func objectSource(formsIn forms: DataCache? = nil) -> ObjectSource {
         ObjectSource(engine, defaults, forms: forms?.store)
@@ -121,7 +117,9 @@ extension DataCache {
     /// Returns a closure that fetches a newer version of the stored answer, in `slowQueue` and with its validators.
     /// While such a fetch is under way, further calls return its task. The closure does not keep this cache alive.
     package func renewal(of request: DataRequest) -> @Sendable () -> DataTask {
-        { [engine, defaults] in
+        // What the program adds or removes from now on is newer.
+        let claim = store.history.claim(request.cacheKey, of: request.plainKey)
+        return { [engine, defaults] in
             // The server must confirm each use of a stored answer (RFC 9111, section 5.2.1.4).
             var headers = request.headers
             headers.append("Cache-Control", "no-cache")
@@ -129,7 +127,7 @@ extension DataCache {
             let (task, isNew) = engine.revalidations.withLock {
                 $0.task(for: Call(request, key: request.cacheKey, defaults: defaults))
             }
-            if isNew { engine.start(task) }
+            if isNew { engine.start(task, claim) }
             return task
         }
     }

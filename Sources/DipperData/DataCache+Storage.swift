@@ -150,11 +150,13 @@ extension DataCache {
         let info = infoOfAdded(request)
         let call = Call(request, key: key, defaults: defaults)
         // Pictures and values that are being made of the earlier bytes are not kept.
-        store.history.remove(key, from: .all)
+        let claim = store.history.claim(key, of: request.plainKey, isAddition: true, isReplacing: true)
+        store.clean(key, .shared)
         store.add(
             StoredData(data: data, info: info), for: key, call,
             // The caller wants the bytes kept, so every policy but `memoryOnly` stores them on disk.
-            onDisk: call.cachePolicy != .memoryOnly, request.durability, whenWritten: whenWritten)
+            onDisk: call.cachePolicy != .memoryOnly, request.durability, claim: claim, isLatest: true,
+            whenWritten: whenWritten)
     }
 
     /// Removes the entry of a URL that ``data(for:)-(URL)`` reads, from all tiers or from some of them. Entries that were
@@ -249,7 +251,7 @@ extension DataCache {
     ///
     /// ```swift
     /// cache.clear()
-    /// await cache.synchronize()       // the files are gone
+    /// await cache.synchronize()       // the files are gone, if the disk works: see finishRemovals()
     /// ```
     public func synchronize() async { await store.synchronize() }
 
@@ -378,8 +380,10 @@ extension DataCache {
     /// Returns the file of an entry, which only the user can read; `nil` if there is no entry, for small entries, which
     /// have no file, for compressed ones, and for those that a ``RecordCodec`` has encoded.
     ///
-    /// The file has the entry's bytes and nothing else, with an extension if ``FileNaming/sha256(extension:)`` adds
-    /// one. It is never changed, and is removed when the entry is replaced or removed: a program that has opened it can
+    /// Entries of up to 8 KiB have none: write the bytes of ``data(for:)-(CacheKey)`` to a file for other programs.
+    ///
+    /// The file has the entry's bytes and nothing else, with an extension if ``DataRequest/fileExtension`` or
+    /// ``FileNaming/sha256(extension:)`` adds one. It is never changed, and is removed when the entry is replaced or removed: a program that has opened it can
     /// read on, and one that keeps its path should ask again.
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 

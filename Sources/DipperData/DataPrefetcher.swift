@@ -15,7 +15,8 @@ extension Prefetcher where Request == DataRequest {
     /// ```
     public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
         self.init(
-            requests, maxOutstanding: maxOutstanding, cache.callbackQueue, run: cache.runOnReader
+            requests, maxOutstanding: maxOutstanding, cache.callbackQueue, run: cache.runOnReader,
+            hold: cache.holdPrefetches
         ) { request in
             let request = cache.complete(request)
             return cache.answers(request, under: request.cacheKey)
@@ -41,6 +42,13 @@ extension DataCache {
     /// Runs work that may block for as long as the disk takes, on a reader's thread.
     package func runOnReader(_ work: @escaping @Sendable () -> Void) {
         store.runOnReader(.init(.slow, .normal), work)
+    }
+
+    /// Runs work, such as making and cancelling calls, while no prefetch starts.
+    package func holdPrefetches(_ work: () -> Void) {
+        engine.post { $0.reserve() }
+        work()
+        engine.post { $0.release() }
     }
 
     /// Returns whether the entry of a key is a fresh success that answers a request without the network. Reads no body.

@@ -126,6 +126,26 @@ struct DurabilityTests {
 
     // MARK: Files for other programs
 
+    @Test("a request gives the file of its entry an extension, whatever the rule for the cache is")
+    func ownExtension() async throws {
+        let long = String(repeating: "n", count: 200)
+        for naming in [.md5, .sha256(extension: .ofURL), .custom { _ in long }] as [FileNaming] {
+            let test = TestCache(folder: TemporaryFolder()) { $0.fileNaming = naming }
+            let (a, b) = (url("a.jpg"), url("b.jpg"))
+            test.transport.script(a, [.body(DiskBytes.of(9_000))])
+            let request = DataRequest(a).with(\.fileExtension, "bin").with(\.waitsForDiskWrite, true)
+            _ = try await test.cache.getData(request).value
+            try await test.cache.addDataAndWait(
+                DiskBytes.of(9_000), for: DataRequest(b).with(\.fileExtension, "../x"))
+            let file = try #require(test.cache.file(for: CacheKey(a)))
+            #expect(file.pathExtension == "bin" && !file.path.contains("jpg"))
+            #expect(try #require(test.cache.file(for: CacheKey(b))).pathExtension != "x")
+            test.cache.removeData(for: a)
+            try await test.cache.finishRemovals()
+            #expect(!FileManager.default.fileExists(atPath: file.path))
+        }
+    }
+
     @Test(
         "a file has the name that the rule gives it, begins with the entry's bytes, and is found after a restart",
         arguments: [

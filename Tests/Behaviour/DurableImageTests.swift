@@ -55,6 +55,37 @@ struct DurableImageTests {
         #expect(test.cache.data.diskCount == 2 && invert.count.value == 1 && test.transport.transfers.count == 1)
     }
 
+    @Test("what is in memory, and on disk already, is answered at once from memory", arguments: [false, true])
+    func atOnce(isProcessed: Bool) async throws {
+        let request = waiting(isProcessed ? processed : ImageRequest(a))
+        _ = try await test.cache.getImage(request).value
+        for policy in [DataRequest.CachePolicy.useCache, .fromMemoryOrRefresh] {
+            let task = test.cache.getImage(request.with(\.cachePolicy, policy))
+            #expect(task.outcome != nil)
+            #expect(try await task.response.source == .memory)
+        }
+        let screen = Screen(test.cache)
+        screen.set(request)
+        #expect(screen.told.count == 1 && screen.told.first?.hasPrefix("image") == true)
+        #expect(test.transport.transfers.count == 1)
+        // What the disk has lost is written again.
+        test.cache.clearDisk()
+        await test.cache.idle()
+        _ = try await test.cache.getImage(request).value
+        if isProcessed { #expect(test.cache.data.diskCount > 0) }
+    }
+
+    @Test("a value in memory whose bytes are on disk is answered at once")
+    func value() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.transport.script(a, [.body(Data("7".utf8))])
+        let request = DataRequest(a).with(\.waitsForDiskWrite, true)
+        #expect(try await test.cache.getValue(Int.self, from: request).value == 7)
+        let task = test.cache.getValue(Int.self, from: request)
+        #expect(task.outcome != nil)
+        #expect(try await task.value == 7)
+    }
+
     @Test("removed while it is encoded, a durable picture is an error, and any other is not", arguments: [false, true])
     func removed(isDurable: Bool) async throws {
         let (cache, plain) = (test.cache, processed)

@@ -195,11 +195,13 @@ struct FirstLinesTests {
         for size in [
             PixelSize(width: 0, height: 0), PixelSize(width: 0, height: 100), PixelSize(width: -5, height: 10),
         ] {
+            let controller = Controller(size)
             let early = ImageBinding(
-                Controller(size), cache: test.cache, options: DisplayOptions().with(\.downsampling, .fit))
+                controller, cache: test.cache, options: DisplayOptions().with(\.downsampling, .fit))
             await #expect(throws: DipperError.processingFailed, "a display before its layout gets no large picture") {
                 try await early.setImageAndWait(ImageRequest(url("a")))
             }
+            withExtendedLifetime(controller) {}
         }
         let round = ImageRequest(url("a")).processed(by: .circle)
         #expect(try await binding.setImageAndWait(round).image.size == PixelSize(width: 32, height: 32))

@@ -41,7 +41,10 @@ struct ImageOptionTests {
         let (configuration, mebibyte) = (ImageCache.Configuration(), 1 << 20)
         let (data, network, limits) = (configuration.data, configuration.data.network, configuration.limits)
         #expect(data.diskLimit == 512 * mebibyte && data.maximumRedirects == 10)
-        #expect(data.fastQueue == QueueConfiguration(maxConcurrent: 8))
+        #expect(data.fastQueue == QueueConfiguration(maxConcurrent: 10, maxPerHost: 8))
+        var other = data.fastQueue
+        other.maxConcurrent = 100
+        #expect(other == QueueConfiguration(maxConcurrent: 100))
         #expect(data.slowQueue == QueueConfiguration(maxConcurrent: 1))
         #expect(network.lowSpeedLimit == 64 && network.lowSpeedTime == .seconds(30))
         #expect(network.minimumRate == 128 && network.minimumRateWindow == .seconds(120))

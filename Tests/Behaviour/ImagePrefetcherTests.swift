@@ -31,6 +31,45 @@ struct ImagePrefetcherTests {
         #expect(await ImagePrefetcher(test.cache, urls: [a], keepsInMemory: true).value.skipped.count == 1)
     }
 
+    @Test("a prefetcher that is stopped begins no further request", arguments: [true, false])
+    func stop(isOfPictures: Bool) async throws {
+        let urls = (0..<6).map { url("\($0)") }
+        for _ in 0..<50 {
+            let test = TestImageCache()
+            if isOfPictures {
+                try await stop(ImagePrefetcher(test.cache, urls: urls, maxOutstanding: 6), test)
+            } else {
+                try await stop(DataPrefetcher(test.cache.data, urls: urls, maxOutstanding: 6), test)
+            }
+        }
+    }
+
+    private func stop<Request>(_ prefetcher: Prefetcher<Request>, _ test: TestImageCache) async throws {
+        prefetcher.start()
+        _ = try await test.transport.nextTransfer()
+        while test.cache.queueCounts.slowWaiting < 5 { await Task.yield() }
+        prefetcher.stop()
+        #expect(await prefetcher.value.remaining.count == 6)
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    @Test("while slowQueue is suspended, what the disk has is made, and what it lacks counts as waiting")
+    func suspended() async throws {
+        for address in [a, url("b")] { try test.script(address, .sample()) }
+        try await test.load(a)
+        let test = await test.reopened()
+        test.cache.slowQueue.isSuspended = true
+        let completed = Box(0)
+        let prefetcher = ImagePrefetcher(test.cache, urls: [url("b"), a], keepsInMemory: true)
+            .onProgress { progress in completed.update { $0 = progress.completed } }
+            .start()
+        try await completed.wait { $0 == 1 }
+        #expect(test.cache.memoryCount == 1 && test.cache.queueCounts.slowWaiting == 1)
+        #expect(test.transport.transfers.isEmpty)
+        prefetcher.stop()
+    }
+
     @Test("a picture that is wanted processed is there when it is processed, not when its original is")
     func processed() async throws {
         try test.script(a, .sample())

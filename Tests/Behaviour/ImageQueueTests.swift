@@ -86,6 +86,55 @@ struct ImageQueueTests {
         #expect(ends.value == ["prefetch", "prefetch", "network"])
     }
 
+    @Test(
+        "a raised priority, and a cancellation, reach the fetch of a picture before another fetch starts",
+        arguments: [true, false])
+    func atOnce(isRaised: Bool) async throws {
+        let hold = LoopHold()
+        let test = TestImageCache {
+            $0.data.fastQueue.maxConcurrent = 1
+            $0.data.eventSinks = [hold]
+        }
+        let (_, running) = try await test.begin(url("running"))
+        let (first, second) = (test.cache.getImage(a), test.cache.getImage(b))
+        while test.cache.queueCounts.fastWaiting < 2 { await Task.yield() }
+        try await hold.hold(test.cache.data)
+        if isRaised { second.priority = .high } else { first.cancel() }
+        running.finish(with: try picture.png)
+        hold.door.stayOpen()
+        let next = try await test.transport.nextTransfer()
+        #expect(next.request.url == b && test.transport.transfers(of: a).isEmpty)
+        test.cache.cancelAll()
+        _ = await first.result
+    }
+
+    @Test("a processed picture whose bytes are there is being decoded, also while it waits for a thread")
+    func state() async throws {
+        let test = decoder.makeTest(threads: 1) { _ in }
+        let held = try await arrive(test, "held", .fast)
+        try await decoder.began.wait { $0 == ["held"] }
+        test.transport.script(b, [.body(Data("b".utf8))])
+        let task = test.cache.getImage(ImageRequest(b).inverted)
+        try await test.transport.waitForTransfers(1, of: b)
+        try await test.passThrough()
+        #expect(task.state == .decoding)
+        decoder.releaseAll()
+        for task in [held, task] { _ = try await task.value }
+    }
+
+    @Test("tens of thousands of calls for one picture are demoted and cancelled without holding others up")
+    func manyCalls() async throws {
+        let test = TestImageCache()
+        let other = ImageRequest(a).with(\.headers, ["X-Kind": "other"])
+        let tasks = (0..<workload(50_000)).map { test.cache.getImage($0.isMultiple(of: 2) ? ImageRequest(a) : other) }
+        test.cache.moveTaskToSlowQueue(a)
+        for task in tasks.prefix(tasks.count / 2) { task.cancel() }
+        #expect(tasks.last?.queue == .slow)
+        test.cache.cancel(a)
+        for task in tasks { #expect(await task.error == .cancelled) }
+        await test.cache.idle()
+    }
+
     @Test("what was decoded for nobody is not handed to those who ask later before it is whole")
     func cancelledDecode() async throws {
         let test = TestImageCache(decoder: CountingDecoder(isHeld: true))

@@ -59,7 +59,7 @@ struct LowDataTests {
         let bundled = MemoryProvider(Data("bundled".utf8), key: "bundled")
         let request = DataRequest(large).with(\.lowDataSource, .provider(bundled))
         #expect(request.lowDataURL == nil && self.request.lowDataSource?.url == small)
-        #expect(try await test.ask(request) == "bundled from network")
+        #expect(try await test.ask(request) == "bundled from provider")
         await test.cache.idle()
         #expect(test.cache.hasData(for: CacheKey("bundled")) && !test.cache.hasData(for: large))
         #expect(test.cache.diskCount == 0 && test.transport.transfers.isEmpty)

@@ -67,7 +67,8 @@ struct MetricsTests {
         let statistics = try await work { $0.name = name }
         let values = RecordedMetrics.shared.values(of: name)
         let expected: [String: Int64] = [
-            "answers source=network": 3, "answers source=memory": 1, "answers source=disk": 1,
+            "answers source=network": 2, "answers source=provider": 1, "answers source=memory": 1,
+            "answers source=disk": 1,
             "answers source=revalidated": 1, "answers source=stale": 1, "failures reason=undecodable": 1,
             "network_requests": 7, "failures reason=status 404": 1, "memory_pressure level=severe": 1,
             "network_bytes": 4,
@@ -75,7 +76,8 @@ struct MetricsTests {
         ]
         for (metric, value) in expected { #expect(values["dipper_\(metric)"] == value, "\(metric)") }
         var counts = CacheStatistics()
-        counts.networkAnswers = 3
+        counts.networkAnswers = 2
+        counts.providerAnswers = 1
         counts.memoryHits = 1
         counts.diskHits = 1
         counts.revalidatedAnswers = 1

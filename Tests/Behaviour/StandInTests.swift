@@ -17,7 +17,7 @@ struct StandInTests {
         let task = test.cache.getData(request.with(\.waitsForDiskWrite, true))
         let failures = task.failures()
         let response = try await task.response
-        #expect(response.told == "bundled from network")
+        #expect(response.told == "bundled from provider")
         #expect(response.freshUntil.map { $0 <= test.date.now } == true)
         await test.cache.idle()
         #expect(failures.value == ["status 404"])
@@ -34,14 +34,14 @@ struct StandInTests {
         try await test.keep("old", headers, for: a, age: 20)
         test.transport.script(a, [.status(404), .status(304, headers)])
         let request = DataRequest(a).with(\.alternatives, [bundled])
-        #expect(try await test.ask(request) == "bundled from network")
+        #expect(try await test.ask(request) == "bundled from provider")
         #expect(test.cache.data(for: a) == Data("old".utf8))
         #expect(try await test.ask(request) == "old from revalidated")
 
         let other = DataRequest(b).with(\.alternatives, [bundled]).with(\.retryPolicy, .never)
         let (broken, transfer) = try await test.begin(other)
         transfer.interrupt(with: Parts.beginning(2))
-        #expect(try await broken.response.told == "bundled from network")
+        #expect(try await broken.response.told == "bundled from provider")
         #expect(try await test.nextFields(of: b)["Range"] == "bytes=2-")
     }
 
@@ -75,7 +75,7 @@ struct StandInTests {
     func custom() async throws {
         test.transport.script(a, [.status(410)])
         let provider = CustomProvider(key: "custom") { Data("made".utf8) }
-        #expect(try await test.ask(DataRequest(a).with(\.alternatives, [.provider(provider)])) == "made from network")
+        #expect(try await test.ask(DataRequest(a).with(\.alternatives, [.provider(provider)])) == "made from provider")
         await test.cache.idle()
         #expect(test.cache.diskCount == 1 && !test.cache.hasData(for: CacheKey("custom")))
         #expect(try await test.ask(a) == "made from memory")
@@ -112,7 +112,7 @@ struct StandInTests {
         for target in [a, b, url("c")] { test.transport.script(target, [.failure(.unreachable), .text("at last")]) }
         test.transport.script(near, [.text("near")])
         #expect(
-            try await test.ask(DataRequest(a).with(\.alternatives, [.url(b), bundled])) == "bundled from network")
+            try await test.ask(DataRequest(a).with(\.alternatives, [.url(b), bundled])) == "bundled from provider")
         #expect(try await test.ask(DataRequest(a).with(\.alternatives, [near])) == "near from network")
         // What cannot be reached either is no reason not to wait.
         let waiting = test.cache.getData(DataRequest(url("c")).with(\.alternatives, [b]))

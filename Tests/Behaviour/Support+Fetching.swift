@@ -147,6 +147,22 @@ final class Journal: EventSink {
     func wait(for count: Int) async throws(WaitTimeout) { try await state.wait { $0.lines.count >= count } }
 }
 
+/// Holds the thread on which a cache decides, from a call for ``marker`` on until the door is opened.
+final class LoopHold: EventSink {
+    static let marker = url("holds the loop")
+    let topics: CacheEvent.Topics = .fetches
+    let door = Door()
+
+    func receive(_ event: CacheEvent) {
+        if event.kind == .fetchBegan(.slow), event.key == CacheKey(Self.marker) { door.pass() }
+    }
+
+    func hold(_ cache: DataCache) async throws(WaitTimeout) {
+        cache.slowGetData(Self.marker)
+        try await door.waitForArrivals(1)
+    }
+}
+
 /// An object whose release a test waits for: closures that the cache keeps hold it.
 final class Canary: Sendable {
     private let isGone: Box<Bool>

@@ -121,7 +121,7 @@ final class WatchedDecoder: ImageDecoder {
     func recognizes(_ start: Data) -> Bool { decoder.recognizes(start) }
     func info(of data: Data) throws(DipperError) -> ImageInfo { try decoder.info(of: data) }
     func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
-        try decoder.memory(of: data, options)
+        max(data.count, try decoder.memory(of: data, options))
     }
 
     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {

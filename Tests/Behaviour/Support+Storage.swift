@@ -125,7 +125,7 @@ extension TemporaryFolder {
         return Array(Set(all).subtracting(files)).sorted()
     }
 
-    /// Of those with data of entries.
+    /// The largest of the files that hold data of entries.
     var largestFile: URL? {
         func size(_ file: URL) -> Int { (try? Data(contentsOf: file))?.count ?? 0 }
         return files.filter { $0 != "reserve" }.map { url.appendingPathComponent($0) }.max { size($0) < size($1) }

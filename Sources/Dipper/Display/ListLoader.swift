@@ -148,10 +148,11 @@ public final class ListLoader: @unchecked Sendable {
     }
 
     private func cancelAll() {
-        for row in exchange(&rows, with: [:]).values { for task in row.tasks { task.cancel() } }
+        cancelTogether(exchange(&rows, with: [:]).values.flatMap(\.tasks))
     }
 
     private func demoteHiddenRows() {
+        var ended: [ImageTask] = []
         for (number, row) in rows {
             switch arrangement.window.rank(of: number) {
             case .visible: break
@@ -159,18 +160,15 @@ public final class ListLoader: @unchecked Sendable {
                 guard row.isUrgent else { break }
                 // A row whose calls have not begun is requested again in its turn among the next rows.
                 if !row.tasks.isEmpty, row.tasks.allSatisfy({ $0.state == .waiting }) {
-                    cancelRow(number)
+                    ended += rows.removeValue(forKey: number)?.tasks ?? []
                 } else {
                     row.isUrgent = false
                     for task in row.tasks { task.moveToSlowQueue() }
                 }
-            case .far: cancelRow(number)
+            case .far: ended += rows.removeValue(forKey: number)?.tasks ?? []
             }
         }
-    }
-
-    private func cancelRow(_ number: Int) {
-        for task in rows.removeValue(forKey: number)?.tasks ?? [] { task.cancel() }
+        cancelTogether(ended)
     }
 
     private func fetch(_ number: Int, isUrgent: Bool) {

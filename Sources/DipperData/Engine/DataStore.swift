@@ -215,6 +215,14 @@ final class DataStore: Sendable {
         return { present, entered, now in present.read(by: reader, entered: entered, at: now) }
     }
 
+    /// Returns whether an entry, or the variant that a request chooses, is on disk as it is to be. Reads the index. That
+    /// an entry is durable is not known without a flush.
+    func isWritten(_ key: CacheKey, for request: DataRequest) -> Bool {
+        guard request.durability == .relaxed, let disk, let info = disk.info(of: key) else { return false }
+        guard let place = info.place(of: key, chosenBy: request.headers) else { return !disk.isStaged(key) }
+        return disk.info(of: place) != nil && !disk.isStaged(place)
+    }
+
     func contains(_ key: CacheKey) -> Bool { memory.contains(key) || disk?.info(of: key) != nil }
 
     private func warm(_ record: EntryRecord, _ call: Call?, unlessChangedSince changes: UInt64) {
@@ -267,7 +275,7 @@ final class DataStore: Sendable {
             return whenWritten(false)
         }
         if place != key {
-            history.supersede(key)
+            history.supersede(key, by: claim)
             dropPartial(of: key)
         }
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
@@ -299,21 +307,24 @@ final class DataStore: Sendable {
 
     /// - Parameters:
     ///   - fetch: the fetch; `nil` if the value comes from the program.
+    ///   - isLatest: whether the value must not replace one that was kept after the claim was made.
     ///   - stored: the time at which the bytes came; `nil` for now.
-    ///   - whenWritten: called once, with whether the value is on disk.
+    ///   - whenWritten: called once, with whether the value, or one in its place, is on disk.
     func add(
         _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
-        claim: Claim? = nil, by fetch: CacheEvent.ID? = nil, stored: Date? = nil,
+        claim: Claim? = nil, isLatest: Bool = false, by fetch: CacheEvent.ID? = nil, stored: Date? = nil,
         whenWritten: (@Sendable (Bool) -> Void)? = nil
     ) {
         let now = now()
         history.store(at: now.timeIntervalSince1970)
-        history.supersede(key)
+        guard history.supersede(key, by: claim, isLatest: isLatest) else {
+            return settle(key, call, durability, whenDone: whenWritten ?? { _ in })
+        }
         partials?.remove(key)
         // The disk comes first: entries that are read from it go to memory, and must not be the version before.
         if onDisk, let disk {
             if let record = diskRecord(value, for: key, call, stored: stored ?? now) {
-                disk.write(record, durability, claim: claim, by: fetch, whenDone: whenWritten)
+                disk.write(record, durability, claim: claim, isLatest: isLatest, by: fetch, whenDone: whenWritten)
             } else {
                 disk.remove(key)
                 whenWritten?(false)
@@ -323,7 +334,7 @@ final class DataStore: Sendable {
         }
         memory.insert(
             value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call),
-            permit: Permit(value.info, claim))
+            permit: Permit(value.info, claim, isLatest: isLatest))
         listener.load()?.replaced(key)
     }
 
@@ -340,7 +351,7 @@ final class DataStore: Sendable {
     private func diskRecord(_ value: StoredData, for key: CacheKey, _ call: Call, stored: Date) -> EntryRecord? {
         let lifetime = diskLifetime(call, stored: stored)
         if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
-        return EntryRecord(key: key, value: value, lifetime: lifetime)
+        return EntryRecord(key: key, value: value, lifetime: lifetime, fileExtension: call.request.fileExtension)
     }
 
     private func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
@@ -398,6 +409,11 @@ final class DataStore: Sendable {
 
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
         history.remove(key, from: tiers)
+        clean(key, tiers)
+    }
+
+    /// Removes an entry whose removal is recorded.
+    func clean(_ key: CacheKey, _ tiers: CacheTiers) {
         if tiers.contains(.disk) {
             disk?.remove(key)
             disk?.dropPartial(of: key)

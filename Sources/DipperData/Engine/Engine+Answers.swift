@@ -163,7 +163,9 @@ extension Engine {
         let isNews = !isConfirmed || run.attempt.stored.map { !value.info.saysTheSame(as: $0.info) } ?? true
         let keepsOnDisk =
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
-        if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk { store.disk?.remove(found?.place ?? fetch.key) }
+        if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk, fetch.findings.claim?.isOutdated != true {
+            store.disk?.remove(found?.place ?? fetch.key)
+        }
         store.keep(
             value, for: fetch.key, demand.usesMemory ? call.usingMemory : call, mayKeep: mayKeep, beside: found,
             onDisk: keepsOnDisk, demand.durability,

@@ -3,18 +3,19 @@ import Foundation
 /// The begin of a call: memory answers it on the caller's thread, or it joins a fetch.
 extension Engine {
     @inline(__always)
-    nonisolated func start(_ task: DataTask) {
+    nonisolated func start(_ task: DataTask, _ claim: Claim? = nil) {
         // If the disk may have the larger source, a reader's thread finds out; see `lookedUp`.
         if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
             task.turnToSubstitute()
         }
-        begin(task, orEnd: isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
+        begin(task, claim, orEnd: isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
 
     @inline(__always)
-    nonisolated func begin(_ task: DataTask, orEnd error: DipperError? = nil) {
+    nonisolated func begin(_ task: DataTask, _ claim: Claim?, orEnd error: DipperError? = nil) {
         events.began(task)
-        if let error = defect(of: task.call.request) ?? error { finish(task, .failure(error)) } else { enter(task) }
+        guard let error = defect(of: task.call.request) ?? error else { return enter(task, claim) }
+        finish(task, .failure(error))
     }
 
     @inline(__always)
@@ -31,13 +32,15 @@ extension Engine {
     }
 
     @inline(__always)
-    private nonisolated func enter(_ task: DataTask) {
+    private nonisolated func enter(_ task: DataTask, _ claim: Claim?) {
         let call = task.call
         if !call.insistsOnNetwork, let found = store.kept(for: call), answer(task, with: found) { return }
         guard call.looksUp(in: store) || call.mayFetch else {
             return finish(task, .failure(.notCached.about(task.key)))
         }
-        submit(task)
+        // What the program adds or removes from now on is newer, also while the call is on its way to the engine.
+        let isAnew = claim == nil && call.cachePolicy == .ignoreCache
+        submit(task, isAnew ? store.history.claim(task.key, of: call.request.plainKey) : claim)
     }
 
     /// - Returns: `false`, and the task goes on, if the entry does not answer the call.
@@ -62,10 +65,12 @@ extension Engine {
     /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
     /// - Parameter failed: an earlier call, of whose answer the caller could make nothing. The new call goes on as after
     ///   any other failed attempt.
-    nonisolated func submit(_ task: DataTask, after failed: (task: DataTask, error: DipperError)? = nil) {
+    nonisolated func submit(
+        _ task: DataTask, _ claim: Claim? = nil, after failed: (task: DataTask, error: DipperError)? = nil
+    ) {
         task.attach(task, to: self)
-        if loop.isCurrent { return run { $0.take(task, after: failed) } }
-        if !post(waits: false, { $0.take(task, after: failed) }) { refuse(task) }
+        if loop.isCurrent { return run { $0.take(task, claim, after: failed) } }
+        if !post(waits: false, { $0.take(task, claim, after: failed) }) { refuse(task) }
     }
 
     /// - Parameters:
@@ -73,7 +78,7 @@ extension Engine {
     ///   - found: the entry in the tiers, if they have been asked before.
     ///   - claim: the right to keep the answer, claimed before the tiers were asked.
     func take(
-        _ task: DataTask, reads: Bool? = nil, found: FoundEntry? = nil, _ claim: Claim? = nil,
+        _ task: DataTask, _ claim: Claim? = nil, reads: Bool? = nil, found: FoundEntry? = nil,
         after failed: (task: DataTask, error: DipperError)? = nil
     ) {
         if isClosed { return refuse(task) }
@@ -103,6 +108,7 @@ extension Engine {
         // mutant Removal: `, present.isCurrent {` => ` {`
         if let present = fetches[call.key], present.isCurrent {
             present.knownFindings?.forgetOutdated()
+            if let claim { present.findings.claim(claim) }
             add(waiter, to: present, found)
             join(present, waiter)
         } else {

@@ -225,7 +225,8 @@ extension Engine {
     private func wakeReachable() {
         // One question for each host, however many calls wait.
         let reached = offline.keys.filter(network.canReach)
-        let waiting = reached.flatMap { offline[$0] ?? [:] }.sorted { $0.key < $1.key }.map(\.value).filter(mayUseNetwork)
+        let waiting = reached.flatMap { offline[$0] ?? [:] }.sorted { $0.key < $1.key }.map(\.value).filter(
+            mayUseNetwork)
         let inTurn = waiting.filter { $0.queue == .fast } + waiting.filter { $0.queue == .slow }
         guard !inTurn.isEmpty else { return }
         // Several caches and processes hear of the network at the same time, and should not start at the same time.

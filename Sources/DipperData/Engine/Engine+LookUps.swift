@@ -9,7 +9,8 @@ extension Engine {
         fetch.lookUpNumber = number
         // The claim comes first: an entry that is removed from now on is not kept.
         let claim = store.history.claim(fetch.key, of: fetch.alias)
-        fetch.findings.claim(claim)
+        // Before the first attempt, a call keeps the claim that it has come with.
+        if fetch.attempts > 0 || fetch.findings.claim == nil { fetch.findings.claim(claim) }
         fetch.lookUp = store.lookUp(
             fetch.sources.lead, place(of: fetch), wantsPartial: fetch.findings.partial == nil
         ) { found, partial, delivered in
@@ -63,7 +64,7 @@ extension Engine {
         {
             let renewal = renewal(call)
             hit?.revalidation = renewal.task
-            if renewal.isNew { take(renewal.task, reads: false, found: found, claim) }
+            if renewal.isNew { take(renewal.task, claim, reads: false, found: found) }
         }
         fetch.findings.lookedUp(hit, partial, claim, isAttempting: fetch.run != nil)
         if hit == nil { turnToSubstitutes(fetch) }
@@ -105,7 +106,7 @@ extension Engine {
         if isNew {
             // An entry that is removed before the engine takes the call is not brought back.
             let claim = store.history.claim(task.key, of: task.call.request.plainKey)
-            if !post({ $0.take(newer, reads: false, found: found, claim) }) { refuse(newer) }
+            if !post({ $0.take(newer, claim, reads: false, found: found) }) { refuse(newer) }
         }
         let response = DataResponse(found.value, source: .stale, revalidation: newer)
         finish(task, .success(response), kept: found.place ?? task.key)
@@ -202,7 +203,7 @@ final class Findings {
             isPartialLeft = false
         }
         // A whole entry has been kept since, so nothing older will be part of the answer.
-        if isRevoked ? !isFirst : claim?.allowsPartial != true { claim = fresh() }
+        if isRevoked ? !isFirst : claim?.isCurrent != true { claim = fresh() }
     }
 
     func interrupted(_ partial: PartialBody?, isKept: Bool) {

@@ -250,7 +250,7 @@ actor Engine: LoopClient {
             cleaning = nil
             workers.async { [store] in store.expiries.clean() }
         case .timeout(let waiter): watch(waiter)
-        case .making(let call): cancel(call, as: .timedOut)
+        case .making(let end): end(self)
         case .patience(let waiter):
             if waiter.wait.fetch?.place == .parked { end(waiter) }
         case .report(let fetch, let reports):

@@ -338,7 +338,7 @@ struct Queues {
 
     /// The least urgent queue whose look-ups may begin; `nil` if none may.
     var looksDownTo: FetchQueue? {
-        isHeld(.fast) ? nil : isHeld(.slow) || slow.configuration.isSuspended ? .fast : .slow
+        isHeld(.fast) ? nil : isHeld(.slow) ? .fast : .slow
     }
 
     // MARK: Entries

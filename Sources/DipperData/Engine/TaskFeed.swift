@@ -150,7 +150,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         _ = consume link
     }
 
-    private var link: Link? { state.withLock { $0.link } }
+    fileprivate var link: Link? { state.withLock { $0.link } }
     var isAttached: Bool { link != nil }
 
     func post(_ body: @escaping @Sendable (isolated Engine, any WaitingCall) -> Void) {
@@ -163,7 +163,8 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package var priority: Priority { state.withLock { $0.priority } }
     package func setPriority(_ priority: Priority) {
         state.withLock { $0.priority = priority }
-        post { $1.setPriority(priority, in: $0) }
+        // On the loop at once, so that no other fetch takes the place of one that has become more urgent.
+        if let link { link.engine.perform { link.call.setPriority(priority, in: $0) } }
     }
 
     /// The progress of the present attempt, until the end.
@@ -184,6 +185,13 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         if let bytes = status.bytes { (status.attempts, status.state) = (bytes.attempts, bytes.state) }
         return status
     }
+}
+
+/// Cancels calls in one turn of their engine, so that none fetches because another has ended.
+package func cancelTogether(_ tasks: [any FetchTask]) {
+    let engine = tasks.lazy.compactMap { ($0 as? any FedTask)?.engine }.first
+    let cancel = { @Sendable in for task in tasks { task.cancel() } }
+    if engine?.post({ _ in cancel() }) != true { cancel() }
 }
 
 /// A task with a ``TaskFeed``.
@@ -211,6 +219,7 @@ extension FedTask {
         }
     }
 
+    fileprivate var engine: Engine? { withFeed { $0.link?.engine } }
     func attach(_ call: some WaitingCall, to engine: Engine) { withFeed { $0.attach(call, to: engine) } }
     func detach(in queue: FetchQueue, attempts: Int) { withFeed { $0.detach(in: queue, attempts: attempts) } }
     func hear(_ news: DataTask.Event) { withFeed { $0.hear(news, for: self) } }

@@ -19,7 +19,7 @@ public struct DipperError: Error, Sendable, Hashable {
         var detail: String?
         var key: CacheKey?
         var url: URL?
-        var asked: DataRequest.Source?
+        var asked: (any Sendable)?
         var retryAfter: Duration?
         var earlier: [DipperError] = []
     }
@@ -49,9 +49,8 @@ public struct DipperError: Error, Sendable, Hashable {
     /// none was. It may contain secrets, which the description does not.
     public var url: URL? { boxed?.value.url }
 
-    /// The source that failed, as it was asked: the request's own or an alternative, such as a provider; `nil` if none
-    /// was asked.
-    public internal(set) var askedSource: DataRequest.Source? {
+    /// The source that failed, whose type is not known here.
+    var asked: (any Sendable)? {
         get { boxed?.value.asked }
         set { notes.asked = newValue }
     }

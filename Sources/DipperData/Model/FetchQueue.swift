@@ -17,14 +17,20 @@ public struct QueueConfiguration: Sendable, Hashable {
     }
 
     /// The largest number of fetches that run at a time; at least 1. Lowering it stops no running fetch. Local sources
-    /// do not count; see ``DataProvider/isLocal``.
-    public var maxConcurrent: Int
-    /// The largest number of running fetches for one host; `nil` for no limit per host. A program that raises
-    /// ``maxConcurrent`` for a single host raises this as well.
+    /// do not count; see ``DataProvider/isLocal``. Another number than that of ``fast`` takes away the limit per host
+    /// that belongs to it.
+    public var maxConcurrent: Int {
+        didSet {
+            let usual = Self.fast
+            let isOther = oldValue == usual.maxConcurrent && maxConcurrent != oldValue
+            if isOther, maxPerHost == usual.maxPerHost { maxPerHost = nil }
+        }
+    }
+    /// The largest number of running fetches for one host; `nil` for no limit per host.
     public var maxPerHost: Int?
     /// The order in which fetches of equal priority start.
     public var order: Order
-    /// Whether the queue is suspended: no fetch starts, and running fetches go on.
+    /// Whether the queue is suspended: no fetch starts. Running fetches go on, and the tiers still answer calls.
     public var isSuspended: Bool
     /// The longest time that work in `fastQueue` may hold `slowQueue` up before one slow fetch runs beside the urgent
     /// ones; `nil`, the default, for no limit. Without effect on `fastQueue`.

@@ -42,7 +42,7 @@ enum ContentDecoder {
 
     private enum Progress { case goesOn, ended, malformed }
 
-    /// What one member makes, piece by piece.
+    /// The decoded bytes, which are made piece by piece.
     private struct Output: ~Copyable {
         var buffer = ByteBuffer()
         let limit: Int

@@ -205,7 +205,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             return false
         }
         if let handle { window?.measure(handle) }
-        receive(.progress(received: offset + body.count, expected: answer.length.map { min($0, .max - offset) + offset }))
+        receive(
+            .progress(received: offset + body.count, expected: answer.length.map { min($0, .max - offset) + offset }))
         return true
     }
 

@@ -75,9 +75,9 @@ extension Engine {
             }
         }
         if let failed {
-            source.engine.submit(task, after: (failed.supply.task, failed.error))
+            source.engine.submit(task, supply.origin.claim, after: (failed.supply.task, failed.error))
         } else if supply.origin.following == nil {
-            source.engine.begin(task)
+            source.engine.begin(task, supply.origin.claim)
         }
     }
 
@@ -86,7 +86,8 @@ extension Engine {
         // A look at the tiers that is under way may still need the bytes.
         if supply.basis == nil, supply.isCurrent, cache.state.isLooking(at: supply.origin.key) { return }
         end(supply, in: cache)
-        if supply.origin.following == nil, supply.basis == nil { supply.task.cancel() }
+        guard supply.origin.following == nil, supply.basis == nil else { return }
+        supply.origin.source.engine.perform { [task = supply.task] in task.cancel(in: $0) }
     }
 
     private func end(_ supply: BytesWork, in cache: ObjectCache) {

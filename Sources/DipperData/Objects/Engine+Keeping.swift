@@ -34,7 +34,7 @@ extension Engine {
         } else if let keeper = keepers.first(where: { $0.claim.allows(.memory) }),
             !(object.isPresent && (object.isAdded || users.isEmpty))
         {
-            let isWanted = makes.flatMap(\.calls).contains { $0.want.queue == .fast || $0.options.keepsInMemory }
+            let isWanted = makes.flatMap(\.calls.values).contains { $0.want.queue == .fast || $0.options.keepsInMemory }
             if isWanted || cache.memory.contains(keeper.key) {
                 cache.insert(object, keeper.key, for: keeper.origin, keeper.claim)
             }
@@ -49,7 +49,7 @@ extension Engine {
         let patient = writers.filter { $0.origin.storing >= .awaited }
         deliver(object, to: makes.filter { make in !patient.contains { $0 === make } })
         for make in patient { enter(make, .writing) }
-        let step = lead.calls.first?.step ?? lead.step
+        let step = lead.calls.values.first?.step ?? lead.step
         let keepsBytes = writers.contains(where: \.keepsBytes)
         write(WriteWork(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient), in: cache)
     }
@@ -66,14 +66,14 @@ extension Engine {
     /// Removes objects made from other bytes, because one of the newest has been made.
     func supersede(by object: MadeObject, _ origin: Origin, in cache: ObjectCache) {
         let info = object.basis.info
-        for make in cache.state.works[origin.key]?.makes ?? [] {
-            if make.stage == .looking { continue }
+        let makes = cache.state.works[origin.key]?.makes ?? []
+        for make in makes where make.stage != .looking {
             // A fetch that is under way brings no older bytes.
             if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
             (make.isOutdated, make.isClosed) = (true, true)
         }
         for write in cache.state.writes.values.joined() where write.origin.key == origin.key {
-            if !write.object.isAdded, write.object.basis.info !== info { write.revoke() }
+            if !write.object.isAdded, write.object.basis.info !== info { write.claim?.revoke() }
         }
         for key in cache.memory.derivedKeys(of: origin.key) + [origin.key] {
             if let entry = cache.memory.entry(for: key), entry.digest != object.basis.digest {
@@ -81,6 +81,12 @@ extension Engine {
             }
         }
         origin.source.removeDerived(of: origin.dataKey)
+        // What is being read may be made of other bytes.
+        for make in makes where make.stage == .looking && make.lookUp != nil {
+            make.lookUp?.cancel()
+            release(make)
+            begin(make)
+        }
     }
 }
 
@@ -165,8 +171,7 @@ extension ObjectCache {
     fileprivate func perform(_ write: WriteWork, written: @escaping @Sendable (_ isLost: Bool) -> Void) {
         let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
         let mayWrite = {
-            object.isAdded
-                ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true && !write.isRevoked
+            object.isAdded ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true
         }
         guard mayWrite() else { return written(true) }
         if object.isPresent, source.has(key) { return written(false) }
@@ -175,12 +180,7 @@ extension ObjectCache {
             let form = try form(of: write)
             // A removed object must not replace one that was added after the removal.
             guard mayWrite() else { return written(true) }
-            if object.isAdded {
-                // A fetch that has begun since the object was added did not find it on disk.
-                source.remove(key, from: .all)
-                // An entry that is removed or added from now on is not replaced.
-                let claim = source.claim(key, of: request)
-                guard mayWrite() else { return written(true) }
+            if object.isAdded, let claim = object.basis.claim {
                 source.add(form, for: request.with(\.key, key), claim)
                 return written(false)
             }

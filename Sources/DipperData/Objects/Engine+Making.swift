@@ -83,7 +83,7 @@ extension Engine {
     }
 
     func endCalls(of make: ObjectWork, _ result: Result<MadeObject, DipperError>) {
-        let calls = exchange(&make.calls, with: [])
+        let calls = exchange(&make.calls, with: [:]).sorted { $0.key < $1.key }.map(\.value)
         if !calls.isEmpty { tellEnd(make, calls, result.map(\.basis.source)) }
         for call in calls {
             make.wants.remove(call.want)

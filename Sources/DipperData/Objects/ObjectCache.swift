@@ -88,7 +88,8 @@ package final class ObjectCache: Sendable {
     // MARK: Reading
 
     package func hit(_ origin: Origin, _ step: some ObjectStep) -> MadeObject? {
-        guard origin.looks, !origin.waitsForDisk,
+        // The loop does not read the index.
+        guard origin.looks, !origin.waitsForDisk || !engine.loop.isCurrent && origin.isWritten(step),
             let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
         else { return nil }
         switch origin.source.use(of: entry.info, for: origin.request) {
@@ -111,7 +112,7 @@ package final class ObjectCache: Sendable {
     func added(_ origin: Origin, _ step: any ObjectStep, isWhole: Bool) -> MadeObject? {
         guard origin.looks else { return nil }
         let key = step.addedKey(origin.key)
-        if let staged = staged.withLock({ $0[key] }) { return staged }
+        if let staged = waiting(key) { return staged }
         guard key != step.key(origin.key) || (step.before == nil && !isWhole), let entry = memory.entry(for: key),
             entry.isAdded
         else { return nil }
@@ -227,7 +228,8 @@ package final class ObjectCache: Sendable {
         let claim = origin.source.claim(
             origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil)
         guard let object = try? make() else { return nil }
-        insert(object, step.key(origin.key), for: origin, claim)
+        // Another may have taken the place of what was read meanwhile.
+        insert(object, step.key(origin.key), for: origin, claim, isLatest: true)
         return object.product
     }
 
@@ -238,7 +240,8 @@ package final class ObjectCache: Sendable {
 
     // MARK: Keeping
 
-    func insert(_ object: MadeObject, _ key: CacheKey, for origin: Origin, _ claim: Claim?) {
+    /// - Parameter isLatest: whether the object must not replace one of bytes that were kept after the claim was made.
+    func insert(_ object: MadeObject, _ key: CacheKey, for origin: Origin, _ claim: Claim, isLatest: Bool = false) {
         memory.insert(
             .init(
                 product: object.product, digest: object.basis.digest, isAdded: object.isAdded,
@@ -246,7 +249,7 @@ package final class ObjectCache: Sendable {
             for: key,
             lifetime: origin.source.memoryLifetime(of: origin.request, madeOf: object.basis.info)
         ) {
-            claim?.allows(.memory) ?? true
+            claim.allows(.memory) && (!isLatest || claim.isLatest)
         }
     }
 
@@ -256,28 +259,31 @@ package final class ObjectCache: Sendable {
         _ product: Product, _ info: EntryInfo, form: Data? = nil, for origin: Origin, _ step: any ObjectStep
     ) {
         let (key, place) = (step.addedKey(origin.key), step.addedKey(origin.dataKey))
-        var object = MadeObject(product, Provenance(info: info, digest: form?.digest ?? 0, source: .memory))
+        let claim = origin.source.claim(place, replacedOf: origin.dataKey, for: origin.request)
+        var object = MadeObject(
+            product, Provenance(info: info, digest: form?.digest ?? 0, source: .memory, claim: claim))
         object.form = form
         object.isAdded = true
         let added = object
         // All objects of one first step share one file.
         let isWritten = origin.storing != .never
-        if isWritten { staged.withLock { $0[key] = added } }
+        if isWritten { staged.withLock { if claim.isCurrent { $0[key] = added } } }
         // The entry on disk must not be read while the object waits to be written.
-        origin.source.remove(place, from: .all)
+        origin.source.clean(place)
         if step.before == nil {
             origin.source.removeDerived(of: place)
             memory.removeDerived(of: key)
         }
-        insert(object, key, for: origin, nil)
+        insert(object, key, for: origin, claim, isLatest: true)
         guard isWritten else { return }
         let isPosted = engine.post { $0.write(WriteWork(added, origin, step), in: self) }
         if !isPosted { unstage(key, added) }
     }
 
-    func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool {
-        staged.withLock { $0[key]?.product === object.product }
+    private func waiting(_ key: CacheKey) -> MadeObject? {
+        staged.withLock { $0[key] }.flatMap { $0.basis.claim?.isCurrent == true ? $0 : nil }
     }
+    func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool { waiting(key)?.product === object.product }
 
     func unstage(_ key: CacheKey, _ object: MadeObject? = nil) {
         let removed = staged.withLock { staged -> MadeObject? in
@@ -326,12 +332,9 @@ package final class ObjectCache: Sendable {
     }
 
     package func removeAll() {
-        removeUnwritten()
+        unstage { _, _ in true }
         memory.removeAll()
     }
-
-    /// Drops the added objects that are not written yet; memory keeps them.
-    package func removeUnwritten() { unstage { _, _ in true } }
 
     /// Removes the objects whose bytes were stored before a time, in seconds since 1970.
     package func removeAll(storedBefore limit: TimeInterval) {

@@ -44,6 +44,8 @@ package final class ObjectCall: @unchecked Sendable {
     var isReserved = false
     var limit: Engine.TimerID?
     var make: ObjectWork?
+    /// The number by which the work knows the call.
+    fileprivate var number: UInt64 = 0
     /// `nil` after the end.
     private var task: (any ObjectTask)?
 
@@ -96,6 +98,9 @@ extension ObjectCall: WaitingCall {
     func status(in engine: isolated Engine) -> CallStatus? {
         if isOver { return nil }
         var status = CallStatus(queue: want.queue, attempts: attempts)
+        // The object is made of another, which may be on its way.
+        var first = make
+        while first?.stage == .waiting, let parent = first?.parent { first = parent }
         if let fetch = make?.fetch {
             if fetch.origin.source.engine === engine, let now = fetch.task.status(in: engine) {
                 (status.attempts, status.state) = (now.attempts, now.state)
@@ -103,7 +108,7 @@ extension ObjectCall: WaitingCall {
                 status.bytes = fetch.task
             }
         }
-        switch make?.stage {
+        switch first?.stage {
         case nil, .looking, .waiting: break
         case .making, .writing, .ready, .over: status.isMaking = true
         }
@@ -185,8 +190,8 @@ extension Engine {
 
     private func enroll(_ call: ObjectCall) {
         let (make, isNew) = make(call.origin, call.step, in: call.cache, keepsBytes: call.options.keepsBytes)
-        call.make = make
-        make.calls.append(call)
+        (call.make, call.number) = (make, nextNumber())
+        make.calls[call.number] = call
         make.wants.add(call.want)
         if isNew { return begin(make) }
         make.refresh(in: self)
@@ -203,7 +208,7 @@ extension Engine {
         let left = make.timeLeft.map { min(isJoined ? whole : $0, .seconds(1_000_000_000)) }
         for call in make.allCalls where (call.limit == nil) != (left == nil) {
             if let timer = exchange(&call.limit, with: nil) { timers.cancel(timer) }
-            call.limit = left.map { timers.add(at: time.now() + $0, .making(call)) }
+            call.limit = left.map { timers.add(at: time.now() + $0, .making { $0.cancel(call, as: .timedOut) }) }
         }
     }
 
@@ -219,7 +224,7 @@ extension Engine {
     func cancel(_ call: ObjectCall, as error: DipperError = .cancelled) {
         if call.isOver { return }
         if let make = call.make {
-            make.calls.removeAll { $0 === call }
+            make.calls[call.number] = nil
             make.wants.remove(call.want)
             if error == .timedOut, make.allCalls.isEmpty { tellEnd(make, [call], .failure(error)) }
             end(call, .failure(error))
@@ -256,14 +261,14 @@ extension Engine {
     }
 
     func cancelAll(in state: ObjectCache.State) {
-        for works in state.works.values { for call in works.makes.flatMap(\.calls) { cancel(call) } }
+        for works in state.works.values { for call in works.makes.flatMap(\.calls.values) { cancel(call) } }
         // Those that wait for a decision have joined no work.
         for call in state.aliases.values.flatMap({ $0.values }) { cancel(call) }
     }
 
     private func calls(of key: CacheKey, in state: ObjectCache.State) -> [ObjectCall] {
-        let own = state.works[key]?.makes.flatMap(\.calls) ?? []
-        return own + (state.aliases[key]?.values.filter { call in !own.contains { $0 === call } } ?? [])
+        // A call may be found by both names; the second time nothing changes.
+        (state.works[key]?.makes.flatMap(\.calls.values) ?? []) + (state.aliases[key]?.values.map { $0 } ?? [])
     }
 }
 
@@ -314,7 +319,7 @@ extension Engine {
 
     private func makePreviews(of supply: BytesWork, in cache: ObjectCache) {
         guard let previews = supply.previews, !previews.isBusy, let bytes = previews.arrived else { return }
-        let makes = supply.makes.flatMap(\.family).filter { $0.calls.contains { $0.options.showsPreviews } }
+        let makes = supply.makes.flatMap(\.family).filter { $0.calls.values.contains { $0.options.showsPreviews } }
         guard let first = makes.first else { return }
         previews.isBusy = true
         previews.arrived = nil
@@ -349,7 +354,7 @@ extension Engine {
         for (key, product) in made {
             previews.shown[key] = product
             for make in supply.makes.flatMap(\.family) where make.key == key {
-                for call in make.calls where call.options.showsPreviews { call.show(product) }
+                for call in make.calls.values where call.options.showsPreviews { call.show(product) }
             }
         }
         makePreviews(of: supply, in: cache)

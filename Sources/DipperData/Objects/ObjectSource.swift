@@ -77,6 +77,16 @@ package final class ObjectSource: Sendable {
         return form.map { forms.history.claim($0, within: claim) } ?? claim
     }
 
+    /// Creates the right to keep an object that the program adds, in place of all before. Newer bytes end it as well.
+    func claim(_ place: CacheKey, replacedOf bytes: CacheKey, for request: DataRequest) -> Claim {
+        let (url, history) = (request.plainKey, store(of: place).history)
+        let outer = place == bytes ? nil : store.history.claim(bytes, isAddition: true)
+        return history.claim(place, of: url, within: outer, isAddition: true, isReplacing: true)
+    }
+
+    /// Removes an entry that a claim has replaced.
+    func clean(_ place: CacheKey) { store(of: place).clean(place, .all) }
+
     func peek(_ key: CacheKey, for request: DataRequest, in tiers: CacheTiers = .all) -> StoredData? {
         store(of: key).find(key, request.headers, for: call(request, key), in: tiers).flatMap {
             $0.value.info.isChosen(by: request.headers) ? $0.value : nil
@@ -121,6 +131,7 @@ package final class ObjectSource: Sendable {
         store(of: key).settle(key, call, call.mustBeDurable ? .durable : .relaxed, whenDone: whenDone)
     }
 
+    func isWritten(_ key: CacheKey, for request: DataRequest) -> Bool { store(of: key).isWritten(key, for: request) }
     func has(_ key: CacheKey) -> Bool { store(of: key).contains(key) }
 
     func keep(
@@ -141,10 +152,8 @@ package final class ObjectSource: Sendable {
         let call = call(request)
         store(of: call.key).add(
             StoredData(data: data, info: info), for: call.key, call, onDisk: call.cachePolicy != .memoryOnly,
-            request.durability, claim: claim)
+            request.durability, claim: claim, isLatest: true)
     }
-
-    func remove(_ key: CacheKey, from tiers: CacheTiers) { store(of: key).remove(key, from: tiers) }
 
     /// Removes an entry that cannot be used, without revoking the right to keep another.
     func discard(_ key: CacheKey) {
@@ -210,7 +219,7 @@ package final class Origin: Sendable {
         waitsForDisk = source.waitsForDisk(request)
         self.prefix = prefix
         self.following = following
-        self.claim = claim
+        self.claim = claim ?? (following == nil && policy == .ignoreCache ? source.claim(dataKey, of: request) : nil)
     }
 
     /// The other keys by which calls are found: the key that the caller has asked for, and the key of the URL alone.
@@ -242,6 +251,11 @@ package final class Origin: Sendable {
 
     var looks: Bool { following == nil && !isAnew }
     var isAnew: Bool { following == nil && (isRenewal || policy == .ignoreCache || policy == .bypass) }
+
+    /// Returns whether an object in memory need not wait for the disk. Reads the index.
+    package func isWritten(_ step: some ObjectStep) -> Bool {
+        !waitsForDisk || source.isWritten(step.isStored ? step.key(dataKey) : dataKey, for: request)
+    }
 
     var looksOnDisk: Bool { looks && source.keepsForms && policy.readsDisk }
 

@@ -53,7 +53,8 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     var stage = Stage.looking
     /// The number of the stage, by which late answers are recognised.
     var round: UInt64 = 0
-    var calls: [ObjectCall] = []
+    /// By their numbers, so that each of thousands leaves in constant time.
+    var calls: [UInt64: ObjectCall] = [:]
     var children: [ObjectWork] = []
     /// `nil` if the object is made from bytes, or is in a tier.
     var parent: ObjectWork?
@@ -103,7 +104,7 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     var isMade: Bool { stage == .writing || stage == .ready }
 
     var family: [ObjectWork] { children.reduce([self]) { $0 + $1.family } }
-    var allCalls: [ObjectCall] { family.flatMap(\.calls) }
+    var allCalls: [ObjectCall] { family.flatMap(\.calls.values) }
 
     override func move(to want: Urgency, in engine: isolated Engine) {
         lookUp?.move(to: engine.place(want))
@@ -213,7 +214,6 @@ final class WriteWork: SharedWork, @unchecked Sendable {
     var blocked: [ObjectWork] = []
     var ticket: Workers.Ticket?
     private let begun = Atomic(false)
-    private let revoked = Atomic(false)
 
     init(
         _ object: MadeObject, _ origin: Origin, _ step: any ObjectStep, _ claim: Claim? = nil, keepsBytes: Bool = true,
@@ -231,9 +231,6 @@ final class WriteWork: SharedWork, @unchecked Sendable {
 
     /// Returns whether the caller may carry out or drop the write: the first one may.
     func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
-
-    var isRevoked: Bool { revoked.load(ordering: .acquiring) }
-    func revoke() { revoked.store(true, ordering: .releasing) }
 
     override func move(to want: Urgency, in engine: isolated Engine) {
         ticket?.move(to: engine.place(want, isNext: true))

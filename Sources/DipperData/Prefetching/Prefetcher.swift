@@ -90,21 +90,24 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     private let maxOutstanding: Int
     private let callbackQueue: CallbackQueue
     private let run: @Sendable (@escaping @Sendable () -> Void) -> Void
+    private let hold: @Sendable (() -> Void) -> Void
     private let isCached: @Sendable (Request) -> Bool
     private let makeCall: @Sendable (Request) -> any FetchTask
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - run: runs work that may block, such as reading the disk, on another thread.
+    ///   - hold: runs work while no prefetch starts.
     ///   - isCached: returns whether the cache can answer a request as it is wanted without the network.
     ///   - call: makes a call in `slowQueue` whose closures are called in place.
     package init(
         _ requests: [Request], maxOutstanding: Int, _ callbackQueue: CallbackQueue,
         run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
+        hold: @escaping @Sendable (() -> Void) -> Void,
         isCached: @escaping @Sendable (Request) -> Bool, call: @escaping @Sendable (Request) -> any FetchTask
     ) {
         (self.maxOutstanding, self.callbackQueue) = (max(1, maxOutstanding), callbackQueue)
-        (self.run, self.isCached, makeCall) = (run, isCached, call)
+        (self.run, self.hold, self.isCached, makeCall) = (run, hold, isCached, call)
         state = Mutex(State(waiting: Deque(requests)))
     }
 
@@ -135,7 +138,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             let numbers = state.calls.filter { requests.contains($0.value.request) }.keys.sorted()
             return numbers.compactMap { state.leave($0) }
         }
-        for call in calls { call.task?.cancel() }
+        cancelTogether(calls.compactMap(\.task))
     }
 
     /// The priority inside `slowQueue` of all calls of the prefetcher, also of those under way. With `nil`, the default,
@@ -172,7 +175,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             state.hasStarted = true
             return calls
         }
-        for call in calls { call.task?.cancel() }
+        cancelTogether(calls.compactMap(\.task))
     }
 
     /// The progress of the prefetcher now.
@@ -275,7 +278,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
                     if state.leave(number) != nil { state.result.skipped.append(request) }
                 }
             } else {
-                call(number, request)
+                // A call that is stopped meanwhile makes no request.
+                hold { call(number, request) }
             }
         }
         tell()

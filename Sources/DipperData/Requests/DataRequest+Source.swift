@@ -1,5 +1,14 @@
 import Foundation
 
+extension DipperError {
+    /// The source that failed, as it was asked: the request's own or an alternative, such as a provider; `nil` if none
+    /// was asked.
+    public internal(set) var askedSource: DataRequest.Source? {
+        get { asked as? DataRequest.Source }
+        set { asked = newValue }
+    }
+}
+
 extension DataRequest {
     /// A source of bytes.
     public enum Source: Sendable {

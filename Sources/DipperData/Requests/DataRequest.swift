@@ -46,6 +46,7 @@ public struct DataRequest: Sendable {
             var waitsForDiskWrite = false
             var durability = Durability.relaxed
             var progressInterval: Duration?
+            var fileExtension: String?
             var allowsConstrainedNetwork = true
         }
 
@@ -143,6 +144,9 @@ public struct DataRequest: Sendable {
     }
     /// Whether the task ends only when the entry is on disk, also if the answer comes from the cache.
     ///
+    /// A picture or value in memory is returned at once if the index, which is read on the caller's thread, has its
+    /// entry, unless that is to be durable.
+    ///
     /// If the disk fails, a task whose entry is to be durable ends with ``DipperError/notWritten``; other tasks do not
     /// fail. A durable entry that the cache has is flushed to the device if it was not.
     ///
@@ -160,6 +164,12 @@ public struct DataRequest: Sendable {
     public var durability: Durability {
         get { rare?.value.values.durability ?? .relaxed }
         set { change { $0.values.durability = newValue } }
+    }
+    /// The extension of the file of the entry that the call stores, and of pictures made from it, in place of that of
+    /// ``DataCache/Configuration/fileNaming``; `nil`, or text that is not 1 to 8 ASCII letters and digits, leaves it.
+    public var fileExtension: String? {
+        get { rare?.value.values.fileExtension }
+        set { change { $0.values.fileExtension = newValue } }
     }
     /// The queue on which this call's closures run; `nil` uses the cache's queue.
     public var callbackQueue: CallbackQueue? {

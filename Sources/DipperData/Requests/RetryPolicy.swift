@@ -70,7 +70,8 @@ public struct RetryPolicy: Sendable {
         base: Duration = .milliseconds(500), cap: Duration = .seconds(30), retries: Int? = 3
     ) -> RetryPolicy {
         RetryPolicy(maxRetries: retries) { context, unit in
-            min(cap, min(base, longest) * Double(sign: .plus, exponent: min(context.failures - 1, 40), significand: 1)) * unit
+            min(cap, min(base, longest) * Double(sign: .plus, exponent: min(context.failures - 1, 40), significand: 1))
+                * unit
         }
     }
 

@@ -17,12 +17,14 @@ extension DiskTier {
         ) { permit.isGranted(in: .disk, by: self.history) }
     }
 
+    func isStaged(_ key: CacheKey) -> Bool { state.withLock { $0.staged[.init(key: key)] != nil } }
+
     func remove(_ key: CacheKey) { stage(nil, for: .init(key: key)) }
 
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard partial.count <= options.partialLimit else { return dropPartial(of: key) }
         let record = EntryRecord(partial, for: key, now: now())
-        stage(record, for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
+        stage(record, for: .init(key: key, table: .partial), ifAllowed: { claim.isCurrent })
     }
 
     func dropPartial(of key: CacheKey) { stage(nil, for: .init(key: key, table: .partial)) }

@@ -46,7 +46,7 @@ extension DiskTier {
                 var (row, body) = try row(of: record, id, table, accessed: time)
                 if row.size > options.inlineLimit {
                     // The name shows other programs a whole body.
-                    let name = table == .partial ? "partial" : options.naming.name(record.key)
+                    let name = table == .partial ? "partial" : options.naming.name(of: record)
                     let blob = try files.write(body, id, name, item.durability)
                     written.append(blob)
                     row.blob = blob

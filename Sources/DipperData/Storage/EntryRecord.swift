@@ -12,6 +12,8 @@ struct EntryRecord {
     var key: CacheKey
     var value: StoredData
     var lifetime: Lifetime
+    /// That the request gives the file; not stored.
+    var fileExtension: String?
 
     var metadata: [UInt8] {
         var bytes: [UInt8] = []

@@ -3,6 +3,10 @@ import Synchronization
 
 /// The removals from a store, so that work that began before a removal does not bring removed entries back.
 ///
+/// The order in which entries are asked for decides which one stays, not the order in which they arrive: what brings an
+/// entry claims its key when it is asked for, and loses the right when the program removes or adds an entry later. What
+/// the program adds also loses it when an answer that was asked for later arrives first.
+///
 /// A removal is recorded first; then the tiers are cleaned. A tier checks a ``Permit`` under its lock before it keeps
 /// an entry. So the cleaning finds every earlier entry, and the tier refuses every later one.
 package final class RemovalHistory: Sendable {
@@ -27,16 +31,25 @@ package final class RemovalHistory: Sendable {
 
     /// - Parameters:
     ///   - url: the key of the URL alone, for a key that does not begin with the URL.
-    ///   - outer: a claim whose losses this one shares.
-    func claim(_ key: CacheKey, of url: CacheKey? = nil, within outer: Claim? = nil) -> Claim {
-        let claim = Claim(key, url, self, outer)
-        claims.withLock { $0[key, default: []].append(claim.losses) }
+    ///   - outer: a claim whose losses this one shares; an addition only shares that newer bytes were kept.
+    ///   - isAddition: whether the program adds the entry, or one that is made of it.
+    ///   - isReplacing: whether the claim takes the right from all before it, as a removal does.
+    func claim(
+        _ key: CacheKey, of url: CacheKey? = nil, within outer: Claim? = nil, isAddition: Bool = false,
+        isReplacing: Bool = false
+    ) -> Claim {
+        let claim = Claim(key, url, self, outer, isAddition: isAddition)
+        claims.withLock { claims in
+            if isReplacing { for losses in claims.removeValue(forKey: key) ?? [] { losses.add(.max) } }
+            claim.losses.place = claims[key]?.count ?? 0
+            claims[key, default: []].append(claim.losses)
+        }
         return claim
     }
 
     fileprivate func end(_ claim: Claim) {
         claims.withLock { claims in
-            claims[claim.key]?.removeAll { $0 === claim.losses }
+            claims[claim.key]?.remove(claim.losses)
             if claims[claim.key]?.isEmpty == true { claims[claim.key] = nil }
         }
     }
@@ -53,8 +66,6 @@ package final class RemovalHistory: Sendable {
         }
     }
 
-    func remove(_ key: CacheKey, from tiers: CacheTiers) { take(tiers.rawValue, from: key) }
-
     /// Takes time by the number of claims.
     func removeAll(of address: String, from tiers: CacheTiers) {
         claims.withLock { claims in
@@ -66,11 +77,23 @@ package final class RemovalHistory: Sendable {
         }
     }
 
-    func supersede(_ key: CacheKey) { take(Claim.Losses.superseded, from: key) }
-
-    private func take(_ rights: UInt8, from key: CacheKey) {
+    func remove(_ key: CacheKey, from tiers: CacheTiers) {
         claims.withLock { claims in
-            for losses in claims[key] ?? [] { losses.add(rights) }
+            for losses in claims[key] ?? [] { losses.add(tiers.rawValue) }
+        }
+    }
+
+    /// Records that an entry is being kept.
+    /// - Parameter isLatest: whether the program adds the entry, which then replaces none kept after the claim was made.
+    /// - Returns: `false`, and nothing is recorded, if the entry must not be kept.
+    @discardableResult
+    func supersede(_ key: CacheKey, by claim: Claim? = nil, isLatest: Bool = false) -> Bool {
+        claims.withLock { claims in
+            if let claim, claim.isOutdated || isLatest && !claim.isLatest { return false }
+            for losses in claims[key] ?? [] where !isLatest || !losses.isOfAddition {
+                losses.add(Claim.Losses.superseded)
+            }
+            return true
         }
     }
 
@@ -95,10 +118,13 @@ package final class Claim: Sendable {
     /// The rights that a claim has lost: the tiers from which the entry has been removed, and one more.
     fileprivate final class Losses: Sendable {
         static let superseded: UInt8 = 0x80
+        let isOfAddition: Bool
+        /// Among those of its key, so that each of thousands leaves in constant time; under the lock of the history.
+        nonisolated(unsafe) var place = 0
         private let rights = Atomic<UInt8>(0)
         let url: CacheKey?
 
-        init(_ url: CacheKey?) { self.url = url }
+        init(_ url: CacheKey?, isOfAddition: Bool) { (self.url, self.isOfAddition) = (url, isOfAddition) }
 
         var all: UInt8 { rights.load(ordering: .sequentiallyConsistent) }
 
@@ -111,11 +137,11 @@ package final class Claim: Sendable {
     private let history: RemovalHistory
     private let outer: Claim?
 
-    fileprivate init(_ key: CacheKey, _ url: CacheKey?, _ history: RemovalHistory, _ outer: Claim?) {
-        self.key = key
-        losses = Losses(url)
-        self.history = history
-        self.outer = outer
+    fileprivate init(
+        _ key: CacheKey, _ url: CacheKey?, _ history: RemovalHistory, _ outer: Claim?, isAddition: Bool
+    ) {
+        (self.key, self.history, self.outer) = (key, history, outer)
+        losses = Losses(url, isOfAddition: isAddition)
         begun = RemovalHistory.now
     }
 
@@ -124,18 +150,28 @@ package final class Claim: Sendable {
     // mutant Removal: `revoked.isDisjoint(with: tier) }` => `tier.isEmpty || true }`
     func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
 
-    private var revoked: CacheTiers {
-        CacheTiers(rawValue: losses.all & ~Losses.superseded).union(outer?.revoked ?? [])
-    }
+    private var lost: UInt8 { losses.all | (outer?.lost ?? 0) & (losses.isOfAddition ? Losses.superseded : .max) }
+    private var revoked: CacheTiers { CacheTiers(rawValue: lost & ~Losses.superseded) }
 
     /// Whether the entry has not been removed from disk, nor a complete one kept, since the claim was made.
-    var allowsPartial: Bool { losses.all & ~CacheTiers.memory.rawValue == 0 }
+    var isCurrent: Bool { isLatest && allows(.disk) }
 
-    var isLatest: Bool { losses.all & Losses.superseded == 0 }
+    var isLatest: Bool { lost & Losses.superseded == 0 }
 
     var isRevoked: Bool { !revoked.isEmpty }
 
+    func revoke() { losses.add(.max) }
+
     var isOutdated: Bool { revoked.isSuperset(of: [.memory, .disk]) }
+}
+
+extension [Claim.Losses] {
+    fileprivate mutating func remove(_ losses: Claim.Losses) {
+        guard indices.contains(losses.place), self[losses.place] === losses else { return }
+        swapAt(losses.place, count - 1)
+        self[losses.place].place = losses.place
+        removeLast()
+    }
 }
 
 /// The check of a tier, under its lock, before it keeps an entry.

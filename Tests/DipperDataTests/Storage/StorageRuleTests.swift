@@ -117,12 +117,32 @@ struct StorageRuleTests {
             ("http://host/.png", ""), ("http://host/a.", ""), ("http://host/a.123456789", ""),
             ("http://host/a.j_g", ""), ("http://host/a.j%67", ""), ("http://host/a.é", ""), ("http://host/a..", ""),
             ("http://host/a.jpg/..", ""), ("http://host/a.\u{212A}", ""), ("a", ""), ("", ""),
-            // What was made from it may be of another format.
+            // What was made from it may be of another format, which its bytes show.
             ("http://host/cat.jpg\n#round", ""), ("http://host/cat.jpg\n#round\n17\nx.png", ""),
         ])
     func extensions(key: String, expected: String) {
         let key = CacheKey(verbatim: key)
-        #expect(FileNaming.sha256(extension: .ofURL).name(key) == key.digest + expected)
+        #expect(name(of: key, .ofURL) == key.digest + expected)
+    }
+
+    private func name(
+        of key: CacheKey, _ end: FileExtension, _ data: Data = Data(), wanted: String? = nil
+    ) -> String {
+        let value = StoredData(data: data, info: EntryInfo(url: "", stored: 0))
+        return FileNaming.sha256(extension: end)
+            .name(of: EntryRecord(key: key, value: value, lifetime: .forever, fileExtension: wanted))
+    }
+
+    @Test(
+        "a processed picture has the extension of its own format",
+        arguments: [
+            ("jpg", [0xFF, 0xD8, 0xFF, 0xE0]), ("png", [0x89, 0x50, 0x4E, 0x47]), ("gif", Array("GIF89a".utf8)),
+            ("webp", Array("RIFF1234WEBPVP8L".utf8)), ("avif", Array("1234ftypavif".utf8)), (nil, Array("BM".utf8)),
+            (nil, []),
+        ] as [(String?, [UInt8])])
+    func formats(end: String?, bytes: [UInt8]) {
+        let key = CacheKey(verbatim: "http://host/cat.tiff\n#round")
+        #expect(name(of: key, .ofURL, Data(bytes)) == key.digest + (end.map { ".\($0)" } ?? ""))
     }
 
     @Test("a fixed extension is that of all, unless it is no plain one")
@@ -130,7 +150,8 @@ struct StorageRuleTests {
         let key = CacheKey(verbatim: "a\n#b")
         for text in ["bin", "PNG", "12345678", "", ".bin", "a/b", "../x", "123456789", "é", "a b", "\0"] {
             let expected = ["bin", "PNG", "12345678"].contains(text) ? "\(key.digest).\(text)" : key.digest
-            #expect(FileNaming.sha256(extension: .fixed(text)).name(key) == expected)
+            #expect(name(of: key, .fixed(text)) == expected)
+            #expect(name(of: key, .ofURL, wanted: text) == expected)
         }
     }
 

@@ -110,6 +110,22 @@ enum DataGuides {
         return entry
     }
 
+    static func cookies(_ cache: DataCache, _ url: URL) async throws -> Data {
+        let cookies = RedirectHandler { redirection, request in
+            let (from, to) = (redirection.url, request.url)
+            if from.scheme == "https", to.scheme != "https" { return nil }  // refused, as without a handler
+            guard from.host() == to.host() else { return request }  // no cookie for another host
+            var request = request
+            for field in redirection.headers where field.name.lowercased() == "set-cookie" {
+                let cookie = field.value.prefix { $0 != ";" }
+                request.headers["Cookie"] = request.headers["Cookie"].map { "\($0); \(cookie)" } ?? "\(cookie)"
+            }
+            return request
+        }
+        let data = try await cache.getData(DataRequest(url).with(\.redirectHandler, cookies)).value
+        return data
+    }
+
     static func cookie(_ url: URL, _ session: String) -> DataRequest {
         let request = DataRequest(url).with(\.headers, ["Cookie": "session=\(session)"])
         return request

@@ -160,11 +160,11 @@ enum RecipesGuide {
         configuration.data.diskAccessExtension = .cacheTime  // 30 days after the last use
     }
 
-    static func signOut(_ cache: ImageCache) async {
+    static func signOut(_ cache: ImageCache) async throws {
         cache.cancelAll()  // pictures
         cache.data.cancelAll()  // feeds and other data
         cache.clear()
-        await cache.synchronize()  // the files are gone
+        try await cache.finishRemovals()  // the files are gone, or an error is thrown
     }
 
     // MARK: Run
@@ -439,7 +439,7 @@ struct RecipesTests {
         await test.cache.idle()
         #expect(test.cache.data.diskCount == 1)
         let (waiting, feed) = (test.cache.getImage(url("b")), test.cache.data.getData(url("feed")))
-        await RecipesGuide.signOut(test.cache)
+        try await RecipesGuide.signOut(test.cache)
         #expect(await waiting.error == .cancelled)
         #expect(await feed.error == .cancelled)
         #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)

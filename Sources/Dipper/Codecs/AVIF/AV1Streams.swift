@@ -1,7 +1,7 @@
 #if AVIF
     import Foundation
 
-    /// What the AV1 decoder allocates for a file, found without decoding. It goes by the sequence headers inside the
+    /// The memory that the AV1 decoder allocates for a file, found without decoding. It goes by the sequence headers inside the
     /// compressed data, whatever size the boxes around announce. All coded items and tracks count, also those that
     /// libavif does not decode; what it would refuse is refused.
     struct AV1Streams {

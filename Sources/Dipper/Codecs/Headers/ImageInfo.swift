@@ -21,7 +21,7 @@ public struct ImageInfo: Sendable, Hashable {
     public var isProgressive = false
     /// Whether the file has an ICC profile.
     public var hasColorProfile = false
-    /// Of PNG: the colours that `cICP` states, and whether `sRGB` is there.
+    /// The colours that a PNG states by `cICP`, and whether `sRGB` is there.
     var codedColor: CodedColor?
     var isSRGB = false
 
