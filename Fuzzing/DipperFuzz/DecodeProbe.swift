@@ -46,7 +46,7 @@ struct DecodeProbe {
             PictureRules.check(image, is: size, options)
             let memory = (try? CodecRegistry.standard.decoder(for: data).memory(of: data, options)) ?? .max
             require(memory <= Self.limits.bytes, "the memory of a decode is known, and within the limits")
-            require(memory >= image.byteCount, "it counts the result")
+            require(memory >= image.rowStride * image.height, "it counts the result")
             return image
         } catch {
             check(error)

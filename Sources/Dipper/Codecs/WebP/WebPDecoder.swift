@@ -69,9 +69,9 @@
                 isAnimated || features.format == 1 && mayHaveAlpha ? 5 : mayHaveAlpha ? 4 : 0)
             if isAnimated {
                 // libwebp keeps two canvases, and decodes a frame before it is copied.
-                let held = try size.byteCount(8) + fileSize
                 let frame = try RowWriter.byteCount(from: size, to: stored, orientation)
-                return (held, held + max(pixels, options.resultBytes(frame, frames: frameCount, beside: held)))
+                let held = try size.byteCount(8) + max(0, pixels - frame) + fileSize
+                return (held, held + options.resultBytes(frame, frames: frameCount, beside: held))
             }
             let decoded = try decodedSize(options)
             let isResult = decoded == stored && orientation == .up
