@@ -38,7 +38,7 @@ struct StagingArea: Sendable {
         case url(String)
 
         /// - Parameter url: that of the entry, as far as it is known.
-        func covers(_ slot: Slot, _ url: String?) -> Bool { slot.scopes(url).contains(self) }
+        func covers(_ slot: Slot, _ url: String? = nil) -> Bool { slot.scopes(url).contains(self) }
     }
 
     /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
