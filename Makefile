@@ -18,7 +18,7 @@ SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmar
 	Benchmarks/peers/AsyncHTTPClient/Package.swift Benchmarks/peers/AsyncHTTPClient/Sources Fuzzing
 # The packages that the library links, that the tests run against, and that the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
-	libzstd-dev libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
+	libzstd-dev libbrotli-dev libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
 # The packages for the sample with a window. Its test runs on an X server without a screen.
 GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
@@ -195,15 +195,16 @@ asan: deps-test ## run the image tests (target DipperTests) under Address Saniti
 		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" SWIFT_BACKTRACE=enable=no \
 		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
-# Each fuzzer starts from the tests' pictures of its own format. Two fuzzers run at a time.
-FUZZ_TARGETS ?= header jpeg png gif webp avif encode
+# Each fuzzer starts from the tests' pictures of its own format, or from Fuzzing/texts. Two fuzzers run at a time.
+FUZZ_TARGETS ?= header jpeg png gif webp avif encode dataURL fields contentRange cacheControl
 fuzz: SECONDS ?= 20
 fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
 	@cd Fuzzing && mkdir -p findings && printf '%s\n' $(FUZZ_TARGETS) | xargs -P 2 -I TARGET bash -c ' \
 		mkdir -p .fuzz/TARGET && DIPPER_FUZZ=TARGET SWIFT_BACKTRACE=enable=no ../.build-asan/debug/DipperFuzz \
 			-max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=65536 -print_final_stats=1 -verbosity=0 \
-			-artifact_prefix=findings/TARGET- .fuzz/TARGET ../Tests/DipperTests/Pictures/*/ >.fuzz/TARGET.log 2>&1; \
+			-artifact_prefix=findings/TARGET- .fuzz/TARGET \
+			$$(ls -d texts/TARGET 2>/dev/null || ls -d ../Tests/DipperTests/Pictures/*/) >.fuzz/TARGET.log 2>&1; \
 		code=$$?; echo "== TARGET: $$(grep -ao "number_of_executed_units: .*" .fuzz/TARGET.log || echo failed)"; \
 		if [ $$code != 0 ]; then tail -60 .fuzz/TARGET.log; echo "the finding is in Fuzzing/findings"; exit 1; fi'
 

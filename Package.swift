@@ -44,6 +44,7 @@ let package = Package(
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+        .systemLibrary(name: "CBrotli", pkgConfig: "libbrotlidec", providers: [.apt(["libbrotli-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg-dev"])]),
         .systemLibrary(name: "CLCMS", pkgConfig: "lcms2", providers: [.apt(["liblcms2-dev"])]),
@@ -63,7 +64,7 @@ let package = Package(
         .target(
             name: "DipperData",
             dependencies: [
-                "CCrypto", "CCurl", "CMnl", "CSQLite", "CXXHash", "CZlib", "CZstd", "ProcessShims",
+                "CBrotli", "CCrypto", "CCurl", "CMnl", "CSQLite", "CXXHash", "CZlib", "CZstd", "ProcessShims",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "DequeModule", package: "swift-collections"),
@@ -141,7 +142,8 @@ let package = Package(
         // Records which files were flushed to the device. In C, because its functions replace those of the C library.
         .target(name: "FlushLog", path: "Tests/FlushLog"),
         .target(name: "FuzzDriver", path: "Fuzzing/FuzzDriver"),
-        .executableTarget(name: "DipperFuzz", dependencies: ["Dipper", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
+        .executableTarget(
+            name: "DipperFuzz", dependencies: ["Dipper", "DipperData", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
         // Helpers of all test targets: for waiting, counting and files.
         .target(
             name: "TestSupport",
@@ -155,7 +157,8 @@ let package = Package(
         .testTarget(
             name: "BehaviourTests",
             dependencies: [
-                "Dipper", "DipperCLI", "DipperData", "DipperInspector", "DipperTesting", "FaultServer", "MemoryProbe",
+                "CZlib", "Dipper", "DipperCLI", "DipperData", "DipperInspector", "DipperTesting", "FaultServer",
+                "MemoryProbe",
                 "NetworkProbe", "ShapedLink", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),

@@ -44,6 +44,9 @@ struct DecodeProbe {
             let image = try CodecRegistry.standard.decode(data, options)
             require(info != nil, "what can be decoded has a header")
             PictureRules.check(image, is: size, options)
+            let memory = (try? CodecRegistry.standard.decoder(for: data).memory(of: data, options)) ?? .max
+            require(memory <= Self.limits.bytes, "the memory of a decode is known, and within the limits")
+            require(memory >= image.byteCount, "it counts the result")
             return image
         } catch {
             check(error)

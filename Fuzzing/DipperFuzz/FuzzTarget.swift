@@ -9,6 +9,8 @@ enum FuzzTarget: String, CaseIterable {
     case header
     /// Decoders, then encoders, then decoders again.
     case encode
+    /// Text of servers and pages.
+    case dataURL, fields, contentRange, cacheControl
 
     /// The target that the environment variable `DIPPER_FUZZ` names.
     static let chosen = FuzzTarget(rawValue: ProcessInfo.processInfo.environment["DIPPER_FUZZ"] ?? "") ?? .header
@@ -21,6 +23,11 @@ enum FuzzTarget: String, CaseIterable {
             return true
         case .encode:
             return EncodeProbe.run(data)
+        case .dataURL, .fields, .contentRange, .cacheControl:
+            #if DEBUG
+                TextProbe.run(self, data)
+            #endif
+            return true
         case .jpeg, .png, .gif, .webp, .avif:
             guard ImageFormat(sniffing: data)?.rawValue == rawValue else { return false }
             DecodeProbe(data).run()

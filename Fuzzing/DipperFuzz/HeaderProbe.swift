@@ -7,6 +7,20 @@ enum HeaderProbe {
         check(data)
         // A file that is still coming.
         check(data.prefix(data.count / 2))
+        checkPieces(data)
+    }
+
+    /// What is found in a file does not depend on the pieces in which it comes.
+    private static func checkPieces(_ data: Data) {
+        var (whole, inPieces) = (ProgressiveJPEG(), ProgressiveJPEG())
+        _ = whole.preview(in: data)
+        let size = 1 + data.count % 13
+        for end in stride(from: size, to: data.count + size, by: size) { _ = inPieces.preview(in: data.prefix(end)) }
+        require(
+            whole.isProgressive == inPieces.isProgressive && whole.completeScans == inPieces.completeScans
+                && whole.usableLength == inPieces.usableLength, "the same scans in pieces of \(size) bytes")
+        let slice = (Data([0]) + data + Data([0])).dropFirst().dropLast()
+        require((try? ImageInfo(slice)) == (try? ImageInfo(data)), "the same header inside of other bytes")
     }
 
     private static func check(_ data: Data) {

@@ -1,4 +1,4 @@
-// Tries inputs of libFuzzer's on the decoders and encoders. A broken invariant stops the program, which libFuzzer
+// Tries inputs of libFuzzer's on the decoders, the encoders and the readers of text. A broken invariant stops the program, which libFuzzer
 // reports as a finding.
 //
 // usage: DIPPER_FUZZ=TARGET DipperFuzz [libFuzzer's options] FOLDER…

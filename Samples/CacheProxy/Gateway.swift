@@ -105,7 +105,7 @@ final class Gateway: Sendable {
         }
         var fields = forwarded.ofAnswer(response.headers)
         if response.source != .network {
-            fields["Age"] = String(Int(max(0, Date().timeIntervalSince(response.generated))))
+            fields["Age"] = String(response.age(at: Date()).components.seconds)
         }
         fields.append("Cache-Status", CacheStatus.text(response.source))
         return Answer(status: response.status, fields: fields, body: response.data)

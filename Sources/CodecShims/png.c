@@ -106,9 +106,9 @@ dipper_png_status dipper_png_read_header(dipper_png_reader *reader, size_t max_c
     png_set_chunk_malloc_max(png, max_chunk);
     png_set_chunk_cache_max(png, 32);
 #ifdef PNG_HANDLE_AS_UNKNOWN_SUPPORTED
-    /* Chunks that nobody reads are not unpacked. */
+    /* Chunks that nobody reads are not unpacked. After sRGB libpng would ignore a profile, which counts more. */
     static const png_byte passed_over[] =
-        "bKGD\0eXIf\0hIST\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0tEXt\0tIME\0zTXt";
+        "bKGD\0eXIf\0hIST\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0tEXt\0tIME\0zTXt";
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, passed_over, sizeof passed_over / 5);
 #endif
 #ifdef PNG_MAXIMUM_INFLATE_WINDOW
@@ -124,8 +124,7 @@ dipper_png_status dipper_png_read_header(dipper_png_reader *reader, size_t max_c
     header->is_grey = !(type & PNG_COLOR_MASK_COLOR);
     header->is_interlaced = png_get_interlace_type(png, info) != PNG_INTERLACE_NONE;
     header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(png, info, PNG_INFO_tRNS);
-    int intent, method;
-    header->is_srgb = png_get_sRGB(png, info, &intent) != 0;
+    int method;
     png_fixed_point gamma;
     header->has_gamma = png_get_gAMA_fixed(png, info, &gamma) != 0;
     if (header->has_gamma) header->gamma = gamma;

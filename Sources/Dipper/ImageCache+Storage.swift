@@ -170,7 +170,8 @@ extension ImageCache {
         options.options.targetCache?.data.removeDerived(of: key, from: tiers)
     }
 
-    /// Removes the file of a URL or request, and all pictures made from it, from all tiers or from some of them.
+    /// Removes the file of a URL or request, and all pictures made from it, from all tiers or from some of them. What was
+    /// fetched from that URL with other header fields or another key stays; see ``removeAll(of:from:)``.
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
@@ -187,6 +188,18 @@ extension ImageCache {
         removeFiles(key, options, from: tiers)
         // A reader may have read a file before it was removed.
         objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
+    }
+
+    /// Removes all files of a URL, whatever header fields, account or key they were fetched with, and all pictures made
+    /// of them, from all tiers or from some of them: all that the calls have kept which ``cancel(_:)`` would end. Takes
+    /// time by the number of pictures in memory.
+    public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
+        let (address, objects) = (DataRequest(url).address, home(of: defaults).objects)
+        objects.removeAll(of: address, from: tiers)
+        originals(of: defaults).removeAll(of: url, from: tiers)
+        defaults.options.targetCache?.data.removeAll(of: url, from: tiers)
+        // A reader may have read a file before it was removed.
+        objects.removeAll(of: address, from: tiers.intersection(.memory))
     }
 
     /// Removes the one picture that a request makes, from all tiers or from some of them. Without processors in the
@@ -294,6 +307,16 @@ extension ImageCache {
         await data.synchronize()
     }
 
+    /// Returns when the disk has carried out all earlier removals: the entries and their files are gone. See
+    /// `DataCache.finishRemovals()`.
+    ///
+    /// - Throws: `DipperError.notRemoved` if something is still on disk.
+    public func finishRemovals() async throws(DipperError) {
+        try await defaults.options.targetCache?.finishRemovals()
+        await objects.finishWrites()
+        try await data.finishRemovals()
+    }
+
     /// Returns when nothing is left to do: all calls have ended, also those of ``data``, their closures have been
     /// called, and what they keep is on disk.
     ///
@@ -307,6 +330,33 @@ extension ImageCache {
             await target?.idle()
             await data.idle()
         } while target?.isIdle == false
+    }
+
+    // MARK: Off the caller's thread
+
+    /// Calls a closure on one of the threads that decode, and returns its result: the form for async code of the methods
+    /// that read the disk, or decode, on the caller's thread.
+    ///
+    /// ```swift
+    /// let isThere = await cache.read { $0.hasImage(for: url) }
+    /// ```
+    public func read<Value: Sendable>(_ body: @escaping @Sendable (ImageCache) -> Value) async -> Value {
+        await fromThread { answer in if !objects.workers.run({ answer(body(self)) }) { answer(nil) } } ?? body(self)
+    }
+
+    /// Calls a closure like ``read(_:)``, and returns like ``finishRemovals()`` when its changes have been carried out.
+    ///
+    /// ```swift
+    /// try await cache.write { $0.removeImage(for: url, from: .disk) }
+    /// ```
+    /// - Throws: the error of the closure; `DipperError.notRemoved` if something is still on disk.
+    public func write<Value: Sendable>(
+        _ body: @escaping @Sendable (ImageCache) throws -> Value
+    ) async throws -> Value {
+        let result = await read { cache in Result { try body(cache) } }
+        let value = try result.get()
+        try await finishRemovals()
+        return value
     }
 
     // MARK: Synchronous decoding
@@ -337,6 +387,11 @@ extension ImageCache {
     /// let cover = cache.image(for: key)   // `nil` until the picture is there
     /// ```
     public func image(for key: CacheKey) -> Image? { image(for: ImageRequest(key)) }
+
+    /// Returns the cached picture of a key from some tiers alone; see ``image(for:in:)-(ImageRequestConvertible,_)``.
+    public func image(for key: CacheKey, in tiers: CacheTiers) async -> Image? {
+        await image(for: ImageRequest(key), in: tiers)
+    }
 
     /// Returns whether the cache has a picture of a key, which ``image(for:)-(CacheKey)`` would return. Decodes nothing
     /// and does not count as a use.

@@ -257,7 +257,7 @@ public final class ImageCache: Sendable {
         case .stale: break
         case .staleWhileRevalidating:
             // The claim comes first, so that a removal from now on revokes it.
-            let claim = originals.claim(key)
+            let claim = originals.claim(key, of: request)
             let newest = origin(of: asked, options)
                 .following(claim, originals.renewal(of: request.with(\.callbackQueue, .inPlace)))
             newer = ImageTask.begin(

@@ -1,5 +1,6 @@
 import Dipper
 import Foundation
+import Synchronization
 
 struct BodyFiles {
     private let folder: URL
@@ -9,7 +10,13 @@ struct BodyFiles {
 
     init(folder: String) throws {
         self.folder = URL(fileURLWithPath: folder, isDirectory: true)
-        try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+        do {
+            try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+        } catch {
+            let cause = (error as? CocoaError)?.underlying as? POSIXError
+            throw CommandFailure(cannot: "create", folder, cause?.code.rawValue ?? EIO)
+        }
+        if access(folder, W_OK) != 0 { throw CommandFailure(cannot: "write to", folder) }
     }
 
     /// The last part of the URL, numbered if another key has that name; for a picture without the file extension.
@@ -28,13 +35,23 @@ struct BodyFiles {
         return folder.appendingPathComponent(name)
     }
 
-    /// The last part of the URL, without secrets: letters, digits and a few signs, never a hidden file or a path.
+    /// The last part of the URL, without secrets: never a hidden file or a path, and nothing that a shell or a terminal
+    /// would take for more than a name.
     private static func name(from url: String) -> String {
-        let path = URL(string: Redaction.standard.text(url))?.path ?? ""
-        let last = path.split(separator: "/").last.map(String.init) ?? ""
-        let safe = String(last.map { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) ? $0 : "_" })
-        let visible = safe.drop { $0 == "." }
-        return visible.isEmpty ? "index" : String(visible.suffix(120))
+        let path = URL(text: Redaction.standard.text(url))?.path ?? ""
+        let safe = (path.split(separator: "/").last ?? "").unicodeScalars.map { isSafe($0) ? $0 : "_" }
+        var name = String(String.UnicodeScalarView(safe.drop { $0 == "." }))
+        // Names may have 255 bytes. A number and the extension of a picture may follow.
+        while name.utf8.count > 200 { name.removeFirst() }
+        return name.isEmpty ? "index" : name
+    }
+
+    private static func isSafe(_ scalar: Unicode.Scalar) -> Bool {
+        let kind = scalar.properties
+        if scalar.isASCII {
+            return kind.isAlphabetic || kind.numericType != nil || "._-".unicodeScalars.contains(scalar)
+        }
+        return kind.generalCategory != .control && !kind.isWhitespace && !kind.isBidiControl
     }
 
     private static func withoutEnding(_ name: String) -> String {
@@ -52,23 +69,36 @@ struct BodyFiles {
         return (String(name[..<dot]), String(name[dot...]))
     }
 
-    /// Writes beside the target and renames, so that the target is complete or not there at all.
-    static func write(_ data: Data, to file: URL) throws {
-        let beside = file.deletingLastPathComponent().appendingPathComponent(".\(file.lastPathComponent).part")
-        guard FileManager.default.createFile(atPath: beside.path, contents: data),
-            rename(beside.path, file.path) == 0
-        else {
-            unlink(beside.path)
-            throw CommandFailure("'\(file.path)' cannot be written.")
-        }
+    /// The file that is being written, if it is to be deleted when the process is interrupted.
+    static let unfinished = Mutex<String?>(nil)
+
+    /// Writes a file, or standard output for `-`. A regular file is written beside the target and renamed, so that the
+    /// target is complete or not there at all. Devices, pipes and links stay what they are.
+    static func write(_ data: Data, to path: String) throws(CommandFailure) {
+        if path == "-" { return StandardOutput.write(data) }
+        var status = stat()
+        let isThere = lstat(path, &status) == 0
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        let beside =
+            isThere && status.st_mode & S_IFMT != S_IFREG ? nil : "\(folder)/.dipper-\(UInt64.random(in: 0 ... .max))"
+        unfinished.withLock { $0 = beside }
+        defer { unfinished.withLock { $0 = nil } }
+        let file = open(beside ?? path, O_WRONLY | O_CREAT | O_CLOEXEC | (beside == nil ? O_TRUNC : O_EXCL), 0o666)
+        guard file >= 0 else { throw CommandFailure(cannot: "write", path) }
+        defer { close(file) }
+        if isThere, beside != nil { fchmod(file, status.st_mode & 0o777) }
+        var error = DipperCLI.write(data, to: file)
+        if error == 0, let beside, rename(beside, path) != 0 { error = errno }
+        if error == 0 { return }
+        if let beside { unlink(beside) }
+        throw CommandFailure(cannot: "write", path, error)
     }
 
-    static func write(_ data: Data, to path: String) throws {
-        if path == "-" { StandardOutput.write(data) } else { try write(data, to: URL(fileURLWithPath: path)) }
-    }
-
-    static func read(_ path: String) -> Data? {
-        path == "-"
-            ? FileHandle.standardInput.readDataToEndOfFile() : FileManager.default.contents(atPath: path)
+    /// Reads a file to its end, also a pipe or a device, or standard input for `-`.
+    static func read(_ path: String) throws(CommandFailure) -> Data {
+        let file = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { throw CommandFailure(cannot: "read", path) }
+        let handle = FileHandle(fileDescriptor: file, closeOnDealloc: path != "-")
+        do { return try handle.readToEnd() ?? Data() } catch { throw CommandFailure(cannot: "read", path) }
     }
 }

@@ -12,12 +12,15 @@ struct DipperTool: AsyncParsableCommand {
             urgent URL waits or runs. Calls for the same URL share one fetch, and the answers are kept in the cache \
             folder.
 
+            A file named - is standard input or standard output.
+
             Exit status: 0 success, 1 failure, 2 a line given to batch was not understood, 64 wrong usage, \
             130 interrupted. If standard output cannot be written, the exit status is 1.
 
             Failures are printed to standard error, one line each, unless --json is given. Passwords in URLs, and the \
             values of parameters such as token and signature, are never printed.
             """,
+        version: "dipper \(DataCache.libraryVersion)",
         subcommands: [
             GetCommand.self, BatchCommand.self, PrefetchCommand.self, StatsCommand.self, ListCommand.self,
             ShowCommand.self, ExportCommand.self, RemoveCommand.self, TrimCommand.self, ClearCommand.self,
@@ -25,6 +28,8 @@ struct DipperTool: AsyncParsableCommand {
         ])
 
     static func main() async {
+        StandardOutput.occupy()
+        Interrupt.watch()
         var status = ExitCode.success
         do {
             var command = try parseAsRoot()
@@ -37,15 +42,17 @@ struct DipperTool: AsyncParsableCommand {
             status = exitCode(for: error)
             let message = fullMessage(for: error)
             if status.isSuccess, !message.isEmpty {
-                tell(message)
+                StandardOutput.write(Data((message + "\n").utf8))
+            } else if status == .failure, !message.isEmpty {
+                warn(Redaction.standard.sentence("\(error)"))
             } else if !message.isEmpty {
                 // The message may quote arguments, which may be URLs.
-                warn(Redaction.standard.sentence(message))
+                _ = write(Data((Redaction.standard.sentence(message) + "\n").utf8), to: STDERR_FILENO)
             }
         }
         if let error = StandardOutput.error {
             // A reader that has closed the pipe needs no message.
-            if error != EPIPE { warn("dipper: standard output: \(String(cString: strerror(error)))") }
+            if error != EPIPE { warn("standard output: \(String(cString: strerror(error)))") }
             if status.isSuccess { status = .failure }
         }
         Foundation.exit(status.rawValue)

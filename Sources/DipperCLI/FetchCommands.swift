@@ -32,6 +32,9 @@ struct GetCommand: AsyncParsableCommand {
         guard !urls.isEmpty || from != nil || !slow.isEmpty || slowFrom != nil else {
             throw ValidationError("Name at least one URL.")
         }
+        guard from != "-" || slowFrom != "-" else {
+            throw ValidationError("Only one of --from and --slow-from can read standard input.")
+        }
     }
 
     func run() async throws {
@@ -96,10 +99,11 @@ struct BatchCommand: AsyncParsableCommand {
             for await line in Self.linesOfStandardInput() {
                 if Task.isCancelled { break }
                 number += 1
-                let words = line.split(whereSeparator: \.isWhitespace).map(String.init)
+                let words = line.trimmingCharacters(in: URLList.blanks).split(whereSeparator: \.isWhitespace).map(
+                    String.init)
                 if await !Self.perform(words, in: session) {
                     let shown = words.map { Redaction.standard.text($0) }.joined(separator: " ")
-                    warn("dipper: line \(number) is not understood: \(shown)")
+                    warn("line \(number) is not understood: \(shown)")
                     session.noteBadLine()
                 }
             }

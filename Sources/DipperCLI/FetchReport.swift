@@ -30,16 +30,17 @@ struct CallReport {
         guard let answer else { return }
         let file = answer.picture.map { file.appendingPathExtension($0.format.fileExtension) } ?? file
         do {
-            try BodyFiles.write(answer.body, to: file)
+            try BodyFiles.write(answer.body, to: file.path)
             self.file = file.path
         } catch {
-            fileError = "\(error)"
+            fileError = error.description
         }
     }
 
     var isFailure: Bool { error != nil || fileError != nil }
 
-    var bytes: Int { answer?.body.count ?? 0 }
+    var body: Data { answer?.body ?? Data() }
+    var bytes: Int { body.count }
 
     private var failure: String? { error?.description ?? fileError }
 
@@ -74,7 +75,7 @@ struct CallReport {
     /// The line for standard error; `nil` for a call that went well.
     var complaint: String? {
         let tries = error != nil && attempts > 1 ? ", after \(attempts) attempts" : ""
-        return failure.map { onOneLine("\(url): \($0)\(tries)") }
+        return failure.map { "\(url): \($0)\(tries)" }
     }
 }
 
@@ -104,7 +105,11 @@ enum ProgressLine {
     static let isShown = isatty(STDERR_FILENO) == 1
 
     static func show(_ text: String) {
-        if isShown { try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(text.prefix(110))".utf8)) }
+        guard isShown else { return }
+        var size = winsize()
+        // A longer line would move the terminal on, each time.
+        let columns = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+        _ = write(Data("\r\u{1B}[K\(text.prefix(columns - 1))".utf8), to: STDERR_FILENO)
     }
 
     static func clear() { show("") }

@@ -11,6 +11,9 @@ final class FetchSession: Sendable {
         var ended = 0
         var files: BodyFiles?
         var hasBadLine = false
+        /// The bytes of calls that have ended, and what is known of the others.
+        var received = 0.0
+        var progress: [CacheKey: TaskProgress] = [:]
     }
 
     private let cache: DataCache
@@ -18,23 +21,31 @@ final class FetchSession: Sendable {
     private let pictures: PictureMaker?
     private let options: FetchOptions
     private let isJSON: Bool
+    /// Whether standard output is for bodies or for the timeline.
+    private let isQuiet: Bool
     private let timeline: Timeline?
     private let start = ContinuousClock.now
     private let state: Mutex<State>
+    /// The bodies for standard output that wait for those of earlier calls.
+    private let bodies = Mutex((waiting: [Int: Data](), next: 1))
     private let openCalls = DispatchGroup()
 
     init(_ options: FetchOptions, _ store: StoreOptions) throws {
         self.options = options
         isJSON = store.json
-        var configuration = options.requests.configuration(store)
+        isQuiet = options.out == "-" || options.timeline == "-"
+        if isQuiet, isJSON || options.out == options.timeline {
+            throw ValidationError("Only one of --json, --out - and --timeline - can write to standard output.")
+        }
+        var configuration = try options.requests.configuration(store)
         timeline = options.timeline.map { _ in Timeline() }
         configuration.eventSinks = timeline.map { [$0] } ?? []
         // The bytes of a picture are read once more, soon after the fetch, and then not again.
         if options.pictures.isUsed { configuration.memoryLimit = min(configuration.memoryLimit, 32 << 20) }
-        state = Mutex(State(files: try options.out.map(BodyFiles.init)))
+        state = Mutex(State(files: options.out == "-" ? nil : try options.out.map(BodyFiles.init)))
         cache = DataCache(configuration)
         // After any other failure of the disk, the cache works in memory and can still fetch.
-        if let problem = cache.storeProblem, problem.isRefusal { throw CommandFailure("\(problem.description).") }
+        if cache.storeProblem?.isRefusal == true { throw ExitCode.failure }
         pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil
     }
 
@@ -56,21 +67,23 @@ final class FetchSession: Sendable {
         let request = request(url)
         let begin = ContinuousClock.now
         openCalls.enter()
-        let file = state.withLock { state in
+        let key = request.cacheKey
+        let (number, file) = state.withLock { state in
             state.summary.requests += 1
-            return state.files?.reserve(request.cacheKey, url: url, isPicture: pictures != nil)
+            return (state.summary.requests, state.files?.reserve(key, url: url, isPicture: pictures != nil))
         }
+        let note: @Sendable (TaskProgress) -> Void = { bytes in self.state.withLock { $0.progress[key] = bytes } }
         let end: PictureMaker.End = { queue, attempts, result in
             let shown = Redaction.standard.text(url)
             var report = CallReport(
-                url: shown, key: shown == url ? nil : request.cacheKey.digest, queue: queue, result: result,
+                url: shown, key: shown == url ? nil : key.digest, queue: queue, result: result,
                 attempts: attempts, milliseconds: Int((ContinuousClock.now - begin) / .milliseconds(1)))
             if let file { report.write(to: file) }
-            self.ended(report)
+            self.ended(report, number, key)
         }
-        if let pictures { return pictures.get(request, queue, end) }
+        if let pictures { return _ = pictures.get(request, queue, end).onProgress(note) }
         let task = queue == .fast ? cache.getData(request) : cache.slowGetData(request)
-        task.onEnd { result in
+        task.onProgress(note).onEnd { result in
             let answer = result.map { Answer(source: $0.source, status: $0.status, body: $0.data) }
             end(task.queue, task.attempts, answer)
         }
@@ -78,16 +91,23 @@ final class FetchSession: Sendable {
 
     private func request(_ url: String) -> DataRequest { options.requests.header.request(url) }
 
-    private func ended(_ report: CallReport) {
+    private func ended(_ report: CallReport, _ number: Int, _ key: CacheKey) {
         ProgressLine.clear()
-        if isJSON {
-            tell(report.json.text)
-        } else {
-            if let row = report.row { tell(row) }
-            if let complaint = report.complaint { warn("dipper: \(complaint)") }
+        if isJSON { tell(report.json.text) } else if !isQuiet, let row = report.row { tell(row) }
+        if !isJSON, let complaint = report.complaint { warn(complaint) }
+        if options.out == "-" {
+            bodies.withLock { bodies in
+                bodies.waiting[number] = report.body
+                while let body = bodies.waiting.removeValue(forKey: bodies.next) {
+                    StandardOutput.write(body)
+                    bodies.next += 1
+                }
+            }
         }
         state.withLock { state in
             state.ended += 1
+            // Other calls of the key share the fetch, and have ended too.
+            state.received += Double(state.progress.removeValue(forKey: key)?.received ?? 0)
             state.summary.bytes += report.bytes
             if report.isFailure { state.summary.failed += 1 }
         }
@@ -103,12 +123,14 @@ final class FetchSession: Sendable {
 
     private func showProgress() {
         guard ProgressLine.isShown else { return }
-        let (ended, requests) = state.withLock { ($0.ended, $0.summary.requests) }
-        let counts = cache.queueCounts
+        let (state, counts) = (state.withLock { $0 }, cache.queueCounts)
+        let bytes = state.progress.values.reduce(state.received) { $0 + Double($1.received) }
+        let total = state.progress.values.reduce(state.received) { $0 + Double($1.expected ?? $1.received) }
+        let rate = bytes / max(1, (ContinuousClock.now - start) / .seconds(1))
+        let texts = [bytes, min(total, 9e18), rate].map { ByteCount.describe(Int($0)) }
         ProgressLine.show(
-            "\(ended)/\(requests) done, \(counts.fastRunning) urgent and "
-                + "\(counts.slowRunning) slow running, \(counts.parked) waiting to retry, "
-                + ByteCount.describe(cache.statistics.networkBytes))
+            "\(texts[0]) of \(texts[1]), \(texts[2])/s, \(state.ended)/\(state.summary.requests) done, \(counts.fastRunning) urgent, \(counts.slowRunning) slow, "
+                + "\(counts.parked) waiting to retry")
     }
 
     // MARK: Run
@@ -120,7 +142,7 @@ final class FetchSession: Sendable {
             await cache.indexOpened()
             await body(self)
         }
-        let interrupt = Interrupt { [pictures, cache] in
+        Interrupt.handle { [pictures, cache] in
             work.cancel()
             pictures?.images.cancelAll()
             cache.cancelAll()
@@ -138,45 +160,47 @@ final class FetchSession: Sendable {
         await cache.shutdown()
         ProgressLine.clear()
         let status = try finish()
-        interrupt.end()
-        return interrupt.happened ? ExitCode(130) : status
+        return Interrupt.happened ? ExitCode(130) : status
     }
 
     private func finish() throws -> ExitCode {
         var (summary, hasBadLine) = state.withLock { ($0.summary, $0.hasBadLine) }
         summary.networkRequests = cache.statistics.networkRequests
         summary.milliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
-        tell(isJSON ? summary.json : summary.text)
-        if let timeline, let path = options.timeline {
-            try BodyFiles.write(Data(timeline.svg().utf8), to: URL(fileURLWithPath: path))
-        }
-        if hasBadLine { return ExitCode(2) }
-        return ExitCode(summary.failed > 0 ? 1 : 0)
+        if !isQuiet { tell(isJSON ? summary.json : summary.text) }
+        if let timeline, let path = options.timeline { try BodyFiles.write(Data(timeline.svg().utf8), to: path) }
+        return ExitCode(hasBadLine ? 2 : summary.failed > 0 ? 1 : 0)
     }
 }
 
-/// Calls a closure at the first SIGINT or SIGTERM. The second one ends the process.
-// The sources never change.
-final class Interrupt: @unchecked Sendable {
-    private let sources: [any DispatchSourceSignal]
-    private let hasHappened = Atomic(false)
+/// The end by SIGINT or SIGTERM: at once, or at the second signal if the command does something at the first.
+enum Interrupt {
+    private static let state = Mutex((hasHappened: false, action: (@Sendable () -> Void)?.none))
+    // Written once, before there are other threads.
+    nonisolated(unsafe) private static var sources: [any DispatchSourceSignal] = []
 
-    var happened: Bool { hasHappened.load(ordering: .relaxed) }
+    static var happened: Bool { state.withLock(\.hasHappened) }
 
-    init(_ onInterrupt: @escaping @Sendable () -> Void) {
+    static func watch() {
         let queue = DispatchQueue(label: "dipper.interrupt")
+        // A reader of standard output that goes away is an error of a write.
         for number in [SIGPIPE, SIGINT, SIGTERM] { signal(number, SIG_IGN) }
         sources = [SIGINT, SIGTERM].map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
         for source in sources {
-            source.setEventHandler { [self] in
-                if hasHappened.exchange(true, ordering: .relaxed) { _exit(130) }
-                onInterrupt()
+            source.setEventHandler {
+                let action = state.withLock { state in
+                    state.hasHappened = true
+                    return state.action.take()
+                }
+                if let action { return action() }
+                BodyFiles.unfinished.withLock {
+                    if let file = $0 { unlink(file) }
+                    _exit(130)
+                }
             }
             source.activate()
         }
     }
 
-    func end() {
-        for source in sources { source.cancel() }
-    }
+    static func handle(_ action: (@Sendable () -> Void)?) { state.withLock { $0.action = action } }
 }

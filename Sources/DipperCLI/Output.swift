@@ -1,11 +1,20 @@
 import Foundation
+import Logging
 import Synchronization
 
-/// Writes at once, so that a program at the other end of a pipe sees the line immediately.
-func tell(_ line: String) { StandardOutput.write(Data((line + "\n").utf8)) }
+/// Writes one line at once, so that a program at the other end of a pipe sees it immediately.
+func tell(_ line: String) { StandardOutput.write(Data((onOneLine(line) + "\n").utf8)) }
 
+/// Writes one line to standard error, with the name of the tool.
 func warn(_ line: String) {
-    try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+    ProgressLine.clear()
+    _ = write(Data("dipper: \(onOneLine(line))\n".utf8), to: STDERR_FILENO)
+}
+
+/// Returns zero, or the `errno` of the failure.
+func write(_ data: Data, to file: Int32) -> Int32 {
+    do { try FileHandle(fileDescriptor: file).write(contentsOf: data) } catch { return errno }
+    return 0
 }
 
 /// Standard output. A failure to write ends no download, but changes the exit status.
@@ -19,18 +28,14 @@ enum StandardOutput {
     }
 
     static func write(_ data: Data) {
-        data.withUnsafeBytes { bytes in
-            var rest = bytes[...]
-            while !rest.isEmpty {
-                let count = Foundation.write(
-                    STDOUT_FILENO, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-                if count >= 0 {
-                    rest = rest.dropFirst(count)
-                } else if errno != EINTR {
-                    _ = firstError.compareExchange(expected: 0, desired: errno, ordering: .relaxed)
-                    return
-                }
-            }
+        _ = firstError.compareExchange(
+            expected: 0, desired: DipperCLI.write(data, to: STDOUT_FILENO), ordering: .relaxed)
+    }
+
+    /// Opens standard streams that are closed, for nothing: what is printed must not go into a file that is opened later.
+    static func occupy() {
+        for file in STDIN_FILENO...STDERR_FILENO where fcntl(file, F_GETFD) == -1 {
+            _ = open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
 }
@@ -48,7 +53,7 @@ struct JSONLine: ExpressibleByDictionaryLiteral {
 
     var text: String {
         let encoder = JSONEncoder()
-        encoder.outputFormatting = .withoutEscapingSlashes
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let texts = members.map { name, value in
             let data = value.flatMap { try? encoder.encode($0) } ?? Data("null".utf8)
             return "\"\(name)\":\(String(decoding: data, as: UTF8.self))"
@@ -61,10 +66,28 @@ struct CommandFailure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
+
+    init(cannot verb: String, _ path: String, _ error: Int32 = errno) {
+        self.init("cannot \(verb) '\(path)': \(String(cString: strerror(error)))")
+    }
 }
 
-/// Errors may have several lines.
-func onOneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined(separator: " ") }
+/// Prints what the cache logs like the tool's other messages.
+struct MessageLog: LogHandler {
+    var (metadata, logLevel) = (Logger.Metadata(), Logger.Level.warning)
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { warn("\(event.message)" + (event.metadata?["error"].map { ": \($0)" } ?? "")) }
+}
+
+/// Errors may have several lines, and names of files any character.
+func onOneLine(_ text: String) -> String {
+    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))
+}
 
 extension String {
     /// Returns the text in a column of at least a width: on the right, or on the left.

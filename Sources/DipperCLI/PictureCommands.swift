@@ -21,7 +21,7 @@ struct InfoCommand: AsyncParsableCommand {
 
     func run() async throws {
         let sources = sources.map(PictureSource.init)
-        let images = ImageCache(requests.imageConfiguration(store, for: sources))
+        let images = ImageCache(try requests.imageConfiguration(store, for: sources))
         let infos = try await sources.load(by: images, store) {
             images.data.getData($0.request(requests.header))
         } use: { source, bytes in
@@ -96,9 +96,14 @@ struct ConvertCommand: AsyncParsableCommand {
         let format = try format
         var encode = EncodeOptions()
         if let quality { encode.quality = quality / 100 }
-        guard let original = BodyFiles.read(input) else { throw CommandFailure("'\(input)' cannot be read.") }
-        let image = try PictureFile.codecs.decode(original, DecodeOptions(target: pictures.resize))
-        try BodyFiles.write(PictureFile.encode(image, as: format, encode), to: output)
+        var bytes = try BodyFiles.read(input)
+        do throws(DipperError) {
+            let image = try PictureFile.codecs.decode(bytes, DecodeOptions(target: pictures.resize))
+            bytes = try PictureFile.encode(image, as: format, encode)
+        } catch {
+            throw CommandFailure("\(input): \(error)")
+        }
+        try BodyFiles.write(bytes, to: output)
     }
 }
 
@@ -145,7 +150,7 @@ struct SheetCommand: AsyncParsableCommand {
         var sheet = ContactSheet(columns: columns)
         if let cell { sheet.cell = cell }
 
-        var configuration = requests.imageConfiguration(store, for: sources)
+        var configuration = try requests.imageConfiguration(store, for: sources)
         configuration.options.processors = [.downsample(to: TargetSize(sheet.cell))]
         configuration.options.firstFrameOnly = true
         configuration.options.serializer = PictureFile.serializer
@@ -158,7 +163,7 @@ struct SheetCommand: AsyncParsableCommand {
 
         let image = try sheet.compose(pictures)
         let bytes = try PictureFile.encode(image, as: format)
-        try BodyFiles.write(bytes, to: URL(fileURLWithPath: out))
+        try BodyFiles.write(bytes, to: out)
         let failed = pictures.count { $0 == nil }
         let shown = pictures.count - failed
         let missing = failed > 0 ? ", \(failed) missing" : ""

@@ -21,11 +21,11 @@ final class PictureMaker: Sendable {
     }
 
     /// The closure is called on ``output`` when the call has ended.
-    func get(_ request: DataRequest, _ queue: FetchQueue, _ end: @escaping End) {
+    func get(_ request: DataRequest, _ queue: FetchQueue, _ end: @escaping End) -> ImageTask {
         // In place, so that pictures are encoded on the decoding threads, of which there are several.
         let request = ImageRequest(request.with(\.callbackQueue, .inPlace))
         let task = queue == .fast ? images.getImage(request) : images.slowGetImage(request)
-        task.onEnd { [self] result in
+        return task.onEnd { [self] result in
             let answer = result.flatMap { response in file(of: response, request.data) }
             output.async { end(task.queue, task.attempts, answer) }
         }

@@ -78,7 +78,12 @@ struct PictureSource {
     var member: String { isURL ? "url" : "file" }
 
     func request(_ header: HeaderOptions) -> DataRequest {
-        isURL ? header.request(argument) : DataRequest(FileProvider(URL(fileURLWithPath: argument)))
+        if isURL { return header.request(argument) }
+        let file = DataRequest(FileProvider(URL(fileURLWithPath: argument)))
+        var status = stat()
+        guard argument == "-" || stat(argument, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO else { return file }
+        return DataRequest(CustomProvider(key: file.cacheKey) { [argument] in try BodyFiles.read(argument) })
+            .with(\.cachePolicy, .memoryOnly)
     }
 }
 
@@ -89,7 +94,7 @@ extension [PictureSource] {
         by images: ImageCache, _ store: StoreOptions, _ call: (PictureSource) -> Call,
         use: (PictureSource, Call.Value) throws -> Value
     ) async throws -> [Value?] {
-        let interrupt = Interrupt {
+        Interrupt.handle {
             images.cancelAll()
             images.data.cancelAll()
         }
@@ -101,12 +106,12 @@ extension [PictureSource] {
             } catch {
                 values.append(nil)
                 let line: JSONLine = [source.member: source.text, "error": "\(error)"]
-                if store.json { tell(line.text) } else { warn("dipper: \(onOneLine("\(source.text): \(error)"))") }
+                if store.json { tell(line.text) } else { warn("\(source.text): \(error)") }
             }
         }
         await images.shutdown()
-        interrupt.end()
-        if interrupt.happened { throw ExitCode(130) }
+        Interrupt.handle(nil)
+        if Interrupt.happened { throw ExitCode(130) }
         return values
     }
 }

@@ -4,7 +4,9 @@ import Foundation
 
 struct FetchOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Write each body to a file in this folder, which is created if needed.", valueName: "DIR"))
+        help: ArgumentHelp(
+            "Write each body to a file in this folder, which is created if needed; - for standard output, in the order "
+                + "of the calls and with nothing else.", valueName: "DIR"))
     var out: String?
 
     @OptionGroup var pictures: PictureOptions
@@ -47,9 +49,9 @@ struct RequestOptions: ParsableArguments {
         if let timeout, !(timeout > 0 && timeout < 1e9) { throw ValidationError("--timeout must be above 0.") }
     }
 
-    func configuration(_ store: StoreOptions) -> DataCache.Configuration {
-        var configuration = store.configuration()
-        configuration.fastQueue.maxConcurrent = maxFast
+    func configuration(_ store: StoreOptions) throws -> DataCache.Configuration {
+        var configuration = try store.configuration(makesFolder: !cacheOnly)
+        configuration.fastQueue = QueueConfiguration(maxConcurrent: maxFast)
         if refresh { configuration.cachePolicy = .ignoreCache }
         if cacheOnly { configuration.cachePolicy = .cacheOnly }
         if memoryOnly { configuration.cachePolicy = .memoryOnly }
@@ -60,9 +62,9 @@ struct RequestOptions: ParsableArguments {
     }
 
     /// If all pictures are files, nothing is kept on disk.
-    func imageConfiguration(_ store: StoreOptions, for sources: [PictureSource]) -> ImageCache.Configuration {
+    func imageConfiguration(_ store: StoreOptions, for sources: [PictureSource]) throws -> ImageCache.Configuration {
         var configuration = ImageCache.Configuration()
-        configuration.data = self.configuration(store)
+        configuration.data = try self.configuration(store)
         if !sources.contains(where: \.isURL) { configuration.data.directory = nil }
         return configuration
     }
@@ -72,9 +74,11 @@ enum URLList {
     /// Returns the lines of a file, or of standard input for `-`, without empty lines and comments (`#`).
     static func read(_ path: String?) throws -> [String] {
         guard let path else { return [] }
-        guard let data = BodyFiles.read(path) else { throw ValidationError("The file '\(path)' cannot be read.") }
-        return String(decoding: data, as: UTF8.self).split(whereSeparator: \.isNewline)
-            .map { $0.trimmingCharacters(in: .whitespaces) }
+        return try String(fieldBytes: BodyFiles.read(path)).split(whereSeparator: \.isNewline)
+            .map { $0.trimmingCharacters(in: blanks) }
             .filter { !$0.isEmpty && !$0.hasPrefix("#") }
     }
+
+    /// Programs of Windows put a byte order mark before a text.
+    static let blanks = CharacterSet.whitespacesAndNewlines.union(["\u{FEFF}"])
 }

@@ -34,7 +34,7 @@ struct ListCommand: AsyncParsableCommand {
             let isWhole = cache.listEntries { store.tell($0.json, or: $0.line) }
             guard isWhole else {
                 throw CommandFailure(
-                    "The index of the cache could not be read: entries may be missing from the list.")
+                    "the index of the cache could not be read: entries may be missing from the list")
             }
         }
     }
@@ -52,19 +52,28 @@ struct ShowCommand: AsyncParsableCommand {
             guard let found = cache.entry(for: key), let response = cache.response(for: key) else {
                 throw entry.isMissing
             }
-            if store.json { return tell(found.json.text) }
+            let fresh =
+                response.freshUntil.map { $0 == .distantPast ? "never" : "until \($0.ISO8601Format())" } ?? "always"
+            let fields = response.headers.fields.map { ($0.name, ReadableFields.shown($0.name, $0.value)) }
+            if store.json {
+                var line = found.json
+                line.add("bodyBytes", response.data.count)
+                line.add("status", response.status)
+                line.add("fresh", fresh)
+                line.add("file", cache.file(for: key)?.path)
+                line.add("headers", Dictionary(grouping: fields) { $0.0.lowercased() }.mapValues { $0.map(\.1) })
+                return tell(line.text)
+            }
             tell("url       \(found.shownURL)")
             tell("key       \(key.digest)")
             tell("size      \(response.data.count) bytes (\(found.size) on disk)")
             tell("status    \(response.status)")
             tell("stored    \(found.stored)")
             tell("accessed  \(found.accessed)")
-            tell("fresh     \(response.freshUntil.map { $0 == .distantPast ? "never" : "until \($0)" } ?? "always")")
+            tell("fresh     \(fresh)")
             tell("expires   \(found.expires.map { "\($0)" } ?? "never")")
             if let file = cache.file(for: key) { tell("file      \(file.path)") }
-            for field in response.headers.fields {
-                tell("          \(field.name): \(ReadableFields.has(field.name) ? field.value : Redaction.mark)")
-            }
+            for (name, value) in fields { tell("          \(name): \(value)") }
         }
     }
 }
@@ -79,8 +88,11 @@ struct ExportCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await store.withCache { cache in
-            guard let data = try cache.data(for: entry.key(in: cache)) else { throw entry.isMissing }
+            let key = try entry.key(in: cache)
+            guard let data = cache.data(for: key) else { throw entry.isMissing }
             try BodyFiles.write(data, to: file)
+            let line: JSONLine = ["key": key.digest, "file": file, "bytes": data.count]
+            if store.json, file != "-" { tell(line.text) }
         }
     }
 }
@@ -93,9 +105,9 @@ struct RemoveCommand: AsyncParsableCommand {
     @OptionGroup var store: StoreOptions
 
     func run() async throws {
-        try await store.withCache { cache in
+        try await store.remove { cache in
             let key = try entry.key(in: cache)
-            guard cache.hasData(for: key) else { throw entry.isMissing }
+            guard cache.entry(for: key) != nil else { throw entry.isMissing }
             cache.removeData(for: key)
             cache.removeDerived(of: key)
         }
@@ -166,7 +178,9 @@ struct VerifyCommand: AsyncParsableCommand {
 
 /// The header fields of answers that describe the body or how it may be kept. They hold no secrets.
 private enum ReadableFields {
-    static func has(_ name: String) -> Bool { names.contains(name.lowercased()) }
+    static func shown(_ name: String, _ value: String) -> String {
+        names.contains(name.lowercased()) ? value : Redaction.mark
+    }
 
     private static let names: Set = [
         "accept-ranges", "age", "cache-control", "content-disposition", "content-encoding", "content-language",
@@ -176,16 +190,17 @@ private enum ReadableFields {
 
 extension StoreOptions {
     /// Prints the number and the size of the entries that a closure removes.
-    fileprivate func remove(_ body: (DataCache) -> Void) async throws {
+    fileprivate func remove(_ body: (DataCache) throws -> Void) async throws {
         try await withCache { cache in
             let (count, size) = (cache.diskCount, cache.diskSize)
-            body(cache)
+            try body(cache)
             await cache.synchronize()
             // Others may have written meanwhile.
             let (removed, bytes) = (max(0, count - cache.diskCount), max(0, size - cache.diskSize))
             tell(
                 ["removed": removed, "bytes": bytes],
-                or: "\(removed) entries removed, \(ByteCount.describe(bytes))")
+                or: "\(removed) \(removed == 1 ? "entry" : "entries") removed, \(ByteCount.describe(bytes))")
+            try await cache.finishRemovals()
         }
     }
 }

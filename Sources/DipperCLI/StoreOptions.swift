@@ -17,12 +17,18 @@ struct StoreOptions: ParsableArguments {
         return DataCache.Configuration.usersCaches.appendingPathComponent("dipper")
     }
 
-    func configuration() -> DataCache.Configuration {
+    /// - Parameter makesFolder: whether the cache makes its folder. If not, a missing folder is an error if the user has
+    ///   named it, and an empty cache otherwise. An empty folder stays empty.
+    func configuration(makesFolder: Bool) throws -> DataCache.Configuration {
         var configuration = DataCache.Configuration(directory: directory)
+        if !makesFolder {
+            let isMissing = access(directory.path, F_OK) != 0
+            if isMissing, cacheDir != nil || errno != ENOENT { throw CommandFailure(cannot: "open", directory.path) }
+            let names = try? FileManager.default.contentsOfDirectory(atPath: directory.path)
+            if names?.isEmpty ?? isMissing { configuration.directory = nil }
+        }
         configuration.name = "dipper"
-        var logger = Logger(label: "dipper") { StreamLogHandler.standardError(label: $0) }
-        logger.logLevel = .warning
-        configuration.logger = logger
+        configuration.logger = Logger(label: "dipper") { _ in MessageLog() }
         configuration.callbackQueue = .serial(label: "dipper.output")
         return configuration
     }
@@ -31,22 +37,19 @@ struct StoreOptions: ParsableArguments {
         DipperCLI.tell(json ? line().text : text())
     }
 
-    func withCache<Result>(_ body: (DataCache) async throws -> Result) async throws -> Result {
-        let cache = DataCache(configuration())
+    func withCache<Value>(_ body: (DataCache) async throws -> Value) async throws -> Value {
+        let cache = try DataCache(configuration(makesFolder: false))
         if let problem = cache.storeProblem, !problem.isReadable {
             await cache.shutdown()
-            throw CommandFailure("\(problem.description).")
+            // The cache has logged the reason.
+            throw ExitCode.failure
         }
         // The command asks only once, so the whole index must be open, even if another process holds it.
         await cache.indexOpened()
-        do {
-            let result = try await body(cache)
-            await cache.shutdown()
-            return result
-        } catch {
-            await cache.shutdown()
-            throw error
-        }
+        let result: Result<Value, any Error>
+        do { result = .success(try await body(cache)) } catch { result = .failure(error) }
+        await cache.shutdown()
+        return try result.get()
     }
 }
 
@@ -66,14 +69,14 @@ struct EntryOptions: ParsableArguments {
             var found: [CacheKey] = []
             cache.forEachEntry { if $0.key.digest.hasPrefix(digits) { found.append($0.key) } }
             if found.count > 1 {
-                throw CommandFailure("\(found.count) entries have keys that begin with '\(digits)'.")
+                throw CommandFailure("\(found.count) entries have keys that begin with '\(digits)'")
             }
             if let key = found.first { return key }
         }
         return header.request(url).cacheKey
     }
 
-    var isMissing: CommandFailure { CommandFailure("'\(Redaction.standard.text(url))' is not in the cache.") }
+    var isMissing: CommandFailure { CommandFailure("'\(Redaction.standard.text(url))' is not in the cache") }
 }
 
 /// The headers that a URL is fetched with, which are part of the entry's key.

@@ -29,7 +29,8 @@ extension DataCache {
         /// ``defaultMemoryLimit``, at most 64 MiB. A value larger than a tenth of the limit is not kept. See
         /// ``DataCache/getValue(_:from:decoder:)``.
         public var valueMemoryLimit = min(Configuration.defaultMemoryLimit / 4, 64 << 20)
-        /// The largest total size of the entries on disk, in bytes; `nil` for no limit.
+        /// The largest total size of the entries on disk, in bytes; `nil` for no limit. On a volume that is small or
+        /// nearly full it is less: three quarters of what the entries have and what is free.
         public var diskLimit: Int? = 512 << 20
         /// The rule that decides which entries and decoded pictures leave first when memory or disk is full.
         public var evictionOrder = EvictionOrder.leastRecentlyUsed
@@ -64,6 +65,13 @@ extension DataCache {
         public var cachePolicy = DataRequest.CachePolicy.useCache
         /// The rule that decides whether a stored answer may be used without asking the server.
         public var freshness = FreshnessPolicy.http()
+        /// How long a stale answer may be used in place of a failure that may pass, unless the server has forbidden it with
+        /// `no-cache` or `must-revalidate`; `.zero` for never.
+        ///
+        /// With `nil`, the default, the server's `stale-if-error` says how long. Without that field an answer of any age is
+        /// used if the server cannot be reached: the connection is refused, lost or too slow, or a gateway says so with
+        /// 502, 503 or 504. While there is no network, an answer of any age is used in either case.
+        public var staleIfError: Duration?
         /// How long entries, and pictures decoded from them, stay valid in memory, counted from when they entered
         /// memory. This time may be longer than ``diskExpiration``. With `nil` the disk's expiration applies.
         public var memoryExpiration: Expiration?
@@ -126,8 +134,9 @@ extension DataCache {
         /// for the options of ``network`` everywhere. Without effect on the TLS of a proxy.
         ///
         /// The cache calls it once with the URL of an origin, such as `https://api.example.org:8443`, before it first
-        /// connects there, also for a redirect; calls wait for it within their ``timeout``. The answer holds for the
-        /// life of the cache: `nil` for the options of ``network``, or an error with which all calls to the origin end.
+        /// connects there, also for a redirect; calls wait for it within their ``timeout``. The answer holds for an
+        /// hour, for the thousand origins used last: `nil` for the options of ``network``, or an error with which all
+        /// calls to the origin end.
         /// An error that is no ``DipperError`` becomes ``DipperError/tlsRejected``. After an error that may pass
         /// (``DipperError/mayPass``) the next attempt asks again.
         ///

@@ -114,7 +114,9 @@ extension DataCache {
         ObjectCache(engine, memory: memory, workers: workers, waitingLimit: waitingLimit, notKept: notKept)
     }
 
-    package func claim(_ key: CacheKey) -> Claim { store.history.claim(key) }
+    package func claim(_ key: CacheKey, of request: DataRequest) -> Claim {
+        store.history.claim(key, of: request.plainKey)
+    }
 
     /// Returns a closure that fetches a newer version of the stored answer, in `slowQueue` and with its validators.
     /// While such a fetch is under way, further calls return its task. The closure does not keep this cache alive.

@@ -13,7 +13,7 @@ extension DataCache {
     public func data(for request: DataRequest) -> Data? {
         let request = complete(request)
         return request.headers.isEmpty && !request.decidesMemoryLifetime && request.diskAccessExtension == nil
-            ? data(for: request.cacheKey) : find(request).flatMap { (200...299).contains($0.status) ? $0.data : nil }
+            ? data(for: request.cacheKey) : find(request)?.success
     }
     /// Returns the bytes of a key if memory or disk has them. See ``data(for:)-(URL)``.
     public func data(for key: CacheKey) -> Data? {
@@ -28,12 +28,11 @@ extension DataCache {
     /// thread, and bytes read from ``CacheTiers/disk`` alone do not enter memory.
     public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
         let request = complete(source.dataRequest)
-        return await fromThread { answer in
-            store.runOnReader(.init(.fast, request.priority)) {
-                let found = self.find(request, in: tiers)
-                answer(found.flatMap { (200...299).contains($0.status) ? $0.data : nil })
-            }
-        }
+        return await read { $0.find(request, in: tiers) }?.success
+    }
+    /// Returns the bytes of a key from some tiers alone; see ``data(for:in:)-(DataRequestConvertible,_)``.
+    public func data(for key: CacheKey, in tiers: CacheTiers) async -> Data? {
+        await read { $0.find(DataRequest(string: "").with(\.key, key), in: tiers) }?.success
     }
 
     /// Returns the bytes of a URL with their metadata if memory or disk has them, whatever the status of the answer.
@@ -158,7 +157,8 @@ extension DataCache {
             onDisk: call.cachePolicy != .memoryOnly, request.durability, whenWritten: whenWritten)
     }
 
-    /// Removes the entry of a URL from all tiers or from some of them.
+    /// Removes the entry of a URL that ``data(for:)-(URL)`` reads, from all tiers or from some of them. Entries that were
+    /// fetched with header fields, an account or a key stay; see ``removeAll(of:from:)``.
     ///
     /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls made after a
     /// removal from memory and disk do not join it.
@@ -180,17 +180,31 @@ extension DataCache {
         store.removeDerived(of: key, from: tiers)
     }
 
-    /// Removes the entries that a request which changes a resource has made out of date (RFC 9111, section 4.4): the
-    /// entry of its URL, and those of `Location` and `Content-Location` if they are of the same origin.
+    /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
+    /// files made of it, from all tiers or from some of them. Takes time by the number of entries in memory.
+    ///
+    /// The tiers of the program's own cannot be searched: they lose the entry of the URL alone, and those in memory.
+    ///
+    /// ```swift
+    /// cache.removeAll(of: url)            // also what was fetched in other languages
+    /// ```
+    public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
+        let address = DataRequest(url).address
+        store.removeAll(of: address, from: tiers)
+        values.load()?.removeAll(of: address, from: tiers)
+    }
+
+    /// Removes the entries that a request which changes a resource has made out of date (RFC 9111, section 4.4): all
+    /// entries of its URL (``removeAll(of:from:)``), and of `Location` and `Content-Location` in the same origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
-        removeData(for: url)
+        removeAll(of: url)
         for name in ["Location", "Content-Location"] {
-            guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
+            guard let other = headers[name].flatMap({ URL(text: $0, relativeTo: url) }),
                 Redirect.isSameOrigin(url, other)
             else { continue }
-            removeData(for: other)
+            removeAll(of: other)
         }
     }
 
@@ -238,6 +252,20 @@ extension DataCache {
     /// await cache.synchronize()       // the files are gone
     /// ```
     public func synchronize() async { await store.synchronize() }
+
+    /// Returns when the disk tier has carried out all earlier removals, whichever method has asked for them: the
+    /// entries and their files are gone.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// try await cache.finishRemovals()
+    /// ```
+    /// - Throws: ``DipperError/notRemoved`` if something is still on disk, because the folder is read-only or the disk
+    ///   fails. Readers of this cache do not find removed entries all the same.
+    public func finishRemovals() async throws(DipperError) {
+        await store.synchronize()
+        try await store.disk?.finishRemovals()
+    }
 
     /// Returns when nothing is left to do: all calls have ended, their closures have been called, and the entries are
     /// on disk.
@@ -304,6 +332,35 @@ extension DataCache {
         set { store.disk?.sizeLimit = newValue }
     }
 
+    // MARK: Off the caller's thread
+
+    /// Calls a closure on one of the threads that read the disk, and returns its result: the form for async code of the
+    /// methods that read the disk, or decode, on the caller's thread. Look-ups of calls wait while the closure runs.
+    ///
+    /// ```swift
+    /// let entry = await cache.read { $0.entry(for: CacheKey(url)) }
+    /// let feed = await cache.read { $0.value(Feed.self, for: url) }
+    /// ```
+    public func read<Value: Sendable>(_ body: @escaping @Sendable (DataCache) -> Value) async -> Value {
+        await fromThread { answer in store.runOnReader(.init(.fast, .normal)) { answer(body(self)) } } ?? body(self)
+    }
+
+    /// Calls a closure like ``read(_:)``, and returns when the disk tier, and the ``Configuration/tiers`` that work, have
+    /// carried out the closure's changes and all earlier ones: the form for async code of all methods that add or remove.
+    ///
+    /// ```swift
+    /// try await cache.write { $0.clearDisk() }        // the files are gone
+    /// ```
+    /// - Throws: the error of the closure; ``DipperError/notRemoved`` if something is still on disk.
+    public func write<Value: Sendable>(
+        _ body: @escaping @Sendable (DataCache) throws -> Value
+    ) async throws -> Value {
+        let result = await read { cache in Result { try body(cache) } }
+        let value = try result.get()
+        try await finishRemovals()
+        return value
+    }
+
     // MARK: Entries on disk
 
     /// Calls a closure with every entry on disk, in no meaningful order, on the caller's thread.
@@ -333,4 +390,8 @@ extension DataCache {
     /// if !report.isSound { print("removed \(report.damaged) damaged entries", report.indexProblems) }
     /// ```
     public func verify() async -> StoreReport { await store.disk?.verify() ?? StoreReport() }
+}
+
+extension DataResponse {
+    fileprivate var success: Data? { (200...299).contains(status) ? data : nil }
 }

@@ -22,6 +22,13 @@ extension DataCache {
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .fast) }
 
+    /// Fetches a typed value at once, and calls a closure with it; see ``getValue(_:from:decoder:)``.
+    @discardableResult
+    public func getValue<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder(),
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Value) -> Void
+    ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .fast).then(body) }
+
     /// Prefetches and decodes a typed value, while no urgent fetch needs the link.
     @discardableResult
     public func slowGetValue<Value: Decodable & Sendable, Format: ValueDecoder>(

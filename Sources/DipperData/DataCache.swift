@@ -21,6 +21,9 @@ public final class DataCache: Sendable {
     /// The cache that all parts of a program share, in the folder ``Configuration/defaultDirectory``.
     public static let shared = DataCache(Configuration(directory: Configuration.defaultDirectory))
 
+    /// The version of this library, such as `0.1.0`.
+    public static let libraryVersion = "0.1.0"
+
     /// The number of this cache, unique in the process and never reused.
     package let number = DataCache.count.add(1, ordering: .relaxed).newValue
     private static let count = Atomic<UInt64>(0)
@@ -70,7 +73,7 @@ public final class DataCache: Sendable {
             disk: disk, partials: disk == nil ? MemoryTier(partialsOf: configuration, history, expiries) : nil,
             tiers: SharedTiers(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
-        let loop = EventLoop.start(name: JoinableThread.name(configuration.name, "loop"))
+        let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
         engine = Engine(
             loop: loop, fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
             transport: configuration.transport ?? CurlTransport(configuration.network, on: loop),
@@ -94,8 +97,9 @@ public final class DataCache: Sendable {
         Task.detached { await Self.end(engine, values) }
     }
 
-    /// Cancels all tasks, writes pending entries to disk, and returns when the cache's threads have ended. Calls made
-    /// afterwards end with ``DipperError/shutDown``.
+    /// Cancels all tasks and the program's hooks, writes pending entries to disk, and returns when the cache's threads
+    /// have ended, and the hooks as well, unless they take longer than a second. Calls made afterwards end with
+    /// ``DipperError/shutDown``.
     public func shutdown() async {
         engine.isShutDown.store(true, ordering: .releasing)
         pressure.end()
@@ -276,6 +280,7 @@ extension Call.Defaults {
         self.init(
             cachePolicy: configuration.cachePolicy, freshness: configuration.freshness,
             retryPolicy: configuration.retryPolicy, timeout: configuration.timeout,
+            staleIfError: configuration.staleIfError,
             callbackQueue: configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)"))
     }
 }

@@ -74,6 +74,9 @@ public final class CountingDecoder: ImageDecoder {
 
     public func recognizes(_ start: Data) -> Bool { decoder.recognizes(start) }
     public func info(of data: Data) throws(DipperError) -> ImageInfo { try decoder.info(of: data) }
+    public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
+        try decoder.memory(of: data, options)
+    }
 
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         state.update { $0.decodes += 1 }

@@ -39,11 +39,55 @@ struct CredentialTests {
         }
     }
 
+    @Test("the account in a URL is kept by a redirect within its origin, and dropped by one that leaves it")
+    func accountInURL() async throws {
+        let first = URL(string: "http://al%20ice:p%40ss@host.test/x")!
+        let within = URL(string: "http://al%20ice:p%40ss@host.test/y")!
+        test.transport.script(first, [.redirect("http://HOST.test:80/y")])
+        test.transport.script(URL(string: "http://al%20ice:p%40ss@HOST.test:80/y")!, [.redirect("//host.test/y")])
+        test.transport.script(within, [.redirect("http://elsewhere.test/x")])
+        test.transport.script(elsewhere, [.redirect("http://host.test/z")])
+        test.transport.script(url("z"), [.redirect("http://bob@host.test/z")])
+        test.transport.script(URL(string: "http://bob@host.test/z")!, [.text("1")])
+        #expect(try await test.ask(first) == "1 from network")
+        #expect(test.transport.transfers.map(\.request.url.user) == ["al ice", "al ice", "al ice", nil, nil, "bob"])
+    }
+
+    @Test("what belongs to the origin does not go where a modifier leads")
+    func modifierElsewhere() async throws {
+        test.transport.script(elsewhere, [.text("1")])
+        let modifier = RequestModifier.changing { [elsewhere] in $0.url = elsewhere }
+        #expect(try await test.ask(request.with(\.modifier, modifier).with(\.headers, [:])) == "1 from network")
+        let sent = try #require(test.transport.transfers.first?.request)
+        #expect(!sent.isForOwnOrigin && sent.headers["Authorization"] == nil)
+        // What the modifier has set itself is its own matter.
+        let own = RequestModifier.changing { [elsewhere] in
+            ($0.url, $0.headers["Authorization"]) = (elsewhere, "mine")
+        }
+        #expect(try await test.ask(request.with(\.modifier, own).with(\.headers, [:])) == "1 from network")
+        #expect(test.transport.transfers.last?.request.headers["Authorization"] == "mine")
+    }
+
+    @Test("all challenges of an answer are told, of the server and of a proxy")
+    func challenges() async throws {
+        let demands = Box<[String?]>([])
+        let credentials = Credentials.provider { challenge in
+            demands.update { $0.append(challenge.demand) }
+            return challenge.demand == nil ? "old" : "new"
+        }
+        let fields: HTTPHeaders = [
+            "WWW-Authenticate": "Negotiate", "WWW-Authenticate": "Basic realm=\"a, b\", Digest realm=\"c\"",
+        ]
+        test.transport.script(a, [.status(401, fields), .text("1")])
+        #expect(try await test.ask(DataRequest(a).with(\.credentials, credentials)) == "1 from network")
+        #expect(demands.value == [nil, "Negotiate, Basic realm=\"a, b\", Digest realm=\"c\""])
+    }
+
     @Test(
         "an origin is scheme, host and port",
         arguments: [
             ("http://a/x", "http://a/y?z", true), ("http://A:80/", "HTTP://a/", true),
-            ("https://a/", "https://a:443/", true), ("http://u:p@a/", "http://a/", true),
+            ("https://a/", "https://a:443/", true), ("http://a/", "http://u:p@a/", true),
             ("http://a/", "https://a/", false), ("https://a/", "http://a/", false),
             ("http://a/", "http://a:8080/", false),
             ("http://a:443/", "https://a/", false), ("http://a/", "http://b.a/", false),

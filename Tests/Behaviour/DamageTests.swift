@@ -164,6 +164,29 @@ struct DamageTests {
         }
     }
 
+    @Test(
+        "impossible times in an index end no program, and its entries are found, expired or gone",
+        arguments: ["expires", "extension", "stored", "accessed"],
+        ["-1e300", "1e300", "9e999", "-9e999", "'soon'", "x'00'", "-9223372036854775808"])
+    func times(column: String, value: String) async throws {
+        try await fill()
+        try run("UPDATE entry SET \(column) = \(value)", in: #require(databases().first))
+        let test = TestCache.onDisk(folder)
+        for key in Self.all {
+            let read = test.cache.data(for: CacheKey(key))
+            #expect(read == nil || read == DiskBytes.of(size(key), key))
+        }
+        test.cache.forEachEntry { _ = "\($0.stored) \($0.accessed) \($0.expires as Any)" }
+        test.cache.removeExpired()
+        test.cache.flush(olderThan: .seconds(1))
+        await test.cache.synchronize()
+        _ = await test.cache.verify()
+        // The cache's thread has been told of the first expiration by now.
+        test.transport.script(url("a"), [.body(Data(count: 10))])
+        #expect(try await test.cache.getData(url("a")).value.count == 10)
+        try await expectRecovery(test.cache, folder)
+    }
+
     @Test("verifying finds the damaged entries, removes them, and says how many there were")
     func verify() async throws {
         let test = TestCache.onDisk(TemporaryFolder())
@@ -183,6 +206,8 @@ struct DamageTests {
         let test = TestCache.onDisk(folder)
         try await test.cache.keep(["a": 9_000, "b": 100])
         try FileManager.default.removeItem(at: folder.url)
+        // Small entries have no file that is missed.
+        #expect(test.cache.data(for: "b") == nil && !test.cache.hasData(for: "b"))
         #expect(test.cache.diskCount == 0 && test.cache.listedKeys.isEmpty && test.cache.entry(for: "a") == nil)
         #expect(test.cache.data(for: "a") == nil)
         try await test.cache.keep(["c", "d"], size: 9_000)

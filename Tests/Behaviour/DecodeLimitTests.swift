@@ -25,8 +25,9 @@ struct DecodeLimitTests {
             (100_000, [], 2),
             // A processor makes a second picture beside the first.
             (100_000, [Inverting()], 1),
-            (100_000, [.downsample(width: 60, height: 50, .stretch)], 4),
-            (700_000, [.fitting(width: 200, height: 200, .scaleToFill)], 2),
+            // Rows on their way to another size count too.
+            (400_000, [.downsample(width: 60, height: 50, .stretch)], 4),
+            (900_000, [.fitting(width: 200, height: 200, .scaleToFill)], 2),
             // A picture that is larger than the budget is made alone.
             (10_000, [], 1),
         ] as [(Int, [any ImageProcessor], Int)])

@@ -126,6 +126,23 @@ struct DiskFailureTests {
         #expect(other.cache.data(for: "a") == DiskBytes.of(9_000, "a") && disk.held == 0)
     }
 
+    @Test("a file that cannot be deleted is an error of its removal, and is deleted once the disk works")
+    func files() async throws {
+        let test = cache(memoryLimit: 0)
+        try await test.cache.keep(["a"], size: 9_000)
+        let file = try #require(test.cache.file(for: "a"))
+        disk.fail([.remove])
+        test.cache.removeData(for: "a")
+        await #expect(throws: DipperError.notRemoved) { try await test.cache.finishRemovals() }
+        #expect(test.cache.data(for: "a") == nil && FileManager.default.fileExists(atPath: file.path))
+        disk.heal()
+        // The attempt that came before the disk was well counts, too.
+        _ = try? await test.cache.finishRemovals()
+        test.cache.clear()
+        try await test.cache.finishRemovals()
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+    }
+
     // MARK: An index that another process holds
 
     private func filled() async throws -> TestCache {
@@ -342,21 +359,114 @@ struct RealDiskTests {
         #expect(!reader.cache.hasData(for: "large"))
         await reader.cache.shutdown()
     }
-}
 
-private final class Mount {
-    struct Failed: Error { let code: Int32 }
+    // MARK: Removing on a full disk
 
-    let folder = TemporaryFolder()
-    var cache: URL { folder.url.appendingPathComponent("cache") }
+    enum Removing: String, CaseIterable {
+        case one, trim, flush, clear
 
-    init(megabytes: Int) throws { try mount(0, "size=\(megabytes)m") }
-
-    func makeReadOnly() throws { try mount(UInt(MS_REMOUNT | MS_RDONLY)) }
-
-    private func mount(_ flags: UInt, _ options: String? = nil) throws {
-        guard Glibc.mount("tmpfs", folder.path, "tmpfs", flags, options) == 0 else { throw Failed(code: errno) }
+        func run(_ cache: DataCache) {
+            switch self {
+            case .one: cache.removeData(for: "k0")
+            case .trim: cache.trim(toDiskSize: 0)
+            case .flush: cache.flush(olderThan: .seconds(-1))
+            case .clear: cache.clear()
+            }
+        }
     }
 
-    deinit { umount2(folder.path, Int32(MNT_DETACH)) }
+    @Test(
+        "full: what is removed is gone with its files, also if the folder is opened when it is full",
+        arguments: Removing.allCases, [false, true])
+    func removing(how: Removing, isReopened: Bool) async throws {
+        let mount = try Mount(megabytes: 3)
+        var test = TestCache { $0.directory = mount.cache }
+        try await test.cache.keep((0..<12).map { "k\($0)" }, size: 90_000)
+        try await test.cache.keep((0..<200).map { "small \($0)" }, size: 2_000)
+        #expect(mount.blobs == 12 && test.cache.diskCount == 212)
+        if isReopened { await test.cache.shutdown() }
+        try mount.fill()
+        if isReopened { test = TestCache { $0.directory = mount.cache } }
+        how.run(test.cache)
+        try await test.cache.finishRemovals()
+        test.cache.clearMemory()
+        if how == .one {
+            // Others may have made room.
+            #expect((6...11).contains(mount.blobs) && test.cache.diskCount >= 190)
+            #expect(test.cache.data(for: "k0") == nil && test.cache.data(for: "k11") != nil)
+        } else {
+            #expect(mount.blobs == 0 && test.cache.diskCount == 0)
+        }
+        test.cache.clear()
+        try await test.cache.finishRemovals()
+        #expect(mount.blobs == 0 && test.cache.diskCount == 0)
+        #expect(await test.cache.verify().isSound)
+        await test.cache.shutdown()
+    }
+
+    @Test("full of small entries alone, which have no files: they can be removed one after the other, and all")
+    func removingSmall() async throws {
+        let mount = try Mount(megabytes: 3)
+        let test = TestCache.onDisk(mount.folder) { $0.directory = mount.cache }
+        try await test.cache.keep((0..<100).map { "k\($0)" }, size: 8_000)
+        try mount.fill()
+        for number in 0..<40 {
+            test.cache.removeData(for: CacheKey("k\(number)"))
+            try await test.cache.finishRemovals()
+        }
+        #expect((50...60).contains(test.cache.diskCount), "\(test.cache.diskCount)")
+        #expect(test.cache.data(for: "k0") == nil && test.cache.data(for: "k99") != nil)
+        test.cache.clear()
+        try await test.cache.finishRemovals()
+        #expect(test.cache.diskCount == 0 && test.cache.listedKeys.isEmpty)
+        await test.cache.shutdown()
+    }
+
+    @Test("a folder that an earlier version has left without room for removals gives up files of entries for it")
+    func noReserve() async throws {
+        let mount = try Mount(megabytes: 3)
+        let writer = TestCache { $0.directory = mount.cache }
+        try await writer.cache.keep((0..<12).map { "k\($0)" }, size: 90_000)
+        await writer.cache.shutdown()
+        try FileManager.default.removeItem(at: mount.cache.appendingPathComponent("reserve"))
+        try mount.fill()
+        let test = TestCache { $0.directory = mount.cache }
+        test.cache.clear()
+        try await test.cache.finishRemovals()
+        #expect(mount.blobs == 0 && test.cache.diskCount == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("a volume that is smaller than the limit does not become full: each entry is written, and old ones go")
+    func smallVolume() async throws {
+        let mount = try Mount(megabytes: 3)
+        let test = TestCache.onDisk(mount.folder) { $0.directory = mount.cache }
+        for number in 0..<60 {
+            let request = DataRequest.durable.with(\.key, CacheKey("k\(number)"))
+            try await test.cache.addDataAndWait(DiskBytes.of(100_000, "\(number)"), for: request)
+            #expect(test.cache.data(for: CacheKey("k\(number)")) == DiskBytes.of(100_000, "\(number)"))
+        }
+        for number in 0..<600 { try await test.cache.keep(["small \(number)"], size: 6_000) }
+        #expect(test.cache.data(for: "small 599") != nil && test.cache.data(for: "k0") == nil)
+        #expect(test.cache.diskSize > 500_000 && test.cache.diskSize < 9 << 18)
+        #expect(test.cache.diskLimit == 512 << 20)
+        await test.cache.shutdown()
+    }
+
+    @Test("read-only: what cannot be removed is an error")
+    func notRemoved() async throws {
+        let mount = try Mount(megabytes: 8)
+        let writer = TestCache { $0.directory = mount.cache }
+        try await writer.cache.keep(["a"], size: 9_000)
+        try await writer.cache.finishRemovals()
+        await writer.cache.shutdown()
+        try mount.makeReadOnly()
+        for how in Removing.allCases {
+            let reader = TestCache { $0.directory = mount.cache }
+            how.run(reader.cache)
+            await #expect(throws: DipperError.notRemoved) { try await reader.cache.finishRemovals() }
+            await reader.cache.shutdown()
+        }
+        #expect(mount.blobs == 1)
+    }
 }

@@ -192,6 +192,15 @@ struct FirstLinesTests {
         let binding = ImageBinding(tile, cache: test.cache, options: DisplayOptions().with(\.downsampling, .fit))
         let small = try await binding.setImageAndWait(ImageRequest(url("a"))).image
         #expect(small.size == PixelSize(width: 8, height: 4) && tile.content.image?.size == small.size)
+        for size in [
+            PixelSize(width: 0, height: 0), PixelSize(width: 0, height: 100), PixelSize(width: -5, height: 10),
+        ] {
+            let early = ImageBinding(
+                Controller(size), cache: test.cache, options: DisplayOptions().with(\.downsampling, .fit))
+            await #expect(throws: DipperError.processingFailed, "a display before its layout gets no large picture") {
+                try await early.setImageAndWait(ImageRequest(url("a")))
+            }
+        }
         let round = ImageRequest(url("a")).processed(by: .circle)
         #expect(try await binding.setImageAndWait(round).image.size == PixelSize(width: 32, height: 32))
         #expect(test.cache.imageKey(for: round) == test.cache.getImage(round).imageKey)

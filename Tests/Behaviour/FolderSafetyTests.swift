@@ -83,6 +83,43 @@ struct FolderSafetyTests {
         #expect(mode(parent.path + "/made") == 0o700)
     }
 
+    @Test("a folder in which every user may write is refused; one that is its group's is used, and said")
+    func writable() async throws {
+        chmod(folder.path, 0o777)
+        try await expectRefusal(folder)
+        chmod(folder.path, 0o775)
+        let lines = Box<[String]>([])
+        let test = TestCache(folder: folder) {
+            $0.logger = .recording(lines: { line in lines.update { $0.append(line) } })
+        }
+        try await test.cache.keep(["a"], size: 9_000)
+        #expect(test.cache.diskCount == 1)
+        #expect(lines.value.count { $0.hasPrefix("warning") && $0.contains("group") } == 1, "\(lines.value)")
+        await test.cache.shutdown()
+    }
+
+    @Test("a folder whose path is too long for SQLite is refused in words; one that is as long as it may be works")
+    func longPath() async throws {
+        let names = { (length: Int) in String(repeating: "x", count: length) }
+        let start = folder.path + "/" + names(200) + "/"
+        for length in [484, 485, 569, 900] {
+            var path = start + names(200) + "/"
+            while path.utf8.count + 201 < length { path += names(200) + "/" }
+            path += names(length - path.utf8.count)
+            let lines = Box<[String]>([])
+            let test = TestCache {
+                $0.memoryLimit = 0
+                $0.directory = URL(fileURLWithPath: path)
+                $0.logger = .recording(lines: { line in lines.update { $0.append(line) } })
+            }
+            try await test.cache.keep(["a": 9_000, "b": 100])
+            #expect(test.cache.diskCount == (length == 484 ? 2 : 0), "\(length)")
+            let words = "has \(length) bytes, and SQLite allows 484"
+            #expect(lines.value.contains { $0.contains(words) } == (length > 484), "\(length): \(lines.value)")
+            await test.cache.shutdown()
+        }
+    }
+
     @Test("no symbolic link in the folder is followed, for reading, writing or removing")
     func links() async throws {
         let first = TestCache(folder: folder)

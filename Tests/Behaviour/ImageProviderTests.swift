@@ -49,13 +49,48 @@ struct ImageProviderTests {
             #expect(try await test.pixels(ImageRequest(provider)) == picture.pixels)
         }
         for provider: any DataProvider in [
-            Base64Provider("not base64!"), DataURLProvider("data:image/png;base64,###"),
-            DataURLProvider("data:image/png"), DataURLProvider("http://host/"), DataURLProvider("data:,%4"),
-            DataURLProvider("data:,%zz"),
+            Base64Provider("not base64!"), DataURLProvider("data:image/png;base64,!!!"),
+            DataURLProvider("data:image/png"), DataURLProvider("http://host/"), DataURLProvider("data:;base64,A"),
+            DataURLProvider("data:;base64,AA=A"), DataURLProvider("data:;base64,AAA=="), Base64Provider("AA=== ="),
         ] {
-            #expect(await test.error(ImageRequest(provider)) == .invalidData)
+            #expect(await test.error(ImageRequest(provider)) == .invalidData, "\(provider)")
         }
     }
+
+    @Test(
+        "a data URL is read as by browsers: its bytes, and its media type",
+        arguments: [
+            ("data:,a%20b+%zz%4", "a b+%zz%4", plain),
+            ("DATA:text/HTML;Charset=utf-8,<b>", "<b>", "text/HTML;Charset=utf-8"),
+            ("data:;base64,YWI", "ab", plain), ("data:;base64,YWI=", "ab", plain), ("data:;base64,YQ", "a", plain),
+            ("data:;base64,YR==", "a", plain),
+            ("data:;base64,YQ%3D%3D", "a", plain), ("data:;base64, Y W%0AI%20= ", "ab", plain),
+            ("data:;BASE64,", "", plain),
+            ("data:image/png; base64,YWI", "ab", "image/png"), ("data:image/png;  base64  ,YWI", "ab", "image/png"),
+            ("data:;base64 ,YWI", "ab", plain), ("data:base64,YWI", "YWI", plain),
+            ("data:a/b;x=base64,YWI", "YWI", "a/b;x=base64"),
+            ("data:;base64;x,YWI", "YWI", "text/plain;base64;x"),
+            ("data:;charset=x;base64,YWI", "ab", "text/plain;charset=x"),
+            ("data:,a#b", "a", plain), (" da\nta:,a\tb ", "ab", plain), ("data:,a?b,c", "a?b,c", plain),
+            ("data: image/png ,x", "x", "image/png"), ("data:image,x", "x", plain), ("data:a b/c,x", "x", plain),
+            ("data:,é\\", "é\\", plain), ("data:a/b;x=\"1%32;c\",x", "x", "a/b;x=\"1%32;c\""),
+            ("data:a/,x", "x", plain),
+        ])
+    func dataURL(text: String, content: String, type: String) async throws {
+        let test = TestCache()
+        for request in [DataRequest(DataURLProvider(text)), DataRequest(string: text)] {
+            let response = try await test.cache.getData(request).response
+            #expect(String(decoding: response.data, as: UTF8.self) == content)
+            #expect(response.headers["Content-Type"] == type)
+        }
+        // Foundation drops no space, and escapes a percent sign beside a character that it must escape.
+        guard !text.hasPrefix(" "), !text.contains("%"), let url = URL(string: text) else { return }
+        let response = try await test.cache.getData(url).response
+        #expect(String(decoding: response.data, as: UTF8.self) == content)
+        #expect(test.cache.data(for: url) == response.data)
+    }
+
+    private static let plain = "text/plain;charset=US-ASCII"
 
     @Test("bytes in memory, and code of the caller's: asked once for all, in queues, with retries")
     func custom() async throws {

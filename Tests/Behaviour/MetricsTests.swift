@@ -70,7 +70,7 @@ struct MetricsTests {
             "answers source=network": 2, "answers source=provider": 1, "answers source=memory": 1,
             "answers source=disk": 1,
             "answers source=revalidated": 1, "answers source=stale": 1, "failures reason=undecodable": 1,
-            "network_requests": 6, "failures reason=status 404": 1, "memory_pressure level=severe": 1,
+            "network_requests": 7, "failures reason=status 404": 1, "memory_pressure level=severe": 1,
             "network_bytes": 4,
             "transfer_first_byte": 1_000_000, "transfer_duration": 2_000_000,
         ]
@@ -82,7 +82,7 @@ struct MetricsTests {
         counts.diskHits = 1
         counts.revalidatedAnswers = 1
         counts.staleAnswers = 1
-        counts.networkRequests = 6
+        counts.networkRequests = 7
         counts.networkBytes = 5
         counts.failures = 2
         #expect(statistics == counts)

@@ -33,6 +33,23 @@ struct ProcessedImageTests {
         #expect(two.transport.transfers.isEmpty)
     }
 
+    @Test(
+        "a size without pixels fails, and the picture is not decoded in its own size instead",
+        arguments: [(0, 0), (0, 100), (-5, 10), (100, Int.min)])
+    func withoutPixels(width: Int, height: Int) async throws {
+        try test.script(a, picture)
+        let processors: [any ImageProcessor] = [
+            .downsample(width: width, height: height), .resize(width: width, height: height, .fill),
+            .fitting(width: width, height: height),
+        ]
+        for processor in processors {
+            #expect(await test.cache.getImage(ImageRequest(a).processed(by: processor)).error == .processingFailed)
+            let later = ImageRequest(a).processed(by: Inverting()).processed(by: processor)
+            #expect(await test.cache.getImage(later).error == .processingFailed)
+        }
+        #expect(test.transport.transfers.count == 1, "the bytes are good")
+    }
+
     @Test("a processed file that does not decode is made anew of the original")
     func broken() async throws {
         let invert = Inverting()

@@ -37,6 +37,11 @@ struct RedirectTests {
             (";x", "http://example.com/b/c/;x"), (" /g ", "http://example.com/g"),
             ("/a b", "http://example.com/a%20b"), ("/%C3%BC", "http://example.com/%C3%BC"),
             ("/ü", "http://example.com/%C3%BC"), ("http://[::1]:8080/", "http://[::1]:8080/"),
+            ("/a b%20c", "http://example.com/a%20b%20c"), ("/%20é", "http://example.com/%20%C3%A9"),
+            ("/100%.png", "http://example.com/100%25.png"), ("\\x\\y", "http://example.com/x/y"),
+            ("/\\other/x", "http://other/x"), ("http:g", "http://example.com/b/c/g"), ("http:///x", "http://x"),
+            ("https:/x", "https://x"), ("1:2 x", "http://example.com/b/c/1:2%20x"), ("///x/y", "http://x/y"),
+            ("\u{10FEE9}\u{10FE80}", "http://example.com/b/c/%E9%80"),
             ("/g#end", "http://example.com/g#end"), ("#s", "http://example.com/b/c/d;p?q#s"),
         ])
     func resolution(location: String, expected: String) async throws {
@@ -57,7 +62,8 @@ struct RedirectTests {
         #expect(try await follow(["Location": "/a", "Location": "/a"]).next == "http://example.com/a")
         #expect(try await follow(["Location": "/a", "Location": "/b"]) == Outcome(error: .malformedResponse))
         for location in [
-            "", "  ", "http://", "http:g", "http:///x", "//", "http://[bad/", "http://h:abc/", "http://h:99999/",
+            "", "  ", "http://", "https:", "http://a b/x", "//", "http://\u{10FEE9}/", "http://[bad/", "http://h:abc/",
+            "http://h:99999/",
         ] {
             #expect(try await follow(["Location": location]) == Outcome(error: .malformedResponse), "\(location)")
         }

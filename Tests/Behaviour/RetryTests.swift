@@ -90,6 +90,26 @@ struct RetryTests {
         #expect(asked.value == [.status(401), .status(404)])
     }
 
+    @Test(
+        "A target without a route, to which a redirect or a modifier leads, is a failed attempt, not a lack of network")
+    func unreachableTarget() async throws {
+        let test = TestCache { $0.retryPolicy = .fixed(.zero, retries: 2) }
+        test.network.setReachable(false, host: "lost.test")
+        test.transport.script(a, [.redirect("http://lost.test/x")])
+        #expect(await test.cache.getData(a).error == .unreachable)
+        #expect(test.transport.transfers.count == 3)
+        test.transport.script(URL(string: "http://lost.test/x")!, [.failure(.connectionFailed)])
+        let modifier = RequestModifier.changing { $0.url = URL(string: "http://lost.test/x")! }
+        #expect(
+            await test.cache.getData(DataRequest(url("b")).with(\.modifier, modifier)).error == .connectionFailed)
+        // With no network at all the call waits.
+        test.network.isUp = false
+        let task = test.cache.getData(a)
+        try await task.waitForFailures()
+        #expect(task.state == .parked)
+        task.cancel()
+    }
+
     @Test("While a rule of the program's own thinks, others end and the fetch takes no place")
     func slowRule() async throws {
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }

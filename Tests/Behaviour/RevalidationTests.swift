@@ -56,7 +56,8 @@ struct RevalidationTests {
     func failedRefresh() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         try await test.keep("1", window, for: a, age: 20)
-        test.transport.script(a, [.status(503), .text("2", window)])
+        // The refresh asks with the condition, and once without it.
+        test.transport.script(a, [.status(503), .status(503), .text("2", window)])
         let task = test.cache.getData(a)
         #expect(try await task.response.told == "1 from stale")
         await #expect(throws: DipperError.status(503)) { try await refreshed(task) }

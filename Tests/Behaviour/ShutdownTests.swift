@@ -26,6 +26,35 @@ struct ShutdownTests {
         #expect(test.transport.transfers.count == 1)
     }
 
+    @Test("A hook that waits is cancelled with its call, and by a shutdown, which waits for its end")
+    func hooks() async throws {
+        let test = TestCache()
+        let (log, gate) = (Box<[String]>([]), Gate())
+        func request(_ name: String) -> DataRequest {
+            test.transport.script(url(name), [.redirect("/b")])
+            let handler = RedirectHandler { _, _ in
+                log.update { $0.append("\(name) begins") }
+                for await _ in AsyncStream<Void>.makeStream().stream {}
+                log.update { $0.append("\(name) is cancelled") }
+                if name == "last" { await gate.pass() }
+                log.update { $0.append("\(name) ends") }
+                return nil
+            }
+            return DataRequest(url(name)).with(\.redirectHandler, handler)
+        }
+        let task = test.cache.getData(request("first"))
+        try await log.wait { $0.count == 1 }
+        task.cancel()
+        try await log.wait { $0.count == 3 }
+        test.cache.getData(request("last"))
+        try await log.wait { $0.count == 4 }
+        let end = Task { await test.cache.shutdown() }
+        try await log.wait { $0.count == 5 }
+        gate.open()
+        await end.value
+        #expect(log.value.suffix(3) == ["last begins", "last is cancelled", "last ends"])
+    }
+
     @Test("Each of many calls is told its end once, and what had come before is on disk")
     func manyCalls() async throws {
         let test = TestCache(folder: TemporaryFolder()) { $0.callbackQueue = .serial() }

@@ -49,6 +49,32 @@ struct SlowCodeTests {
         #expect(test.cache.data(for: a) == nil)
     }
 
+    @Test("the validation of a call that joins holds up no call whose own has accepted the answer; each is asked once")
+    func acceptedInTurn() async throws {
+        let doors = [Door(), Door()]
+        let asked = Box<[Int]>([])
+        func request(_ number: Int) -> DataRequest {
+            let validation = ResponseValidation { _ in
+                asked.update { $0.append(number) }
+                doors[number].pass()
+                return nil
+            }
+            return DataRequest(a).with(\.validation, validation)
+        }
+        test.transport.script(a, [.text("a", ["Cache-Control": "no-store"])])
+        let first = test.cache.getData(request(0))
+        try await asked.wait { $0 == [0] }
+        let second = test.cache.getData(request(1))
+        #expect(test.cache.queueCounts.fastRunning == 1)
+        doors[0].stayOpen()
+        try await asked.wait { $0 == [0, 1] }
+        #expect(try await first.value == Data("a".utf8))
+        #expect(second.state != .finished)
+        doors[1].stayOpen()
+        #expect(try await second.value == Data("a".utf8))
+        #expect(asked.value == [0, 1] && test.requests(a).count == 1)
+    }
+
     @Test("a modifier that does not return: neither cancelling nor a shutdown waits for it", arguments: [false, true])
     func endlessModifier(isShutDown: Bool) async throws {
         let gate = Gate()

@@ -120,6 +120,9 @@ final class WatchedDecoder: ImageDecoder {
     var format: ImageFormat { decoder.format }
     func recognizes(_ start: Data) -> Bool { decoder.recognizes(start) }
     func info(of data: Data) throws(DipperError) -> ImageInfo { try decoder.info(of: data) }
+    func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
+        try decoder.memory(of: data, options)
+    }
 
     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         running.update { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }

@@ -125,9 +125,10 @@ extension TemporaryFolder {
         return Array(Set(all).subtracting(files)).sorted()
     }
 
+    /// Of those with data of entries.
     var largestFile: URL? {
         func size(_ file: URL) -> Int { (try? Data(contentsOf: file))?.count ?? 0 }
-        return files.map { url.appendingPathComponent($0) }.max { size($0) < size($1) }
+        return files.filter { $0 != "reserve" }.map { url.appendingPathComponent($0) }.max { size($0) < size($1) }
     }
 
     func finding(_ texts: [String]) throws -> [String] {

@@ -51,6 +51,50 @@ struct TargetCacheTests {
         #expect(test.cache.data.diskCount == 0 && target.cache.data.diskCount == 0 && target.cache.memoryCount == 0)
     }
 
+    @Test("a request can have a transport of its own; its picture is kept as any other")
+    func transport() async throws {
+        let other = ScriptedTransport()
+        try other.script(a, [.image(picture), .image(Image.sample(9, 9))])
+        let request = ImageRequest(a).with(\.transport, other)
+        #expect(try await test.source(request) == .network)
+        #expect(try await test.source(a) == .memory)
+        await test.forgetMemory()
+        #expect(try await test.source(request) == .disk)
+        #expect(try await test.cache.getRemoteImage(request).value.size == PixelSize(width: 9, height: 9))
+        #expect(other.transfers.count == 2 && test.transport.transfers.isEmpty)
+        test.transport.script(url("b"), [.body(Data("b".utf8))])
+        #expect(try await test.cache.data.getData(url("b")).value == Data("b".utf8))
+        #expect(other.transfers.count == 2)
+    }
+
+    @Test("a transport of a request tells its first hop, and hears of changes of the network")
+    func transportAndNetwork() async throws {
+        let (test, transport) = (TestCache(), ProxiedTransport())
+        test.network.setReachable(false, host: "proxy.test")
+        let task = test.cache.getData(DataRequest(a).with(\.transport, transport))
+        try await task.waitForFailures()
+        #expect(task.state == .parked && transport.base.transfers.isEmpty)
+        test.network.setReachable(true, host: "proxy.test")
+        let transfer = try await test.whileClockRuns { try await transport.base.nextTransfer() }
+        test.network.setReachable(false, host: "elsewhere.test")
+        try await transport.changes.wait { $0 == 1 }
+        transfer.finish(with: Data("a".utf8))
+        #expect(try await task.value == Data("a".utf8))
+        await transport.shutdown()
+    }
+
+    private struct ProxiedTransport: Transport {
+        let base = ScriptedTransport()
+        let changes = Box(0)
+
+        func start(
+            _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+        ) -> any Transfer { base.start(request, receive: receive) }
+        func firstHop(to url: URL) -> String { "proxy.test" }
+        func networkChanged() { changes.increment() }
+        func shutdown() async { await base.shutdown() }
+    }
+
     @Test("the target of a configuration holds for URLs and for pictures that are added")
     func configured() async throws {
         let test = TestImageCache(folder: TemporaryFolder()) { [target] in $0.options.targetCache = target.cache }

@@ -52,6 +52,71 @@ struct TierAccessTests {
         #expect(await test.cache.data.data(for: url("b"), in: .disk) == nil)
     }
 
+    @Test("by key too: one tier is read and the other stays as it is")
+    func keys() async throws {
+        let (key, picture) = (CacheKey("cover"), Image.sample(40, 30))
+        try test.cache.addImage(bytes: picture.png, for: ImageRequest(a).with(\.key, key))
+        await test.cache.synchronize()
+        #expect(try await test.cache.data.data(for: key, in: .disk) == picture.png)
+        #expect(await test.cache.image(for: key, in: .all)?.pixels == picture.pixels)
+        #expect(await test.cache.image(for: key, in: .memory)?.pixels == picture.pixels)
+        let bytes = TestCache().cache
+        try bytes.addData(Data("b".utf8), for: key)
+        #expect(await bytes.data(for: key, in: .memory) == Data("b".utf8))
+        #expect(await bytes.data(for: key, in: .disk) == nil)
+        await test.forgetMemory()
+        #expect(await test.cache.image(for: key, in: .memory) == nil)
+        #expect(await test.cache.data.data(for: key, in: .memory) == nil)
+        #expect(await test.cache.image(for: key, in: .disk)?.pixels == picture.pixels)
+        #expect(await test.cache.data.data(for: "other", in: .all) == nil && test.cache.memoryCount == 0)
+    }
+
+    @Test("what reads the disk or decodes on the caller's thread can be awaited, on another thread") @MainActor
+    func reading() async throws {
+        struct Feed: Codable, Equatable { var items = [1, 2] }
+        try test.cache.data.addData(JSONEncoder().encode(Feed()), for: url("feed"))
+        try test.cache.addImage(bytes: Image.sample().png, for: a)
+        await test.forgetMemory()
+        let (feed, wasOnMain) = await test.cache.data.read { cache in
+            (cache.value(Feed.self, for: url("feed")), Thread.isMainThread)
+        }
+        #expect(feed == Feed() && !wasOnMain)
+        let (image, tier, wasHere) = await test.cache.read { cache in
+            (cache.image(for: url("a")), cache.cachedTier(for: url("a")), Thread.isMainThread)
+        }
+        #expect(image?.size == Image.sample().size && tier == .memory && !wasHere)
+        #expect(await test.cache.data.read { $0.entry(for: CacheKey(url("a"))) }?.url == "http://host.test/a")
+        await test.cache.shutdown()
+        #expect(await test.cache.read { $0.memoryCount } == 1)
+        #expect(await test.cache.data.read { $0.diskCount } == 0)
+    }
+
+    @Test("a change can be awaited until the disk has carried it out, and throws what it throws")
+    func writing() async throws {
+        let folder = TemporaryFolder()
+        let test = TestImageCache(folder: folder)
+        let (large, gone) = (Data(count: 20_000), { folder.files.allSatisfy { !$0.hasPrefix("blobs/") } })
+        func fill() async throws {
+            try await test.cache.data.write { try $0.addData(large, for: url("a")) }
+            #expect(test.cache.data.diskCount == 1 && !gone())
+        }
+        try await fill()
+        try await test.cache.write { $0.clearDisk() }
+        #expect(test.cache.data.diskCount == 0 && gone())
+        try await fill()
+        try await test.cache.write { $0.removeImage(for: url("a"), from: .disk) }
+        #expect(test.cache.data.diskCount == 0 && gone())
+        try await fill()
+        try await test.cache.data.write { $0.trim(toDiskSize: 0) }
+        #expect(test.cache.data.diskCount == 0 && gone())
+        try await fill()
+        try await test.cache.data.write { $0.removeData(for: url("a"), from: .disk) }
+        #expect(test.cache.data.diskCount == 0 && gone())
+        await #expect(throws: DipperError.emptyKey) {
+            try await test.cache.write { try $0.addImage(.sample(), for: CacheKey("")) }
+        }
+    }
+
     @Test(
         "a picture in memory is enough for one that is made from it; reading waits for no suspended queue",
         arguments: [true, false])

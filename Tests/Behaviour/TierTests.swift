@@ -75,6 +75,25 @@ struct TierTests {
         await test.cache.shutdown()
     }
 
+    @Test("records of tiers are decoded on threads that may be kept busy, not on Swift's own")
+    func decoding() async throws {
+        let isTask = Box<[Bool]>([])
+        func cache() -> TestCache {
+            TestCache {
+                $0.tiers = [shelf]
+                $0.recordCodec = WatchedCodec(
+                    onRead: { withUnsafeCurrentTask { task in isTask.update { $0.append(task != nil) } } })
+            }
+        }
+        let writer = cache()
+        writer.transport.script(a, [answer("here")])
+        _ = try await writer.cache.getData(a).value
+        await writer.cache.synchronize()
+        let reader = cache()
+        #expect(try await reader.cache.getData(a).response.source == .shared)
+        #expect(isTask.value == [false])
+    }
+
     @Test("faults of a tier reach nobody: each call gets the right bytes")
     func faults() async throws {
         let dice = Box(SeededRandom(7))

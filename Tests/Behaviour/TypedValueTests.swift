@@ -71,6 +71,30 @@ struct TypedValueTests {
         #expect(snake == entry)
     }
 
+    @Test(
+        "Property lists that are nested deeply, or might be, are refused before Foundation's parser, which has no limit",
+        arguments: [
+            ("<array>", "</array>", 500, false), ("<array>", "</array>", 600, true),
+            ("<array>", "</array>", 100_000, true), ("<dict><key>a</key>", "</dict>", 100_000, true),
+            ("<array><!-- </array> -->", "</array>", 100_000, true),
+            ("<array><![CDATA[</array>]]>", "</array>", 100_000, true), ("<array/ >", "", 100_000, true),
+            ("<array/><string>a</string>", "", 600, false), ("(", ")", 100_000, true), ("{a=", ";}", 100_000, true),
+        ])
+    func deepLists(opening: String, closing: String, count: Int, isRefused: Bool) throws {
+        struct Anything: Decodable {
+            init(from decoder: any Decoder) {}
+        }
+        let nested = String(repeating: opening, count: count) + String(repeating: closing, count: count)
+        let text = opening.hasPrefix("<") ? "<?xml version=\"1.0\"?><plist><array>\(nested)</array></plist>" : nested
+        func refuses(_ data: Data) -> Bool {
+            (try? PropertyListValueDecoder().decode(Anything.self, from: data)) == nil
+        }
+        #expect(refuses(Data(text.utf8)) == isRefused)
+        for encoding in [String.Encoding.utf16, .utf16LittleEndian, .utf32] where opening.hasPrefix("<") {
+            #expect(refuses(try #require(text.data(using: encoding))))
+        }
+    }
+
     // MARK: Bytes that cannot be decoded
 
     @Test("an answer that cannot be decoded ends the call with the path of the failing key, and stays for other calls")

@@ -24,6 +24,16 @@ struct CommandLineTests {
         #expect(output.summary["requests", "networkRequests"] == [5, 1])
     }
 
+    @Test("a list of URLs is read as text of URLs, also if it is not UTF-8")
+    func list() async throws {
+        let start = dipper.url("/bytes/30/")
+        let lines = Data(" \(start)a b%20c \t\r\n# none\n\(start)caf".utf8) + [0xE9, 0x0A]
+        let list = try dipper.folder.place(lines, at: "list").path
+        let output = try await dipper.run("get", "--from", list, "--max-fast", "1", "--json")
+        #expect(output.status == 0, "\(output.errors)")
+        #expect(dipper.server.requests.map(\.path) == ["/bytes/30/a%20b%20c", "/bytes/30/caf%E9"])
+    }
+
     @Test("a second run with the same cache folder makes no request, and bodies go to files")
     func secondRun() async throws {
         let urls = (0..<6).map { dipper.url("/bytes/\($0 * 1_500)/file.bin?n=\($0)") }
@@ -159,7 +169,7 @@ struct CommandLineTests {
     func usage() async throws {
         for arguments in [
             "get", "get x --retries -1", "get x --timeout 0", "fetch", "trim", "get x --refresh --cache-only",
-            "trim --size many", "get x --header none", "get --from /nowhere/at/all", "get http://h/x --resize 0x10",
+            "trim --size many", "get x --header none", "get http://h/x --resize 0x10",
             "get http://h/x --resize 10x!", "get http://h/x --format bmp", "batch --format pdf", "info",
             "convert a.png", "convert a.png b", "convert a.png -", "convert a.png b.jpg --quality 101", "sheet a.png",
             "sheet a.png --out s.png --columns 0", "sheet a.png --out s.png --cell 9x9!",

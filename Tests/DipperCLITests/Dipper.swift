@@ -25,9 +25,14 @@ struct Dipper {
         try await run(arguments, input: input)
     }
 
-    func start(_ arguments: [String], input: FileHandle? = nil, output: FileHandle? = nil) throws -> ChildProcess {
-        try ChildProcess(
-            Self.executable, arguments + ["--cache-dir", path + "/cache"], input: input, output: output)
+    func start(
+        _ arguments: [String], input: FileHandle? = nil, output: FileHandle? = nil, errors: FileHandle? = nil,
+        in folder: String = "."
+    ) throws -> ChildProcess {
+        let takesFolder = !["--version", "convert"].contains(arguments.first)
+        return try ChildProcess(
+            Self.executable, arguments + (takesFolder ? ["--cache-dir", path + "/cache"] : []), input: input,
+            output: output, errors: errors, in: folder)
     }
 
     static func run(_ arguments: [String], environment: [String: String] = [:]) async throws -> Output {

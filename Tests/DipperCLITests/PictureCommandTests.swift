@@ -103,7 +103,9 @@ struct PictureCommandTests {
             [PictureFiles.photo.path, out, "--resize", "100000x100000!"],
         ] {
             let output = try await Dipper.run(["convert"] + arguments)
-            #expect(output.status == 1 && output.errors.hasPrefix("Error:"), "\(arguments): \(output.errors)")
+            #expect(output.status == 1 && output.errors.hasPrefix("dipper: "), "\(arguments): \(output.errors)")
+            let named = arguments.contains("/nowhere/out.png") ? "/nowhere/out.png" : arguments[0]
+            #expect(output.errors.split(separator: "\n").count == 1 && output.errors.contains(named))
         }
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["text"])
     }

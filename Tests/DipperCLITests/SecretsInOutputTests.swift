@@ -109,7 +109,7 @@ struct SecretsInOutputTests {
         try FileManager.default.createDirectory(atPath: out + "/a", withIntermediateDirectories: true)
         let unwritten = try await dipper.run("get", good, "--out", out)
         #expect(unwritten.status == 1)
-        #expect(unwritten.errors == "dipper: \(good): '\(out)/a' cannot be written.\n")
+        #expect(unwritten.errors == "dipper: \(good): cannot write '\(out)/a': Is a directory\n")
     }
 
     @Test("standard output that is full changes the exit status")

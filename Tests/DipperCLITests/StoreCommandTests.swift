@@ -30,6 +30,70 @@ struct StoreCommandTests {
         }
     }
 
+    @Test("a folder that is not there is told, and an empty one is an empty cache; neither is made or changed")
+    func missing() async throws {
+        for command in Self.commands.prefix(8) + [["get", Self.url, "--cache-only"]] {
+            let path = folder.path + "/none/cache"
+            let output = try await Dipper.run(command + ["--cache-dir", path])
+            #expect(output.status == 1 && output.lines.isEmpty, "\(command)")
+            #expect(output.errors == "dipper: cannot open '\(path)': No such file or directory\n", "\(command)")
+            _ = try await Dipper.run(command, environment: ["XDG_CACHE_HOME": folder.path])
+            _ = try await Dipper.run(command + ["--cache-dir", folder.path])
+            #expect(folder.inventory.isEmpty, "\(command)")
+        }
+        for command in [["stats"], ["list"], ["verify"], ["clear"], ["trim", "--size", "0"]] {
+            let output = try await Dipper.run(command + ["--cache-dir", folder.path])
+            #expect(output.status == 0 && output.errors.isEmpty, "\(command): \(output.errors)")
+        }
+    }
+
+    @Test(
+        "what removes entries fails in a folder that cannot be written; what reads them works",
+        .enabled(if: geteuid() == 0, "mounting a tmpfs needs root"))
+    func unwritable() async throws {
+        let mount = try Mount(megabytes: 8)
+        let cache = TestCache { $0.directory = mount.cache }.cache
+        try await cache.addDataAndWait(Data(count: 9_000), for: CacheKey(try #require(URL(string: Self.url))))
+        await cache.shutdown()
+        try mount.makeReadOnly()
+        for command in [["remove", Self.url], ["clear"], ["trim", "--size", "0"], ["trim", "--older-than", "0s"]] {
+            let output = try await Dipper.run(command + ["--cache-dir", mount.cache.path])
+            #expect(output.status == 1 && output.errors.contains("not removed"), "\(command): \(output)")
+            let lines = output.errors.split(separator: "\n")
+            #expect(lines.count == 2 && lines.allSatisfy { $0.hasPrefix("dipper: ") }, "the reason, and the failure")
+            #expect(output.errors.contains("Read-only file system"))
+        }
+        for command in [["stats"], ["list"], ["verify"], ["show", Self.url], ["export", Self.url, "-"]] {
+            let output = try await Dipper.run(command + ["--cache-dir", mount.cache.path])
+            #expect(output.status == 0 && !output.data.isEmpty, "\(command): \(output)")
+        }
+        let folder = mount.cache.path
+        let out = try await Dipper.run(["get", Self.url, "--out", folder, "--cache-dir", folder])
+        #expect(out.errors == "dipper: cannot write to '\(folder)': Read-only file system\n" && out.status == 1)
+    }
+
+    @Test("show --json says all that show says, and export and remove tell what they did")
+    func json() async throws {
+        let dipper = try await Dipper()
+        let url = dipper.url("/bytes/9000/a?etag=v&cacheControl=max-age=60&header=X-Token:secret")
+        _ = try await dipper.run("prefetch", url)
+        let show = try #require(try await dipper.run("show", url, "--json").calls.first)
+        let listed = try #require(try await dipper.run("list", "--json").calls.first)
+        #expect(show["url", "key", "bytes"] == listed["url", "key", "bytes"])
+        #expect(show["bodyBytes", "status"] == [9_000, 200])
+        #expect(
+            show["fresh"]?.text?.hasPrefix("until 20") == true && show["file"]?.text?.hasPrefix(dipper.path) == true)
+        let text = try await dipper.run("show", url, "--json").text
+        #expect(
+            text.contains("\"etag\":[\"\\\"v\\\"\"]") && text.contains("\"x-token\":") && !text.contains("[\"secret\"]")
+        )
+        let export = try await dipper.run("export", url, dipper.path + "/copy", "--json").calls.first
+        #expect(export?["key", "file", "bytes"] == [listed["key"], .text(dipper.path + "/copy"), 9_000])
+        #expect(try await dipper.run("export", url, "-", "--json").data.count == 9_000)
+        #expect(
+            try await dipper.run("remove", url, "--json").calls.first == ["removed": 1, "bytes": listed["bytes"] ?? 0])
+    }
+
     @Test("a list that had to go without the index fails")
     func lostIndex() async throws {
         let cache = TestCache(folder: folder).cache
@@ -42,6 +106,22 @@ struct StoreCommandTests {
         try folder.place(Data(repeating: 7, count: 8_192), at: "index.sqlite")
         let output = try await Dipper.run(["list", "--cache-dir", folder.path])
         #expect(output.status == 1 && output.errors.contains("may be missing"), "\(output.errors)")
+    }
+
+    @Test(
+        "what cannot be removed from a read-only folder is an error of the command",
+        .enabled(if: geteuid() == 0, "mounting a tmpfs needs root"))
+    func readOnly() async throws {
+        let mount = try Mount(megabytes: 8)
+        let cache = TestCache { $0.directory = mount.cache }.cache
+        try await cache.addDataAndWait(Data(count: 9_000), for: CacheKey(try #require(URL(string: Self.url))))
+        await cache.shutdown()
+        try mount.makeReadOnly()
+        for command in [["remove", Self.url], ["trim", "--size", "0"], ["trim", "--older-than", "0s"], ["clear"]] {
+            let output = try await Dipper.run(command + ["--cache-dir", mount.cache.path])
+            #expect(output.status == 1 && output.errors.contains("not removed"), "\(command): \(output)")
+        }
+        #expect(mount.blobs == 1)
     }
 
     @Test("trim, clear and verify are safe beside a program that writes")

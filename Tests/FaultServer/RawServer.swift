@@ -41,7 +41,7 @@ public enum RawStep: Sendable {
 public final class RawServer: Sendable {
     /// A request that the server has received.
     public struct Request: Sendable {
-        /// The request line and fields as received, with the empty line.
+        /// The request line and fields as received, with the empty line; as Latin-1 if they are not UTF-8.
         public let head: String
 
         /// The target in the request line; empty if there is none.
@@ -172,7 +172,9 @@ private final class RawConnection: ChannelInboundHandler {
 
     private func answerNext(on channel: any Channel) {
         guard !isBusy, let end = received.firstRange(of: Self.headEnd)?.upperBound else { return }
-        let request = RawServer.Request(head: String(decoding: received[..<end], as: UTF8.self))
+        let head = received[..<end]
+        let text = String(validating: head, as: UTF8.self) ?? String(head.map { Character(Unicode.Scalar($0)) })
+        let request = RawServer.Request(head: text)
         received.removeFirst(end)
         log.change { [number] in $0[number].requests.append(request) }
         carryOut(script(request), on: channel)

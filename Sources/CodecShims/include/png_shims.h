@@ -17,7 +17,7 @@ typedef struct {
     bool is_grey, is_interlaced;
     /* Whether there is an alpha channel, or colours that stand for transparency. */
     bool has_alpha;
-    bool is_srgb, has_gamma, has_chromaticities;
+    bool has_gamma, has_chromaticities;
     /* The gamma as in the file: 100,000 is 1. */
     int32_t gamma;
     /* The x and y of white, red, green and blue, as in the file: 100,000 is 1. */

@@ -77,9 +77,11 @@ public struct CodecRegistry: Sendable {
 
     /// Decodes a picture. The other frames of an animation are decoded later unless the options say otherwise.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`, `DipperError.imageTooLarge`,
-    ///   `DipperError.cancelled`.
+    ///   `DipperError.cancelled`; `DipperError.processingFailed` for a target without pixels.
     public func decode(_ data: Data, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
-        try decoder(for: data).decode(data, options)
+        let decoder = try decoder(for: data)
+        try options.target?.check()
+        return try decoder.decode(data, options)
     }
 
     /// Encodes a picture as a file of a format.

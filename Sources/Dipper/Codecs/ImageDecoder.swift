@@ -27,6 +27,12 @@ public protocol ImageDecoder: Sendable {
     /// - Throws: `DipperError.undecodable`.
     func info(of data: Data) throws(DipperError) -> ImageInfo
 
+    /// Returns the most memory that a decode takes, in bytes: the result, and all that the decoder and its library hold
+    /// meanwhile, apart from the bytes given. ``ImageCache/Configuration/decodingMemory`` counts it for a decode, and a
+    /// decoder checks it by ``DecodeLimits/check(bytes:)``. The default is the picture in its own size beside the result.
+    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
+    func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int
+
     /// Decodes the picture, or the first frame of an animation, upright, in sRGB, in the size of the options' target.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image
@@ -40,9 +46,16 @@ extension ImageDecoder {
     public func recognizes(_ start: Data) -> Bool { ImageFormat(sniffing: start) == format }
     public func info(of data: Data) throws(DipperError) -> ImageInfo { try ImageInfo(data) }
     public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? { nil }
+
+    public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
+        guard let size = try info(of: data).size else { return data.count }
+        return try size.byteCount() + (options.target?.size(for: size) ?? size).byteCount()
+    }
 }
 
 protocol FrameReader: AnyObject {
+    /// The memory that decoding takes beside the frames, in bytes.
+    var held: Int { get }
     var frameCount: Int { get }
     /// The number of times the animation plays; 0 for endlessly.
     var loopCount: Int { get }
@@ -88,8 +101,8 @@ final class FileFrames: FrameDecoder {
     }
 
     fileprivate func all(after first: AnimationFrame) throws(DipperError) -> [AnimationFrame]? {
-        let (bytes, overflows) = first.image.byteCount.multipliedReportingOverflow(by: frameCount)
-        guard !overflows, bytes <= options.limits.bytes else { return nil }
+        let size = first.image.byteCount
+        guard options.resultBytes(size, frames: frameCount, beside: reader.held) > size else { return nil }
         var all = [first]
         while all.count < frameCount, let frame = try next() { all.append(frame) }
         return all

@@ -103,7 +103,7 @@ public final class ImageBinding: Sendable {
         _ presence: DisplayState.Presence, _ completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
     ) -> ImageTask? {
         var request = request?.with(\.callbackQueue, queue)
-        if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize, !size.isEmpty,
+        if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize,
             asked.resolved(cache.defaults).chain.processors.isEmpty
         {
             request = asked.processed(by: .downsample(to: TargetSize(size, mode)))
@@ -145,14 +145,16 @@ public final class ImageBinding: Sendable {
         setImage(source?.imageRequest, placeholder: placeholder, options: options, then: completion)
     }
 
-    /// Shows the picture of a request, and returns when it is shown. May be called from any task; cancelling that task
+    /// Shows the picture of a URL or request, and returns when it is shown. May be called from any task; cancelling that task
     /// cancels the picture.
     /// - Throws: `DipperError.replaced` if another picture was set meanwhile, and every error that a call of the cache
     ///   may end with.
     @discardableResult
     public func setImageAndWait(
-        _ request: ImageRequest, placeholder: DisplayOptions.Placeholder? = nil, options: DisplayOptions? = nil
+        _ source: some ImageRequestConvertible, placeholder: DisplayOptions.Placeholder? = nil,
+        options: DisplayOptions? = nil
     ) async throws(DipperError) -> ImageResponse {
+        let request = source.imageRequest
         if Task.isCancelled { throw .cancelled }
         let (results, end) = AsyncStream.makeStream(of: Result<ImageResponse, DipperError>.self)
         let cancellation = Cancellation()

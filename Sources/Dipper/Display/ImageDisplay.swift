@@ -25,7 +25,9 @@ public protocol ImageDisplay: AnyObject {
     /// ```
     func showActivity(_ activity: DisplayActivity?)
 
-    /// The size in pixels in which the display draws its picture; `nil`, the default, if it does not know.
+    /// The size in pixels in which the display draws its picture; `nil`, the default, if it does not know. With
+    /// ``DisplayOptions/downsampling``, a size without pixels makes a picture fail with `DipperError.processingFailed`:
+    /// set the picture after the layout.
     var pixelSize: PixelSize? { get }
 }
 

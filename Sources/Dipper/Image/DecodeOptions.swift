@@ -7,7 +7,8 @@
 /// let icon = try CodecRegistry.standard.decode(bytes, options)
 /// ```
 public struct DecodeOptions: Sendable {
-    /// The size wanted, in pixels as displayed; `nil` for the picture's own size.
+    /// The size wanted, in pixels as displayed; `nil` for the picture's own size. With a target without pixels, decoding
+    /// throws `DipperError.processingFailed`.
     public var target: TargetSize?
     /// The number of pixels for each point of the display. The decoder only stores it in the result.
     public var scale = 1.0
@@ -43,8 +44,17 @@ public struct DecodeOptions: Sendable {
         try limits.check(size, frames: firstFrameOnly ? 1 : frames)
     }
 
-    func storedTarget(for stored: PixelSize, _ orientation: Image.Orientation) -> PixelSize {
+    /// The memory of the result, in bytes: one frame, or all frames if they are decoded ahead, as far as the limits
+    /// allow them beside what the decoder holds.
+    func resultBytes(_ frame: Int, frames: Int, beside held: Int) -> Int {
+        let (all, overflows) = frame.multipliedReportingOverflow(by: frames)
+        let isAhead = preloadsFrames && !firstFrameOnly && !overflows && all <= max(0, limits.bytes) - held
+        return isAhead ? all : frame
+    }
+
+    func storedTarget(for stored: PixelSize, _ orientation: Image.Orientation) throws(DipperError) -> PixelSize {
         guard let target else { return stored }
+        try target.check()
         return orientation.applied(to: target.size(for: orientation.applied(to: stored)))
     }
 }
@@ -76,12 +86,8 @@ public struct DecodeLimits: Sendable, Hashable {
     }
 
     /// Checks the memory for all pixels of a size, and further bytes beside them. Throws `DipperError.imageTooLarge`.
-    func checkMemory(_ size: PixelSize, bytesPerPixel: Int = 4, beside: Int = 0) throws(DipperError) {
-        let (count, overflows) = size.width.multipliedReportingOverflow(by: size.height)
-        guard !overflows, count <= (Int.max - beside) / bytesPerPixel else {
-            throw .imageTooLarge.with(detail: "\(size) pixels")
-        }
-        try check(bytes: count * bytesPerPixel + beside)
+    func checkMemory(_ size: PixelSize, beside: Int = 0) throws(DipperError) {
+        try check(bytes: size.byteCount() + beside)
     }
 }
 

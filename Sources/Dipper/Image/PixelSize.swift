@@ -17,6 +17,15 @@ public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
     var transposed: PixelSize { PixelSize(width: height, height: width) }
     var isEmpty: Bool { width <= 0 || height <= 0 }
 
+    /// The bytes of all pixels. Throws `DipperError.imageTooLarge` if there are too many to add up a few such numbers.
+    func byteCount(_ bytesPerPixel: Int = 4) throws(DipperError) -> Int {
+        let (count, overflows) = width.multipliedReportingOverflow(by: height)
+        guard !overflows, count <= Int.max >> 5 / max(1, bytesPerPixel) else {
+            throw .imageTooLarge.with(detail: "\(self) pixels")
+        }
+        return count * bytesPerPixel
+    }
+
     /// Throws `DipperError.undecodable` if there is no pixel.
     func checkNotEmpty() throws(DipperError) {
         if isEmpty { throw .undecodable.with(detail: "the picture is empty") }
@@ -54,14 +63,15 @@ public struct TargetSize: Sendable, Hashable {
         self.allowsUpscaling = allowsUpscaling
     }
 
-    /// Returns the size that a picture of a given size is scaled to: at least one pixel in each direction.
+    /// Returns the size that a picture of a given size is scaled to: at least one pixel in each direction. Decoders and
+    /// processors refuse a target without pixels, by `DipperError.processingFailed`.
     ///
     /// ```swift
     /// let target = TargetSize(PixelSize(width: 400, height: 300))
     /// let size = target.size(for: PixelSize(width: 1600, height: 900))             // 400x225
     /// ```
     public func size(for picture: PixelSize) -> PixelSize {
-        guard !picture.isEmpty, !size.isEmpty else { return picture }
+        guard !picture.isEmpty else { return picture }
         let x = Double(size.width) / Double(picture.width)
         let y = Double(size.height) / Double(picture.height)
         let (scaleX, scaleY): (Double, Double) =
@@ -77,5 +87,10 @@ public struct TargetSize: Sendable, Hashable {
             return Int(min(max(1, (Double(length) * limited).rounded()), 0x1p31))
         }
         return PixelSize(width: scaled(picture.width, scaleX), height: scaled(picture.height, scaleY))
+    }
+
+    /// Throws `DipperError.processingFailed` for a target without pixels, such as the size of a view before its layout.
+    func check() throws(DipperError) {
+        if size.isEmpty { throw .processingFailed.with(detail: "a size of \(size) pixels") }
     }
 }

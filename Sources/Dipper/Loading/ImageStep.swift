@@ -32,15 +32,10 @@ final class ImageStep: ObjectStep {
     // MARK: Making
 
     func make(of material: Material, _ task: MakingTask) throws(DipperError) -> Product {
-        var decode = options.decodeOptions(tools.limits, isCancelled: task.isCancelled)
+        let decode = decodeOptions(for: material, isCancelled: task.isCancelled)
         let image: Image
         switch material {
         case .bytes(let data):
-            if !isStored {
-                // The whole picture, for all that is made from it.
-                decode.target = nil
-                decode.scale = 1
-            }
             let decoded = try task.decode { () throws(DipperError) -> Image in
                 let file = try options.options.extractor?.picture(of: data, isCancelled: task.isCancelled)
                 return try tools.codecs.decode(file ?? data, decode)
@@ -49,11 +44,25 @@ final class ImageStep: ObjectStep {
         case .product(let parent):
             image = try process(parent.value(as: Image.self).at(scale: options.processingScale), task)
         case .form(let data):
-            // A file that is already processed is decoded in its own size.
-            decode.target = nil
             image = try task.decode { () throws(DipperError) in try tools.codecs.decode(data, decode) }
         }
         return ProductOf(image, cost: image.footprint)
+    }
+
+    private func decodeOptions(
+        for material: Material, isCancelled: @escaping @Sendable () -> Bool = { false }
+    ) -> DecodeOptions {
+        var decode = options.decodeOptions(tools.limits, isCancelled: isCancelled)
+        switch material {
+        case .bytes where !isStored:
+            // The whole picture, for all that is made from it.
+            decode.target = nil
+            decode.scale = 1
+        // A file that is already processed is decoded in its own size.
+        case .form: decode.target = nil
+        default: break
+        }
+        return decode
     }
 
     private func process(_ image: Image, _ task: MakingTask) throws(DipperError) -> Image {
@@ -65,8 +74,9 @@ final class ImageStep: ObjectStep {
 
     func cost(of material: Material) -> Int {
         switch material {
-        case .bytes(let data): DecodeCost.bytes(of: data, options)
-        case .form(let data): DecodeCost.bytes(of: data, nil)
+        case .bytes(let data):
+            tools.codecs.cost(of: data, decodeOptions(for: material), isProcessed: !options.chain.processors.isEmpty)
+        case .form(let data): tools.codecs.cost(of: data, decodeOptions(for: material), isProcessed: false)
         // The cost of the picture, and that of the picture made from it.
         case .product(let parent): 2 * parent.cost
         }
@@ -137,26 +147,19 @@ struct PictureScan: PreviewScan {
     }
 }
 
-enum DecodeCost {
-    /// In bytes, by the header: the pixels of the result, and those that the codec holds meanwhile; without a size in
-    /// the header, the bytes of the file. Without options, the picture is decoded as it is.
-    static func bytes(of data: Data, _ options: ResolvedOptions?) -> Int {
-        guard let info = try? ImageInfo(data), let size = info.size else { return data.count }
-        let chain = options?.chain
-        let target = chain?.decodeTarget.map { $0.size(for: size) } ?? size
-        let whole = bytes(size)
-        let held =
-            switch info.format {
-            // Rows are resampled as they are decoded; a progressive or interlaced picture is assembled first.
-            case .jpeg, .png: info.isProgressive ? whole : 0
-            // Other formats are decoded into a canvas, which is then copied in the requested size.
-            default: whole
-            }
-        // A processor makes a second picture from the decoded one.
-        let pictures = chain?.processors.isEmpty == false ? 2.0 : 1
-        let sum = held + pictures * bytes(target)
-        return sum < 0x1p62 ? Int(sum) : .max
+extension CodecRegistry {
+    /// The memory for making a picture, in bytes: what its decoder says, and a second picture if it is processed. What
+    /// no decoder reads, such as a video, counts by its header, or by its bytes.
+    func cost(of data: Data, _ options: DecodeOptions, isProcessed: Bool) -> Int {
+        do throws(DipperError) {
+            let decoder = try? decoder(for: data)
+            let info = if let decoder { try decoder.info(of: data) } else { try ImageInfo(data) }
+            guard let size = info.size else { return data.count }
+            let second = try isProcessed ? (options.target?.size(for: size) ?? size).byteCount() : 0
+            guard let decoder else { return try size.byteCount() + size.byteCount() + second }
+            return try decoder.memory(of: data, options) + second
+        } catch {
+            return error == .imageTooLarge ? .max : data.count
+        }
     }
-
-    private static func bytes(_ size: PixelSize) -> Double { 4 * Double(size.width) * Double(size.height) }
 }

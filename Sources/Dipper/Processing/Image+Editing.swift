@@ -60,7 +60,7 @@ extension Image {
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
         try context.limits.check(target)
-        try RowWriter.checkMemory(from: size, to: target, .up, bandRows: 0, context.limits)
+        try context.limits.check(bytes: RowWriter.byteCount(from: size, to: target))
         var rows = try OrientedRows(target, .up)
         var resampler = try Resampler(from: size, to: target)
         let step = max(1, Self.pixelsAtATime / width)

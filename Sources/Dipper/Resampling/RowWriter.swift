@@ -33,9 +33,9 @@ struct RowWriter: ~Copyable {
     ) throws(DipperError) {
         let limits = options.limits
         try limits.check(source)
-        let stored = options.storedTarget(for: picture, orientation)
-        let bandRows = min(source.height, max(1, Self.bandBytes / (source.width * 4)))
-        try Self.checkMemory(from: source, to: stored, orientation, bandRows: bandRows, limits)
+        let stored = try options.storedTarget(for: picture, orientation)
+        let bandRows = Self.bandRows(of: source)
+        try limits.check(bytes: Self.byteCount(from: source, to: stored, orientation))
 
         let result = try OrientedRows(stored, orientation)
         var resampler: Resampler?
@@ -54,20 +54,21 @@ struct RowWriter: ~Copyable {
         self.band = band
     }
 
-    /// Throws `DipperError.imageTooLarge` unless the limits allow all the memory that is going to be taken.
-    static func checkMemory(
-        from source: PixelSize, to stored: PixelSize, _ orientation: Image.Orientation, bandRows: Int,
-        _ limits: DecodeLimits
-    ) throws(DipperError) {
+    private static func bandRows(of source: PixelSize) -> Int {
+        min(source.height, max(1, bandBytes / max(1, source.width * 4)))
+    }
+
+    /// All the memory that a writer takes, in bytes, and its result. Throws `DipperError.imageTooLarge`.
+    static func byteCount(
+        from source: PixelSize, to stored: PixelSize, _ orientation: Image.Orientation = .up
+    ) throws(DipperError) -> Int {
         // With longer sides even the tables of a resampler are too large.
         guard max(stored.width, stored.height, source.width, source.height) <= Int32.max else {
             throw .imageTooLarge.with(detail: "\(stored) pixels")
         }
-        var beside = OrientedRows.bandBytes(stored, orientation)
-        if stored != source {
-            beside += Resampler.byteCount(from: source, to: stored) + bandRows * source.width * 4
-        }
-        try limits.checkMemory(stored, beside: beside)
+        let count = try stored.byteCount() + OrientedRows.bandBytes(stored, orientation)
+        if stored == source { return count }
+        return count + Resampler.byteCount(from: source, to: stored) + bandRows(of: source) * source.width * 4
     }
 
     /// Uninitialized memory for the next rows, without gaps: for at least one row, and for no more than are still to

@@ -33,7 +33,8 @@ struct Attempt: Sendable {
     var redirects: Int { chain.hops.count }
     private(set) var stored: StoredData?
     private(set) var partial: PartialBody?
-    private var continuations = 0
+    /// Whether the range or the condition that the cache had added is taken back, because the server refused it.
+    private var isTakenBack = false
     private var hasAnsweredChallenge = false
     private var isAnonymous = false
     var authorization: String?
@@ -71,10 +72,11 @@ struct Attempt: Sendable {
         }
         if let partial = continued {
             for field in partial.fields { request.headers[field.name] = field.value }
-            request.offset = partial.bytes.count
+            request.offset = partial.count
         }
         if wantsCredentials, let authorization { request.headers["Authorization"] = authorization }
         request.keepsErrorBody = hooks.wantsErrorBody
+        request.ignoresRedirectBody = hooks.followsRedirects && hooks.redirectHandler == nil
         request.isForOwnOrigin = !isAnonymous
         return request
     }
@@ -87,9 +89,22 @@ struct Attempt: Sendable {
     }
 
     /// `nil` after a redirect to another URL, where a validator means nothing (RFC 9110, section 8.8.1).
-    private var asked: StoredData? { stored.flatMap { $0.info.url == url.withoutFragment ? $0 : nil } }
+    private var asked: StoredData? {
+        isTakenBack ? nil : stored.flatMap { $0.info.url == url.withoutFragment ? $0 : nil }
+    }
 
-    private var continued: PartialBody? { partial.flatMap { $0.url == url.withoutFragment ? $0 : nil } }
+    private var continued: PartialBody? {
+        isTakenBack ? nil : partial.flatMap { $0.url == url.withoutFragment ? $0 : nil }
+    }
+
+    /// Takes back the range or the condition that the cache has added to the last request. Both are optimisations
+    /// (RFC 9110, sections 13.1 and 14.2): a server that cannot cope with one is asked once without it. What is kept
+    /// stays, because the server may refuse the plain request as well.
+    mutating func takesBack() -> Bool {
+        guard asked != nil || continued != nil else { return false }
+        isTakenBack = true
+        return true
+    }
 
     var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
 
@@ -100,6 +115,8 @@ struct Attempt: Sendable {
             switch target {
             case .failure(let error): return .failed(error)
             case .success(let url):
+                let isCircle = url.withoutFragment == self.url.withoutFragment || redirects >= maximumRedirects
+                if isCircle, takesBack() { return .again }
                 if redirects >= maximumRedirects { return .failed(.tooManyRedirects) }
                 // Only the caller can know that the downgrade is acceptable.
                 // mutant Redirect: `L, to: url) {` => `L, to: sentURL) {`
@@ -110,54 +127,63 @@ struct Attempt: Sendable {
             }
         }
         switch response.status {
+        case 200...205, 207...303, 305...399: return .answer(response)
         case 304:
             guard let stored = asked else { break }
             if Refreshing.concerns(stored.info.headers, response.headers) { return .notModified(response) }
-            self.stored = nil
-            return .again
         case 206:
-            if continued != nil { return continuation(response) }
-            guard asksForRange else { return .failed(.malformedResponse.with(detail: "a part that was not asked for")) }
+            if asksForRange, continued == nil { return .answer(response) }
+            // A part that is the whole is the whole.
+            if let whole = response.whole { return .answer(whole) }
+            guard continued != nil else {
+                return takesBack()
+                    ? .again : .failed(.malformedResponse.with(detail: "a part that was not asked for"))
+            }
+            if let step = continuation(response) { return step }
+            partial = nil
+            return .again
         case 416 where continued != nil:
-            self.partial = nil
+            partial = nil
             return .again
         case 401:
             if wantsCredentials, hooks.credentials?.canAnswer == true, !hasAnsweredChallenge {
-                return .challenge(response.headers["WWW-Authenticate"] ?? "", response)
+                return .challenge(response.headers.list("WWW-Authenticate").joined(separator: ", "), response)
             }
         // Through a tunnel, it would be the server that answers.
         case 407 where proxy?.canAnswer == true && sentURL.scheme?.asciiLowercased == "http":
-            return .challenge(response.headers["Proxy-Authenticate"] ?? "", response)
+            return .challenge(response.headers.list("Proxy-Authenticate").joined(separator: ", "), response)
+        // The resource is gone, however it is asked for; a busy server is not asked again at once.
+        case 404, 410, 429: return .answer(response)
         default:
             break
         }
-        return .answer(response)
+        return takesBack() ? .again : .answer(response)
     }
 
-    private mutating func continuation(_ response: TransferResponse) -> Step {
-        guard let longer = continued?.continued(by: response) else {
-            partial = nil
-            return .again
+    /// `nil` if the answer does not continue the partial body.
+    private mutating func continuation(_ response: TransferResponse) -> Step? {
+        guard let continued, let longer = continued.continued(by: response), let total = longer.total else {
+            return nil
         }
-        guard let total = longer.total, longer.bytes.count < total else {
-            guard longer.total == longer.bytes.count else {
-                // The server has not said where the body ends, or the body ends elsewhere.
-                self.partial = nil
-                return .again
-            }
+        guard longer.count < total else {
+            guard longer.count == total else { return nil }
             return .answer(
                 TransferResponse(status: 200, headers: longer.headers, body: longer.bytes, metrics: response.metrics))
         }
         self.partial = longer
-        continuations += 1
-        return continuations <= Self.mostContinuations ? .again : .failed(.truncated)
+        // Otherwise a server could have the rest asked for byte by byte.
+        let isProgress = (longer.count - continued.count) >= (total - continued.count) / Self.leastContinuations
+        return isProgress ? .again : .failed(.truncated)
     }
 
-    private static let mostContinuations = 100
+    private static let leastContinuations = 64
 
     func left(by response: TransferResponse) -> PartialBody? {
         if response.status == 206 { return continued?.continued(by: response) ?? partial }
-        return PartialBody(response, of: url.withoutFragment) ?? partial
+        guard let new = PartialBody(response, of: url.withoutFragment) else { return partial }
+        // The whole was asked for anew because the server refused the range; it may continue the longer part later.
+        if isTakenBack, let partial, partial.validator == new.validator, partial.count > new.count { return partial }
+        return new
     }
 
     func redirected(to target: URL) -> TransferRequest {
@@ -208,7 +234,8 @@ final class ProviderTransfer: Transfer {
         let task = Task { [weak self] in
             let result: Result<TransferResponse, DipperError>
             do {
-                result = .success(TransferResponse(body: try await provider.data()))
+                let answer = try await (provider as? DataURLProvider)?.response()
+                result = if let answer { .success(answer) } else { .success(.init(body: try await provider.data())) }
             } catch {
                 result = .failure(DipperError(error, as: .unreadable))
             }

@@ -16,17 +16,19 @@ final class Call: Sendable {
         let freshness: FreshnessPolicy
         let retryPolicy: RetryPolicy
         let timeout: Duration?
+        let staleIfError: Duration?
         let callbackQueue: CallbackQueue
         let pending = PendingWork()
 
         init(
             cachePolicy: DataRequest.CachePolicy, freshness: FreshnessPolicy, retryPolicy: RetryPolicy,
-            timeout: Duration?, callbackQueue: CallbackQueue
+            timeout: Duration?, staleIfError: Duration?, callbackQueue: CallbackQueue
         ) {
             self.cachePolicy = cachePolicy
             self.freshness = freshness
             self.retryPolicy = retryPolicy
             self.timeout = timeout
+            self.staleIfError = staleIfError
             var queue = callbackQueue
             queue.pending = pending
             self.callbackQueue = queue
@@ -68,6 +70,7 @@ final class Call: Sendable {
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
     var timeout: Duration? { request.timeout ?? defaults.timeout }
+    var staleIfError: Duration? { request.staleIfError ?? defaults.staleIfError }
     var callbackQueue: CallbackQueue { defaults.callbackQueue(of: request) }
     var pending: PendingWork { defaults.pending }
 

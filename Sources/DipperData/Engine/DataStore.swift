@@ -116,7 +116,7 @@ final class DataStore: Sendable {
 
     private func take(_ key: CacheKey, _ call: Call, from tiers: SharedTiers) async -> StoredData? {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key)
+        let claim = history.claim(key, of: call.request.plainKey)
         guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
             let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
         else { return nil }
@@ -332,7 +332,7 @@ final class DataStore: Sendable {
     ) {
         guard let disk else { return whenDone(durability == .relaxed) }
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key)
+        let claim = history.claim(key, of: call.request.plainKey)
         let record = memory.value(for: key).flatMap { diskRecord($0, for: key, call, stored: $0.info.storedDate) }
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }
@@ -413,6 +413,20 @@ final class DataStore: Sendable {
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
+    }
+
+    /// Removes the entries whose URL has this text, whatever their keys. The shared tiers cannot be searched by URL: they
+    /// lose the entry of the URL alone, and those that memory has.
+    func removeAll(of address: String, from tiers: CacheTiers) {
+        history.removeAll(of: address, from: tiers)
+        if tiers.contains(.disk) { disk?.removeAll(of: address) }
+        var keys = [CacheKey(verbatim: address)]
+        if tiers.contains(.memory) {
+            keys += memory.removeAll { $0.info.url == address }
+            partials?.removeAll { $0.info.url == address }
+            if let listener = listener.load() { for key in keys { listener.replaced(key) } }
+        }
+        if tiers.contains(.shared) { for key in keys { self.tiers?.remove(key) } }
     }
 
     func clear() {

@@ -5,14 +5,14 @@ extension Engine {
     func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
         var response = response
         response.metrics.redirects = run.attempt.redirects
+        judge(fetch, run, response, Verdicts())
+    }
+
+    /// Asks the calls that are not among the verdicts. Calls that join meanwhile hold up none that has been asked.
+    private func judge(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ known: Verdicts) {
         let judging: [Call] = fetch.demand.judgesAnswers ? [fetch.sources.lead] + fetch.calls : []
-        judge(response, for: judging) { [response] engine, verdicts in
-            // A call with a validation of its own may have joined meanwhile.
-            if verdicts.areOfAll(fetch.calls) {
-                engine.answered(fetch, run, response, verdicts)
-            } else {
-                engine.answered(fetch, run, response)
-            }
+        judge(response, for: known.unasked(judging)) { engine, verdicts in
+            engine.answered(fetch, run, response, known.adding(verdicts))
         }
     }
 
@@ -20,15 +20,21 @@ extension Engine {
         let lead = fetch.sources.lead
         let refusal = verdicts.refusal(of: response, by: lead)
         let call =
-            refusal == nil ? lead : fetch.waiters.first { verdicts.refusal(of: response, by: $0.call) == nil }?.call
-        guard let call else { return refused(fetch, response, refusal) }
+            refusal == nil
+            ? lead
+            : fetch.calls.first { verdicts.has($0) && verdicts.refusal(of: response, by: $0) == nil }
+        guard let call else {
+            if verdicts.unasked(fetch.calls).isEmpty { return refused(fetch, response, refusal) }
+            endRefused(fetch, response, verdicts)
+            return judge(fetch, run, response, verdicts)
+        }
         // A stored answer may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
         guard response.status >= 500, let found = fetch.findings.found else {
             return accepted(fetch, run, response, call, verdicts)
         }
         judge(found.value, for: [call]) { engine, onFound in
             let moment = engine.now().timeIntervalSince1970
-            if onFound.isAnsweredAllTheSame(call, by: found.value, isOffline: false, at: moment) {
+            if onFound.isAnsweredAllTheSame(call, by: found.value, at: moment) {
                 engine.refused(fetch, response, refusal)
             } else {
                 engine.accepted(fetch, run, response, call, verdicts)
@@ -45,10 +51,6 @@ extension Engine {
     private func accepted(
         _ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ call: Call, _ verdicts: Verdicts
     ) {
-        for waiter in fetch.waiters {
-            guard let error = verdicts.refusal(of: response, by: waiter.call), !error.mayPass else { continue }
-            leave(waiter, .failure(error))
-        }
         let value = StoredData(
             data: response.body,
             info: info(
@@ -56,7 +58,14 @@ extension Engine {
                 isStandIn: fetch.sources.isStandIn))
         deliver(
             value, of: fetch, run, for: call, source: fetch.sources.provider == nil ? .network : .provider,
-            metrics: response.metrics, verdicts)
+            response, verdicts)
+    }
+
+    private func endRefused(_ fetch: Fetch, _ response: TransferResponse, _ verdicts: Verdicts) {
+        for waiter in fetch.waiters {
+            guard let error = verdicts.refusal(of: response, by: waiter.call), !error.mayPass else { continue }
+            leave(waiter, .failure(error))
+        }
     }
 
     func confirmed(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
@@ -69,8 +78,7 @@ extension Engine {
             data: stored.data,
             info: info(of: refreshed, for: fetch, run, lead, url: stored.info.url, family: stored.info.family))
         judge(value, for: fetch.calls) { engine, verdicts in
-            engine.deliver(
-                value, of: fetch, run, for: lead, source: .revalidated, metrics: response.metrics, verdicts)
+            engine.deliver(value, of: fetch, run, for: lead, source: .revalidated, response, verdicts)
         }
     }
 
@@ -94,7 +102,7 @@ extension Engine {
 
     private func deliver(
         _ value: StoredData, of fetch: Fetch, _ run: Run, for call: Call, source: ResponseSource,
-        metrics: TransferMetrics, _ verdicts: Verdicts
+        _ answer: TransferResponse, _ verdicts: Verdicts
     ) {
         // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
         // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
@@ -106,17 +114,32 @@ extension Engine {
         let write = PendingWrite()
         let mayKeep = keep(value, of: fetch, run, for: call, isConfirmed: source == .revalidated, write)
         let response = DataResponse(
-            value, source: source, attempts: fetch.attempts, metrics: metrics, asked: fetch.sources.asked)
+            value, source: source, attempts: fetch.attempts, metrics: answer.metrics, asked: fetch.sources.asked)
         // A call with other header fields may need another variant, or an answer that is not shared; a call with a
         // validation of its own may need another answer. The call that the answer was fetched for takes it in any case.
         let isForAll = mayKeep && !value.info.headers.varying.contains("*")
+        handOut(fetch, source == .network ? answer : nil, verdicts) { engine, waiter, verdicts in
+            let isForIt = engine.isFor(waiter.call, value, call, isForAll: isForAll, verdicts)
+            if isForIt { engine.leave(waiter, .success(response), write) }
+            return isForIt
+        }
+    }
+
+    /// - Parameter answer: asks the calls that have joined meanwhile, before they get it; `nil` to begin anew for them.
+    private func handOut(
+        _ fetch: Fetch, _ answer: TransferResponse?, _ verdicts: Verdicts,
+        to give: @escaping @Sendable (isolated Engine, DataTask, Verdicts) -> Bool
+    ) {
+        if fetch.isOver { return }
+        if let answer { endRefused(fetch, answer, verdicts) }
+        let unasked = answer == nil ? [] : verdicts.unasked(fetch.calls)
         var next: Call?
-        for waiter in fetch.waiters {
-            let other = waiter.call
-            if isFor(other, value, call, isForAll: isForAll, verdicts) {
-                leave(waiter, .success(response), write)
-            } else if next == nil {
-                next = other
+        for waiter in fetch.waiters where answer == nil || verdicts.has(waiter.call) {
+            if !give(self, waiter, verdicts), next == nil { next = waiter.call }
+        }
+        if let answer, !unasked.isEmpty {
+            return judge(answer, for: unasked) { engine, more in
+                engine.handOut(fetch, answer, verdicts.adding(more), to: give)
             }
         }
         if let next { beginAnew(fetch, for: next) } else { settle(fetch, isFinishing: true) }
@@ -215,19 +238,23 @@ struct Verdicts: Sendable {
         accepts(value, for: call) && call.isAnswered(byAccepted: value.info, at: now)
     }
 
-    func isAnsweredAllTheSame(_ call: Call, by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
+    func isAnsweredAllTheSame(
+        _ call: Call, by value: StoredData, isOffline: Bool = false, isUnreached: Bool = false, at now: TimeInterval
+    ) -> Bool {
         guard !call.insistsOnNetwork, value.info.isChosen(by: call.request.headers), accepts(value, for: call) else {
             return false
         }
-        let answer = StoredAnswer(value.info)
-        return isOffline
-            ? answer.mayServeDisconnected(for: call.request.headers)
-            : answer.mayServeOnError(for: call.request.headers, at: now)
+        return StoredAnswer(value.info).mayServeOnError(
+            for: call.request.headers, at: now, isOffline: isOffline, isUnreached: isUnreached,
+            limit: call.staleIfError?.timeInterval)
     }
 
-    func areOfAll(_ calls: some Sequence<Call>) -> Bool {
-        calls.allSatisfy { !$0.hasOwnValidation || own[ObjectIdentifier($0)] != nil }
-    }
+    /// Whether the call has been asked, or need not be.
+    func has(_ call: Call) -> Bool { !call.hasOwnValidation || own[ObjectIdentifier(call)] != nil }
+
+    func unasked(_ calls: some Sequence<Call>) -> [Call] { calls.filter { !has($0) } }
+
+    func adding(_ others: Verdicts) -> Verdicts { Verdicts(own: own.merging(others.own) { $1 }) }
 
     func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
         guard call.hasOwnValidation else { return call.request.validation.check(response) }
@@ -258,7 +285,9 @@ extension Engine {
         if calls.isEmpty { return goOn(self, Verdicts()) }
         work {
             var verdicts = Verdicts()
-            for call in calls { verdicts.own.updateValue(judge(call), forKey: ObjectIdentifier(call)) }
+            for call in calls where verdicts.own[ObjectIdentifier(call)] == nil {
+                verdicts.own.updateValue(judge(call), forKey: ObjectIdentifier(call))
+            }
             return verdicts
         } then: { engine, verdicts in
             goOn(engine, verdicts)
@@ -266,10 +295,14 @@ extension Engine {
     }
 }
 
-/// The question how to speak TLS with an origin, asked once in the life of the engine.
+/// The question how to speak TLS with an origin. Its answer holds for a time.
 enum TLSQuestion {
     case asked([(fetch: Fetch, goOn: @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void)])
-    case answered(Result<TLSAnswer?, DipperError>)
+    /// - Parameter use: grows with each use.
+    case answered(Result<TLSAnswer?, DipperError>, at: Duration, use: UInt64)
+
+    static let life = Duration.seconds(3_600)
+    static let mostAnswers = 1_000
 }
 
 /// The program's code may wait for something, so it does not run on the loop.
@@ -282,7 +315,7 @@ extension Engine {
         let proxy = isOfProxy ? run.attempt.proxy : nil
         let credentials = isOfProxy ? proxy?.credentials : fetch.sources.lead.request.hooks.credentials
         let challenge = Credentials.Challenge(url: proxy?.url ?? run.attempt.url, demand: demand)
-        Task.detached {
+        runHook(of: fetch) {
             let authorization = await credentials?.field(challenge)
             self.post { engine in
                 if run.attempt.answerChallenge(authorization, isOfProxy: isOfProxy) { return engine.send(fetch) }
@@ -299,12 +332,14 @@ extension Engine {
         then goOn: @escaping @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void
     ) {
         switch tlsAnswers[origin] {
-        case .answered(let answer)?: goOn(self, answer)
+        case .answered(let answer, let moment, _)? where time.now() - moment < TLSQuestion.life:
+            tlsAnswers[origin] = .answered(answer, at: moment, use: nextNumber())
+            goOn(self, answer)
         case .asked(let waiting)?:
             tlsAnswers[origin] = .asked(waiting.filter { !$0.fetch.isOver } + [(fetch, goOn)])
-        case nil:
+        case .answered?, nil:
             tlsAnswers[origin] = .asked([(fetch, goOn)])
-            Task.detached { [ask = options.answerTLSChallenge] in
+            runHook(of: nil) { [ask = options.answerTLSChallenge] in
                 let answer: Result<TLSAnswer?, DipperError>
                 do {
                     answer = .success(try await ask?(url.ofOrigin ?? url))
@@ -320,7 +355,18 @@ extension Engine {
         guard case .asked(let waiting)? = tlsAnswers.removeValue(forKey: origin) else { return }
         // An error that may pass decides nothing.
         let isDecided = if case .failure(let error) = answer { !error.mayPass && !error.isCancelled } else { true }
-        if isDecided { tlsAnswers[origin] = .answered(answer) }
+        if isDecided {
+            if tlsAnswers.count >= TLSQuestion.mostAnswers { forgetOldestTLSAnswer() }
+            tlsAnswers[origin] = .answered(answer, at: time.now(), use: nextNumber())
+        }
         for waiter in waiting { waiter.goOn(self, answer) }
+    }
+
+    private func forgetOldestTLSAnswer() {
+        var oldest: (origin: ServerOrigin, use: UInt64)?
+        for case (let origin, .answered(_, _, let use)) in tlsAnswers where use < oldest?.use ?? .max {
+            oldest = (origin, use)
+        }
+        if let oldest { tlsAnswers[oldest.origin] = nil }
     }
 }

@@ -16,7 +16,8 @@ extension Engine {
         }
         events.transferring(fetch)
         let unparked = fetch.findings.unpark()
-        fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
+        fetch.findings.reclaim(
+            store.history.claim(fetch.key, of: fetch.alias), store.history, isFirst: fetch.attempts == 0)
         if unparked > 0 {
             fetch.findings.held += unparked
             account { $0.unpark(unparked) }
@@ -69,7 +70,8 @@ extension Engine {
         guard !fetch.isOver else { return }
         if let count = fetch.findings.readBack(partial) { hold(count, for: fetch) }
         // The entry may have been removed meanwhile.
-        fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
+        fetch.findings.reclaim(
+            store.history.claim(fetch.key, of: fetch.alias), store.history, isFirst: fetch.attempts == 0)
         confirm(fetch)
     }
 
@@ -97,7 +99,7 @@ extension Engine {
             Attempt(
                 url, insteadOf: request.url ?? url, headers: request.headers, hooks: request.hooks,
                 maximumRedirects: options.maximumRedirects, stored: stored, partial: partial),
-            inherited: partial?.bytes.count ?? 0, wasThrottled: fetch.isThrottled, sent: request.headers)
+            inherited: partial?.count ?? 0, wasThrottled: fetch.isThrottled, sent: request.headers)
         if fetch.demand.hasTimeLimits {
             let spent = fetch.findings.budget.spent(at: time)
             for waiter in fetch.waiters { armTimeout(of: waiter, spent: spent) }
@@ -116,7 +118,7 @@ extension Engine {
         if let defect = DataRequest(remote: attempt.url).defect {
             // A modifier may turn the URL into one that can be fetched.
             guard lead.request.hooks.modifier != nil else { return failed(fetch, defect) }
-        } else if !canReach(attempt.sentURL) {
+        } else if !canReach(attempt.sentURL, transport(of: lead)) {
             return failed(fetch, .unreachable)
         }
         let request = attempt.request
@@ -125,7 +127,7 @@ extension Engine {
         guard lead.request.hooks.changesRequests || options.proxyCredentials != nil else {
             return start(request, of: fetch, run)
         }
-        Task.detached {
+        runHook(of: fetch) {
             do throws(DipperError) {
                 let prepared = try await attempt.prepared(for: lead, by: self)
                 self.post { $0.prepared(fetch, run, prepared) }
@@ -185,17 +187,18 @@ extension Engine {
     }
 
     private func transfer(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders?) {
-        run.joined = fetch.findings.partial.map { JoinedBody($0.bytes) }
+        run.joined = fetch.findings.partial.map { JoinedBody($0) }
         run.attempt.asksForRange = asked.headers["Range"] != nil
+        run.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
         run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
         run.number = nextNumber()
         transfers[run.number] = fetch
         run.reception = Reception()
+        run.hasBroughtBytes = false
         (run.progressPace, run.bytesPace) = (Pacing(), Pacing())
         run.reception.setWanted(!fetch.wanted.isEmpty)
-        fetch.sources.unreachable = nil
         let receive: @Sendable (TransferEvent) -> Void = {
             [weak self, number = run.number, reception = run.reception, step = progressStep] event in
             if case .progress(let received, let expected) = event {
@@ -217,9 +220,9 @@ extension Engine {
             request.headers.append("Priority", PriorityField.text(isUrgent: fetch.queue == .fast, level: level))
         }
         // Without a way to the host, a kept connection would wait for long; a new one fails at once.
-        if sent != nil, !canReach(request.url) { request.needsNewConnection = true }
+        if sent != nil, !canReach(request.url, transport(of: fetch.sources.lead)) { request.needsNewConnection = true }
         events.requested(fetch)
-        run.transfer = transport.start(request, receive: receive)
+        run.transfer = transport(of: fetch.sources.lead).start(request, receive: receive)
     }
 
     /// A transfer tells the budget of its bytes at this interval, in bytes.
@@ -238,13 +241,17 @@ extension Engine {
         guard let fetch = transfers[number], let run = fetch.run else { return }
         switch event {
         case .progress: break
-        case .interrupted(let response): keepPartial(of: response, fetch, run)
+        case .interrupted(let response):
+            run.hasBroughtBytes = true
+            keepPartial(run.attempt.left(by: response), fetch, run)
         case .finished(let result):
             transfers[number] = nil
             (run.number, run.transfer) = (0, nil)
             switch result {
             case .failure(let error) where error.status == 407 && run.attempt.proxy?.canAnswer == true:
                 answerChallenge(fetch, run, "", isOfProxy: true, orElse: result)
+            case .failure(let error) where error.isOfAnswer && !run.hasBroughtBytes && run.attempt.takesBack():
+                send(fetch)
             case .failure(let error):
                 failed(fetch, error == .cancelled && run.isLost ? .unreachable : error)
             case .success(let response):
@@ -257,11 +264,31 @@ extension Engine {
     }
 
     private func goOn(_ fetch: Fetch, _ run: Run, after response: TransferResponse) {
-        switch run.attempt.received(response) {
+        guard response.status == 206, run.attempt.partial != nil else {
+            return goOn(fetch, run, with: run.attempt.received(response))
+        }
+        // Joining parts takes time by their size.
+        work { [attempt = run.attempt] in
+            var attempt = attempt
+            let step = attempt.received(response)
+            return (attempt, step)
+        } then: { engine, result in
+            guard !fetch.isOver else { return }
+            run.attempt = result.0
+            engine.goOn(fetch, run, with: result.1)
+        }
+    }
+
+    private func goOn(_ fetch: Fetch, _ run: Run, with step: Attempt.Step) {
+        switch step {
         case .answer(let response): transform(fetch, run, response)
         case .notModified(let response): confirmed(fetch, run, response)
-        case .again: send(fetch)
-        case .failed(let error): failed(fetch, error)
+        case .again:
+            fetch.findings.interrupted(run.attempt.partial, isKept: false)
+            send(fetch)
+        case .failed(let error):
+            if error == .truncated { keepPartial(run.attempt.partial, fetch, run) }
+            failed(fetch, error)
         case .redirect(let target, let response): redirect(fetch, run, to: target, after: response)
         case .challenge(let demand, let response):
             answerChallenge(fetch, run, demand, isOfProxy: response.status == 407, orElse: .success(response))
@@ -295,8 +322,8 @@ extension Engine {
             return send(fetch)
         }
         let step = RedirectHandler.Redirection(
-            status: response.status, headers: response.headers, count: run.attempt.redirects)
-        Task.detached {
+            url: run.attempt.sentURL, status: response.status, headers: response.headers, count: run.attempt.redirects)
+        runHook(of: fetch) {
             let chosen = await handler.decide(step, proposed)
             self.post { engine in
                 guard let chosen else { return engine.answered(fetch, run, response) }
@@ -315,8 +342,7 @@ extension Engine {
 
     func giveBack(of fetch: Fetch) { if fetch.knownFindings != nil { hold(0, for: fetch) } }
 
-    private func keepPartial(of response: TransferResponse, _ fetch: Fetch, _ run: Run) {
-        let partial = run.attempt.left(by: response)
+    private func keepPartial(_ partial: PartialBody?, _ fetch: Fetch, _ run: Run) {
         let lead = fetch.sources.lead
         // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
         let isKeepable =
@@ -324,8 +350,12 @@ extension Engine {
             && run.attempt.chain.mayStore(ignoresServer: lead.freshness.ignoresServer)
             && (store.disk == nil ? fetch.demand.keepsInMemory : fetch.demand.keepsOnDisk)
         fetch.findings.interrupted(partial, isKept: isKeepable)
-        if isKeepable, let partial, let claim = fetch.findings.claim {
-            store.keepPartial(partial, for: fetch.key, claim: claim)
+        guard isKeepable, let partial, let claim = fetch.findings.claim else { return }
+        if partial.isJoined { return store.keepPartial(partial, for: fetch.key, claim: claim) }
+        lead.pending.begin()
+        workers.async { [store, key = fetch.key] in
+            store.keepPartial(partial.joined, for: key, claim: claim)
+            lead.pending.end()
         }
     }
 }
@@ -349,12 +379,19 @@ extension Attempt {
         if let modifier = hooks.modifier {
             do { request = try await modifier.modify(asked) } catch { throw DipperError(error, as: .rejected) }
             request.offset = asked.offset
+            // What belongs to the origin that the caller named does not go where a modifier leads.
+            if !Redirect.isSameOrigin(asked.url, request.url) {
+                request.isForOwnOrigin = false
+                if let field = attempt.authorization, request.headers["Authorization"] == field {
+                    request.headers["Authorization"] = nil
+                }
+            }
             // A method must not break out of the request line.
             guard request.method.isHeaderName else { throw .invalidHeader.with(detail: "the method is no token") }
             if let defect = DataRequest(remote: request.url).with(\.headers, request.headers).defect { throw defect }
         }
         if let credentials = engine.options.proxyCredentials {
-            let url = engine.transport.proxy(for: request.url)
+            let url = engine.transport(of: lead).proxy(for: request.url)
             if url != attempt.proxy?.url { attempt.proxy = nil }
             if let url, attempt.proxy == nil {
                 let authorization = await credentials.field(.init(url: url, demand: nil))

@@ -65,7 +65,7 @@ extension Engine {
     nonisolated func submit(_ task: DataTask, after failed: (task: DataTask, error: DipperError)? = nil) {
         task.attach(task, to: self)
         if loop.isCurrent { return run { $0.take(task, after: failed) } }
-        if !post({ $0.take(task, after: failed) }) { refuse(task) }
+        if !post(waits: false, { $0.take(task, after: failed) }) { refuse(task) }
     }
 
     /// - Parameters:
@@ -88,8 +88,11 @@ extension Engine {
 
     nonisolated func refuse(_ task: DataTask) {
         task.detach(in: task.requestedQueue, attempts: 0)
-        finish(task, .failure(.shutDown))
+        finish(task, .failure(refusal))
     }
+
+    /// Why the engine takes no call.
+    nonisolated var refusal: DipperError { isShutDown.load(ordering: .acquiring) ? .shutDown : .noThread }
 
     private func enroll(
         _ waiter: DataTask, _ found: FoundEntry? = nil, _ claim: Claim? = nil,
@@ -133,6 +136,7 @@ extension Engine {
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
+        if fetch.failure == .networkNotAllowed { permissionChanged(of: fetch) }
         // mutant QueueTests: `if waiter.wait.want.queue == .fast {` => `if waiter.wait.want.queue == .slow {`
         if waiter.wait.want.queue == .fast { endBackOff(of: fetch) }
     }
@@ -206,6 +210,7 @@ extension Engine {
 
     func configure(_ queue: FetchQueue, _ configuration: QueueConfiguration) {
         queues.configure(queue, configuration)
+        permissionsChanged()
         holdingChanged()
     }
 

@@ -88,6 +88,7 @@ extension Engine {
         if fetch.place == .queued { events.tell(fetch, .queued(queue)) }
         fetch.run?.transfer?.setQueue(queue)
         moveLookUp(of: fetch)
+        if network.conditions != NetworkConditions() { permissionChanged(of: fetch) }
     }
 
     private func end(_ fetch: Fetch, isFinishing: Bool) {
@@ -95,7 +96,8 @@ extension Engine {
         fetch.isOver = true
         if let known = fetch.knownFindings {
             if let timer = exchange(&known.backOff, with: nil) { timers.cancel(timer) }
-            if known.offlineNumber > 0 { offline[known.offlineNumber] = nil }
+            forgetOffline(known)
+            cancelHook(known.hook)
         }
         queues.remove(fetch)
         // mutant Cancelling: `if !isFinishing {` => `if isFinishing {`
@@ -117,6 +119,7 @@ extension Engine {
     func throttle(_ fetch: Fetch, _ isThrottled: Bool) {
         if isThrottled {
             fetch.run?.wasThrottled = true
+            fetch.run?.looks = nil
             fetch.findings.budget.hold(at: time.now())
         } else if fetch.findings.budget.hasStarted {
             run(fetch)
@@ -147,9 +150,22 @@ extension Engine {
         }
         limits.timeout = nil
         let left = limit - fetch.findings.budget.spent(at: time.now())
-        guard left > .zero else { return end(waiter, .failure(.timedOut)) }
+        guard left > .zero else { return timeOut(waiter, fetch.findings.found?.value) }
         // While the time stands still, `run` starts the timer.
         if fetch.findings.budget.isRunning { limits.timeout = timers.add(at: time.now() + left, .timeout(waiter)) }
+    }
+
+    private func timeOut(_ waiter: DataTask, _ found: StoredData?) {
+        judge(waiter.isRevalidation ? nil : found, for: [waiter.call]) { engine, verdicts in
+            let moment = engine.now().timeIntervalSince1970
+            let kept = found.flatMap { found in
+                !waiter.isRevalidation
+                    && verdicts.isAnsweredAllTheSame(waiter.call, by: found, isUnreached: true, at: moment)
+                    ? found : nil
+            }
+            engine.end(
+                waiter, kept.map { .success(DataResponse($0, source: .stale)) } ?? .failure(.timedOut))
+        }
     }
 }
 

@@ -9,15 +9,18 @@ extension Engine {
         error.askedSource = fetch.sources.asked
         if fetch.sources.provider == nil { error = error.at(run?.attempt.sentURL ?? failure.url ?? fetch.sources.url) }
         let time = time.now()
-        let isOffline = error.mayPass && error.status == nil && !canReach(fetch, after: run)
+        // Only the host that the caller has named says that there is no network, not one to which it was led on.
+        let isOffline = error.mayPass && error.status == nil && !canReach(fetch)
         if isOffline {
-            fetch.sources.unreachable = run?.attempt.sentURL ?? fetch.sources.unreachable
+            if !mayUseNetwork(fetch) { error = .networkNotAllowed.at(error.url) }
             fetch.findings.budget.hold(at: time)
-        } else if let run, gaveWay(fetch, run, error) {
+        } else if let run, run.givesWay || gaveWay(fetch, run, error) {
             return park(fetch, for: .zero, isSilent: true)
         }
         let attempt = FailedAttempt(
-            error: error, isOffline: isOffline, time: time, spent: fetch.findings.budget.spent(at: time))
+            error: error, isOffline: isOffline,
+            isUnreached: error.isUnreached && run?.hasBroughtBytes != true, time: time,
+            spent: fetch.findings.budget.spent(at: time))
         judge(error.mayPass ? fetch.findings.found?.value : nil, for: fetch.calls) { engine, verdicts in
             var attempt = attempt
             attempt.verdicts = verdicts
@@ -27,7 +30,7 @@ extension Engine {
 
     /// Returns whether the server has given up a transfer that was held back, which does not count as a failure.
     private func gaveWay(_ fetch: Fetch, _ run: Run, _ error: DipperError) -> Bool {
-        let bytes = fetch.findings.partial?.bytes.count ?? 0
+        let bytes = fetch.findings.partial?.count ?? 0
         return run.wasThrottled && error.isBrokenOff && bytes > max(run.inherited, fetch.findings.longestDropped)
             && fetch.findings.ways.add(bytes: bytes)
     }
@@ -49,7 +52,7 @@ extension Engine {
         fetch.findings.budget.hold(at: attempt.time)
         if fetch.sources.remaining.isEmpty { endOthers(of: fetch, attempt) }
         reconsider()
-        Task.detached { [asked, attempt] in
+        runHook(of: fetch) { [asked, attempt] in
             let answered = await withTaskGroup(of: (DataTask, Duration?).self) { group in
                 for (task, ask) in asked { group.addTask { (task, await ask()) } }
                 return await group.reduce(into: attempt) { $0.counts[$1.0]?.answer = $1.1 }
@@ -83,7 +86,10 @@ extension Engine {
         let (error, isOffline) = (attempt.error, attempt.isOffline)
         setFailure(error, of: fetch)
         // No call waits for the network if another source can be reached.
-        attempt.mayWait = !fetch.sources.remaining.contains { $0.url.map { canReach($0) } ?? true }
+        let mayUse = mayUseNetwork(fetch)
+        attempt.mayWait = !fetch.sources.remaining.contains {
+            $0.url.map { mayUse && canReach($0, transport(of: fetch.sources.lead)) } ?? true
+        }
         let waiters = Array(fetch.waiters)
         var (ending, answered) = ([DataTask](), [(DataTask, StoredData)]())
         var delay: Duration?
@@ -119,15 +125,18 @@ extension Engine {
 
     private func verdict(on waiter: DataTask, of fetch: Fetch, _ attempt: FailedAttempt) -> FailureVerdict {
         let call = waiter.call
-        if attempt.error.mayPass, let found = fetch.findings.found,
+        let verdict =
+            attempt.counts[waiter].map {
+                attempt.verdict(by: call.retryPolicy, timeout: call.timeout, after: $0, unit: .random(in: 0..<1))
+            } ?? .end
+        // A transfer that was broken off is continued first.
+        let isLast = if case .end = verdict { attempt.error.isUnreached } else { false }
+        guard attempt.error.mayPass, !waiter.isRevalidation, let found = fetch.findings.found,
             attempt.verdicts.isAnsweredAllTheSame(
-                call, by: found.value, isOffline: attempt.isOffline, at: now().timeIntervalSince1970)
-        {
-            return .takeKept(found.value)
-        }
-        return attempt.counts[waiter].map {
-            attempt.verdict(by: call.retryPolicy, timeout: call.timeout, after: $0, unit: .random(in: 0..<1))
-        } ?? .end
+                call, by: found.value, isOffline: attempt.isOffline, isUnreached: attempt.isUnreached || isLast,
+                at: now().timeIntervalSince1970)
+        else { return verdict }
+        return .takeKept(found.value)
     }
 
     // MARK: Parking
@@ -147,8 +156,16 @@ extension Engine {
         if let delay = delay ?? (canReach(fetch) ? options.wakeSpacing : nil) {
             return backOff(fetch, for: delay)
         }
-        fetch.findings.offlineNumber = nextNumber()
-        offline[fetch.findings.offlineNumber] = fetch
+        let hop = fetch.destination.map(transport(of: fetch.sources.lead).firstHop) ?? ""
+        let place = (host: hop, number: nextNumber())
+        fetch.findings.offline = place
+        offline[place.host, default: [:]][place.number] = fetch
+    }
+
+    func forgetOffline(_ findings: Findings) {
+        guard let place = exchange(&findings.offline, with: nil) else { return }
+        offline[place.host]?[place.number] = nil
+        if offline[place.host]?.isEmpty == true { offline[place.host] = nil }
     }
 
     private func backOff(_ fetch: Fetch, for delay: Duration) {
@@ -171,43 +188,116 @@ extension Engine {
 
     func networkChanged() {
         transport.networkChanged()
+        for case let fetch as Fetch in queues.onNetwork {
+            fetch.sources.lead.request.transport?.networkChanged()
+        }
+        permissionsChanged()
+    }
+
+    /// The queue of the fetch, or the calls that share it, may decide otherwise about the network.
+    func permissionChanged(of fetch: Fetch) {
+        guard canReach(fetch) else { return watchUnreachable(fetch) }
+        if fetch.knownFindings?.offline != nil { wake(fetch, after: .zero) }
+    }
+
+    func permissionsChanged() {
         wakeReachable()
         for case let fetch as Fetch in queues.onNetwork where !canReach(fetch) { watchUnreachable(fetch) }
     }
 
-    func canReach(_ fetch: Fetch, after run: Run? = nil) -> Bool {
-        if let run, fetch.sources.provider == nil { return canReach(run.attempt.sentURL) }
-        return fetch.destination.map { canReach($0) } ?? true
+    /// Whether the queue of a fetch, and one of its calls, may use the network in its present conditions.
+    private func mayUseNetwork(_ fetch: Fetch) -> Bool {
+        if network.conditions == NetworkConditions() || fetch.sources.provider != nil { return true }
+        return queues.configuration(of: fetch.queue).allowsConstrainedNetwork
+            && fetch.calls.contains { $0.request.allowsConstrainedNetwork }
     }
 
-    func canReach(_ url: URL) -> Bool { network.canReach(transport.firstHop(to: url)) }
+    func canReach(_ fetch: Fetch) -> Bool {
+        mayUseNetwork(fetch) && fetch.destination.map { canReach($0, transport(of: fetch.sources.lead)) } ?? true
+    }
+
+    func canReach(_ url: URL, _ transport: any Transport) -> Bool { network.canReach(transport.firstHop(to: url)) }
+
+    nonisolated func transport(of call: Call) -> any Transport {
+        (call.request.hasHooks ? call.request.transport : nil) ?? transport
+    }
 
     private func wakeReachable() {
-        let waiting = offline.sorted { $0.key < $1.key }.map(\.value).filter { canReach($0) }
+        // One question for each host, however many calls wait.
+        let reached = offline.keys.filter(network.canReach)
+        let waiting = reached.flatMap { offline[$0] ?? [:] }.sorted { $0.key < $1.key }.map(\.value).filter(mayUseNetwork)
         let inTurn = waiting.filter { $0.queue == .fast } + waiting.filter { $0.queue == .slow }
         guard !inTurn.isEmpty else { return }
         // Several caches and processes hear of the network at the same time, and should not start at the same time.
         let offset = options.wakeSpacing * Double.random(in: 0..<1)
         let spacing = min(options.wakeSpacing, options.wakeSpread / inTurn.count)
-        for (place, fetch) in inTurn.enumerated() {
-            run(fetch)
-            offline[exchange(&fetch.findings.offlineNumber, with: 0)] = nil
-            backOff(fetch, for: offset + spacing * place)
-        }
+        for (place, fetch) in inTurn.enumerated() { wake(fetch, after: offset + spacing * place) }
+    }
+
+    private func wake(_ fetch: Fetch, after delay: Duration) {
+        run(fetch)
+        forgetOffline(fetch.findings)
+        backOff(fetch, for: delay)
     }
 
     /// Cancels a transfer if its host cannot be reached and no bytes arrive for a while: its fetch then waits for the
     /// network. Bytes that still arrive show that the routes do not tell the whole truth.
     func watchUnreachable(_ fetch: Fetch, since seen: (number: UInt64, received: Int)? = nil) {
-        guard let run = fetch.run, !fetch.isOver, !canReach(fetch) else { return }
-        let received = run.reception.received
-        if let seen {
-            guard run.number == seen.number, let transfer = run.transfer else { return }
-            if received == seen.received {
-                run.isLost = true
-                return transfer.cancel()
-            }
+        guard let run = fetch.run, !fetch.isOver else { return }
+        if !mayUseNetwork(fetch), let transfer = run.transfer {
+            run.isLost = true
+            return transfer.cancel()
         }
+        // One look at a time, however often the network changes.
+        if seen.map({ $0.number != run.number }) ?? (run.watched == run.number) { return }
+        run.watched = 0
+        guard !canReach(fetch) else { return }
+        let received = run.reception.received
+        if let seen, received == seen.received, let transfer = run.transfer {
+            run.isLost = true
+            return transfer.cancel()
+        }
+        run.watched = run.number
         timers.add(at: time.now() + options.lostNetworkGrace, .grace(fetch, run.number, received: received))
+    }
+}
+
+/// No host decides for how long others wait: while no fetch of a queue starts although some wait, the transfer that brings
+/// least gives its slot back, keeps its bytes, and goes on after those that wait.
+extension Engine {
+    private static let lookInterval = Duration.seconds(5)
+    /// In bytes a second: the rate that a transfer needs to keep its slot grows with each second of others' wait.
+    private static let rateGrowth = 128.0
+    private static let mostNeeded = 16_384.0
+
+    func watchSlots(of queue: FetchQueue, _ starts: Int, since blocked: Duration) {
+        timers.add(at: time.now() + Self.lookInterval, .slots(queue, starts, since: blocked))
+    }
+
+    func relieve(_ queue: FetchQueue, _ starts: Int, since blocked: Duration) {
+        let (now, latest) = (time.now(), queues.starts(of: queue))
+        let inTheWay = queues.inTheWay(of: queue)
+        if inTheWay.isEmpty { return }
+        let needed = min((now - blocked).timeInterval * Self.rateGrowth, Self.mostNeeded)
+        var slowest: (run: Run, fetch: Fetch, rate: Double)?
+        for case let fetch as Fetch in inTheWay {
+            guard let run = fetch.run, run.transfer != nil, run.isRepeatable, fetch.sources.provider == nil else {
+                continue
+            }
+            let received = run.reception.received
+            let looks = run.looks ?? (now, now, received)
+            run.looks = (looks.first, now, received)
+            // Each time it holds its slot for longer, so that a body that cannot be continued comes through in the end.
+            let held = Self.lookInterval * (1 << min(fetch.findings.yields, 8))
+            guard now > looks.last, now - looks.first >= held, received >= looks.received else { continue }
+            let rate = Double(received - looks.received) / (now - looks.last).timeInterval
+            if rate < slowest?.rate ?? needed { slowest = (run, fetch, rate) }
+        }
+        if let slowest, latest == starts {
+            slowest.fetch.findings.yields += 1
+            slowest.run.givesWay = true
+            slowest.run.transfer?.cancel()
+        }
+        watchSlots(of: queue, latest, since: latest == starts ? blocked : now)
     }
 }

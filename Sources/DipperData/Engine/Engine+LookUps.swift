@@ -8,7 +8,7 @@ extension Engine {
         let number = nextNumber()
         fetch.lookUpNumber = number
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = store.history.claim(fetch.key)
+        let claim = store.history.claim(fetch.key, of: fetch.alias)
         fetch.findings.claim(claim)
         fetch.lookUp = store.lookUp(
             fetch.sources.lead, place(of: fetch), wantsPartial: fetch.findings.partial == nil
@@ -104,7 +104,7 @@ extension Engine {
         let (newer, isNew) = renewal(task.call)
         if isNew {
             // An entry that is removed before the engine takes the call is not brought back.
-            let claim = store.history.claim(task.key)
+            let claim = store.history.claim(task.key, of: task.call.request.plainKey)
             if !post({ $0.take(newer, reads: false, found: found, claim) }) { refuse(newer) }
         }
         let response = DataResponse(found.value, source: .stale, revalidation: newer)
@@ -155,11 +155,15 @@ final class Findings {
     var failure: DipperError?
     var budget = TimeBudget()
     var ways = GivenWays()
+    /// How often the fetch has given its slot to others.
+    var yields = 0
     /// The bytes that count towards the budget of all transfers.
     var held = 0
     var backOff: Engine.TimerID?
-    /// The place among those that wait for the network; zero if the fetch does not.
-    var offlineNumber: UInt64 = 0
+    /// The number of the latest hook that may wait; zero for none.
+    var hook: UInt64 = 0
+    /// The place among those that wait for the network; `nil` if the fetch does not.
+    var offline: (host: String, number: UInt64)?
 
     func find(_ found: FoundEntry) {
         if self.found == nil { self.found = found }
@@ -219,7 +223,7 @@ final class Findings {
 
     /// Without room in memory, the next attempt reads the kept partial body, or starts from the first byte.
     func park(insteadOf held: Int, in bodies: inout BodyBudget) {
-        let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
+        let count = parked > 0 ? 0 : partial?.count ?? 0
         if bodies.park(count, insteadOf: held) { return parked += count }
         isPartialLeft = isPartialKept
         longestDropped = max(longestDropped, count)
@@ -234,7 +238,7 @@ final class Findings {
         guard self.partial == nil, let partial else { return nil }
         self.partial = partial
         isPartialKept = true
-        return partial.bytes.count
+        return partial.count
     }
 }
 
@@ -249,7 +253,6 @@ struct FetchSources {
         var number = 0
         var earlierFailures: [DipperError] = []
         var exhausted: [Call] = []
-        var unreachable: URL?
     }
 
     init(_ lead: Call) { self.lead = lead }
@@ -265,10 +268,6 @@ struct FetchSources {
 
     private var number: Int { known?.number ?? 0 }
     var earlierFailures: [DipperError] { known?.earlierFailures ?? [] }
-    var unreachable: URL? {
-        get { known?.unreachable }
-        set { if newValue != unreachable { failed.unreachable = newValue } }
-    }
 
     var asked: DataRequest.Source? {
         guard number > 0 else { return lead.request.source }
@@ -309,7 +308,6 @@ struct FetchSources {
             (lead, failed.number) = (other, 0)
         }
         failed.number += 1
-        failed.unreachable = nil
         var plain = failure
         plain.earlier = []
         failed.earlierFailures.append(plain)

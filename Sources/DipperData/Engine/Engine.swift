@@ -44,10 +44,13 @@ actor Engine: LoopClient {
     /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
     var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
     var transfers: [UInt64: Fetch] = [:]
-    var offline: [UInt64: Fetch] = [:]
+    /// The fetches that wait for the network, by host, with numbers in the order of arrival.
+    var offline: [String: [UInt64: Fetch]] = [:]
     var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
     var bodies: BodyBudget
     var timers = Timers()
+    /// The hooks under way that may wait.
+    private var hookTasks: [UInt64: Task<Void, Never>] = [:]
     private var pause: TimerID = 0
     private var cleaning: (timer: TimerID, due: Duration)?
     private static let cleaningInterval = Duration.seconds(60)
@@ -93,10 +96,10 @@ actor Engine: LoopClient {
     // MARK: Any thread
 
     /// Runs a closure on the engine, after all that this thread has posted before.
-    /// - Returns: `false`, and nothing runs, if the engine has ended.
+    /// - Returns: `false`, and nothing runs, if the engine has ended, or does not run yet and nothing `waits`.
     @discardableResult
-    nonisolated func post(_ body: @escaping @Sendable (isolated Engine) -> Void) -> Bool {
-        loop.post { self.enter(body) }
+    nonisolated func post(waits: Bool = true, _ body: @escaping @Sendable (isolated Engine) -> Void) -> Bool {
+        loop.post(waits: waits) { self.enter(body) }
     }
 
     nonisolated func perform(_ body: @escaping @Sendable (isolated Engine) -> Void) {
@@ -108,7 +111,7 @@ actor Engine: LoopClient {
         if loop.isCurrent { return assumeIsolated { body($0) } }
         let answer = Handover<Answer>()
         let isAnswered = DispatchSemaphore(value: 0)
-        let isPosted = post { engine in
+        let isPosted = post(waits: false) { engine in
             engine.takeTurn()
             answer.give(body(engine))
             isAnswered.signal()
@@ -158,6 +161,19 @@ actor Engine: LoopClient {
         }
     }
 
+    /// Runs code of the program that may wait. It is cancelled when its fetch or the engine ends; `shutdown` waits a
+    /// second for it.
+    func runHook(of fetch: Fetch?, _ body: @escaping @Sendable () async -> Void) {
+        let number = nextNumber()
+        hookTasks[number] = Task.detached {
+            await body()
+            self.post { $0.hookTasks[number] = nil }
+        }
+        fetch?.findings.hook = number
+    }
+
+    func cancelHook(_ number: UInt64) { hookTasks[number]?.cancel() }
+
     // MARK: Turns
 
     nonisolated func ready(_ descriptor: Int32, _ events: UInt32) {}
@@ -204,6 +220,7 @@ actor Engine: LoopClient {
             case .armPause(let longest, let number):
                 timers.cancel(pause)
                 pause = timers.add(at: time.now() + longest, .pause(number))
+            case .watchSlots(let queue): watchSlots(of: queue, queues.starts(of: queue), since: time.now())
             }
         }
     }
@@ -238,6 +255,7 @@ actor Engine: LoopClient {
             if waiter.wait.fetch?.place == .parked { end(waiter) }
         case .report(let fetch, let reports):
             if let progress = fetch.progress { report(reports, of: fetch, progress, isAgain: true) }
+        case .slots(let queue, let starts, let blocked): relieve(queue, starts, since: blocked)
         case .grace(let fetch, let number, let received): watchUnreachable(fetch, since: (number, received))
         }
     }
@@ -246,7 +264,7 @@ actor Engine: LoopClient {
     func expires(at expires: TimeInterval) {
         if isClosed { return }
         // The clock may be set before the time comes.
-        let wait = Duration.seconds(min(expires - now().timeIntervalSince1970, 3_600))
+        let wait = Duration.seconds(clamping: min(expires - now().timeIntervalSince1970, 3_600))
         let due = time.now() + max(wait, Self.cleaningInterval)
         if let cleaning {
             guard due < cleaning.due else { return }
@@ -285,7 +303,7 @@ actor Engine: LoopClient {
         _ body: @escaping @Sendable (isolated Engine, CheckedContinuation<Void, Never>) -> Void
     ) async {
         await withCheckedContinuation { continuation in
-            if !post({ body($0, continuation) }) { continuation.resume() }
+            if !post(waits: false, { body($0, continuation) }) { continuation.resume() }
         }
     }
 
@@ -293,11 +311,21 @@ actor Engine: LoopClient {
     private var isEmpty: Bool { fetches.isEmpty && others.isEmpty && guests.allSatisfy(\.isIdle) }
 
     nonisolated func shutdown() async {
+        let (hooksEnded, end) = AsyncStream.makeStream(of: Never.self)
         await wait { engine, continuation in
             engine.callHooks()
             engine.close()
+            let tasks = engine.hookTasks.values
+            for task in tasks { task.cancel() }
+            Task.detached {
+                for task in tasks { await task.value }
+                end.finish()
+            }
             engine.hooks.async(flags: .barrier) { continuation.resume() }
         }
+        // Hooks that ignore their cancellation must not keep a program from ending.
+        workers.asyncAfter(deadline: .now() + 1) { end.finish() }
+        for await _ in hooksEnded {}
         await transport.shutdown()
         await wait { _, continuation in continuation.resume() }
         await store.shutdown()

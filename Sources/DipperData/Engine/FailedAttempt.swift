@@ -8,6 +8,8 @@ struct FailedAttempt: Sendable {
 
     let error: DipperError
     let isOffline: Bool
+    /// Whether the server could not be reached, or not be reached behind a gateway, and has sent nothing.
+    let isUnreached: Bool
     let time: Duration
     let spent: Duration
     var verdicts = Verdicts()
@@ -34,6 +36,14 @@ struct FailedAttempt: Sendable {
 extension DipperError {
     var isOfRequest: Bool {
         isCancelled || [.shutDown, .invalidURL, .unsupportedScheme, .emptyKey, .invalidHeader].contains(self)
+    }
+
+    /// Whether the connection was used, and what came on it was no answer.
+    var isOfAnswer: Bool { self == .connectionLost || self == .truncated || self == .malformedResponse }
+
+    var isUnreached: Bool {
+        [.unreachable, .hostNotFound, .connectionFailed, .connectionLost, .timedOut].contains(self)
+            || status.map { (502...504).contains($0) } ?? false
     }
 
     /// Whether bytes are to blame, of which an object could not be made.

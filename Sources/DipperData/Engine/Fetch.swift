@@ -161,7 +161,7 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 
     /// `nil` for a provider, which needs no network as far as is known.
     var destination: URL? {
-        sources.provider == nil ? run?.attempt.sentURL ?? sources.unreachable ?? sources.url : nil
+        sources.provider == nil ? run?.attempt.sentURL ?? sources.url : nil
     }
 
     var state: DataTask.State {
@@ -191,6 +191,16 @@ final class Run: @unchecked Sendable {
     /// The bytes of the partial body that the present transfer does not continue.
     var unusedPartialBytes = 0
     var wasThrottled: Bool
+    /// The number of the transfer that is watched because there is no way to its host; zero for none.
+    var watched: UInt64 = 0
+    /// Whether the request may be repeated without harm.
+    var isRepeatable = false
+    /// The first and the latest look at the transfer while others waited for its slot, and the bytes at the latest.
+    var looks: (first: Duration, last: Duration, received: Int)?
+    /// Whether the transfer gives its slot to others.
+    var givesWay = false
+    /// Whether the present transfer was broken off after a part of its body.
+    var hasBroughtBytes = false
     /// Whether the transfer was given up because there is no way to its host.
     var isLost = false
     /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.

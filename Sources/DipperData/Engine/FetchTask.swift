@@ -251,7 +251,9 @@ public struct DataResponse: FetchResponse {
     /// The time at which the server made the answer or last confirmed it, as far as that is known.
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
     /// Returns the age of the answer at a date (RFC 9111, section 4.2.3); zero for dates before ``generated``.
-    public func age(at date: Date) -> Duration { .seconds(info.freshness.age(at: date.timeIntervalSince1970)) }
+    public func age(at date: Date) -> Duration {
+        .seconds(clamping: info.freshness.age(at: date.timeIntervalSince1970))
+    }
     /// The end of the answer's freshness: `nil` for none, `Date.distantPast` if each use is confirmed (`no-cache`).
     public var freshUntil: Date? {
         let until = info.freshness.until

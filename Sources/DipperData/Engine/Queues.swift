@@ -120,6 +120,10 @@ private final class Lane {
     var onNetwork = 0
     var throttled = 0
     var isYielding = false
+    /// The number of fetches that have started.
+    var starts = 0
+    /// Whether the engine looks at those that run while others wait for their slots.
+    var isWatched = false
     var pause = Pause.none
     private var groups: [String: QueueGroup] = [:]
     private var candidates = Heap<Candidate>()
@@ -246,6 +250,11 @@ private final class Lane {
         configuration.maxPerHost.map { group.running < max(1, $0) } ?? true
     }
 
+    /// Whether a waiting fetch of the same host could start instead of one that runs.
+    func isForOwn(_ entry: QueueEntry) -> Bool {
+        entry.group.map { $0.filled != 0 && $0.running <= max(1, configuration.maxPerHost ?? .max) } ?? false
+    }
+
     private func candidate(_ entry: QueueEntry, of group: QueueGroup) -> Candidate {
         let rank = configuration.order == .fifo ? entry.arrival : -entry.arrival
         return Candidate(level: entry.level, rank: rank, group: group)
@@ -272,6 +281,7 @@ private final class Lane {
 /// - A fetch is in no list while it is parked: it has no slot and holds up nobody.
 /// - Fetches of local sources have a few slots of their own, the last one for urgent ones. They wait for no
 ///   download, hold none up, and are not throttled.
+/// - While a fetch waits for a slot alone, the engine looks for a transfer that brings too little, and parks it.
 /// - Each operation but a change of the configuration takes the same time, however many fetches wait.
 struct Queues {
     enum Action {
@@ -279,6 +289,8 @@ struct Queues {
         case throttle(QueueEntry, Bool)
         /// Call ``pauseElapsed(_:)`` with the number after a time.
         case armPause(Duration, number: UInt64)
+        /// Ask ``inTheWay(of:)`` from time to time, until nothing is.
+        case watchSlots(FetchQueue)
     }
 
     private let fast: Lane
@@ -433,7 +445,29 @@ struct Queues {
         balance(fast, limit: .max, sparing: only, into: &actions)
         balance(slow, limit: slow.slots, sparing: only, into: &actions)
         armPause(into: &actions)
+        for queue in [FetchQueue.fast, .slow] where isBlocked(queue) && !exchange(&lane(queue).isWatched, with: true) {
+            actions.append(.watchSlots(queue))
+        }
     }
+
+    /// Whether a fetch waits for a slot alone.
+    private func isBlocked(_ queue: FetchQueue) -> Bool {
+        let lane = lane(queue)
+        return lane.queued > 0 && !lane.configuration.isSuspended && !(queue == .slow && fast.isBusy) && accepts(queue)
+            && !isBudgetSpent
+    }
+
+    /// The fetches on the network of which each would let a waiting one start if it gave back its slot.
+    func inTheWay(of queue: FetchQueue) -> [QueueEntry] {
+        let lane = lane(queue)
+        let isInOneWay = isBlocked(queue) && lane.runningCount <= lane.slots
+        let isForAny = isInOneWay && lane.next() != nil
+        let found = isInOneWay ? lane.running.all.filter { $0.isOnNetwork && (isForAny || lane.isForOwn($0)) } : []
+        if found.isEmpty { lane.isWatched = false }
+        return found
+    }
+
+    func starts(of queue: FetchQueue) -> Int { lane(queue).starts }
 
     private func mayStart(_ queue: FetchQueue) -> Bool {
         let lane = lane(queue)
@@ -455,6 +489,7 @@ struct Queues {
         let lane = lane(of: entry)
         lane.dequeue(entry)
         lane.run(entry)
+        lane.starts += 1
         actions.append(.start(entry))
     }
 

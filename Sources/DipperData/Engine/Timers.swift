@@ -13,6 +13,8 @@ extension Engine {
             case making(ObjectCall)
             case patience(DataTask)
             case report(Fetch, Fetch.Reports)
+            /// A look at the slots of a queue: the number of fetches that had started, and since when none has.
+            case slots(FetchQueue, Int, since: Duration)
             /// Another look at a transfer to whose host there is no way: its number, and the bytes it had.
             case grace(Fetch, UInt64, received: Int)
         }

@@ -1,5 +1,7 @@
 import Foundation
 
+// Numbers of header fields are read here alone: they are finite and so small that sums of them fit.
+
 /// The dates of HTTP fields, in the three forms that a recipient must accept (RFC 9110, section 5.6.7):
 /// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
 ///
@@ -57,7 +59,9 @@ enum HTTPDate {
         func secondsInTwoDigitYear(_ now: TimeInterval) -> TimeInterval? {
             let year = 365.2425 * 86_400
             let horizon = now + 50 * year
-            guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
+            guard let latest = Int32(exactly: (1971 + horizon / year).rounded(.down)).map({ Int($0) }) else {
+                return nil
+            }
             // The latest year with these digits up to the year of the horizon, in which the date may lie beyond the
             // horizon, and the one a century before.
             let candidate = latest - (latest - number("Y")) % 100
@@ -167,8 +171,36 @@ struct ContentRange: Sendable, Equatable {
 
     private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
         guard digits.allSatisfy(\.isDigit) else { return nil }
-        return Int(String(decoding: digits, as: UTF8.self))
+        // Sums of two numbers fit.
+        return Int(String(decoding: digits, as: UTF8.self)).flatMap { $0 < 1 << 60 ? $0 : nil }
     }
+}
+
+/// The content codings that the cache takes off a body (RFC 9110, section 8.4.1).
+enum ContentCoding: String, CaseIterable, Sendable {
+    case gzip, deflate, zstd
+    case brotli = "br"
+
+    /// The value of `Accept-Encoding` that names all of them.
+    static let accepted = "gzip, deflate, br, zstd"
+
+    /// Returns the codings of a body in the order in which they were applied; `nil` if the bytes cannot be read, because
+    /// one of the codings is registered but not known here.
+    ///
+    /// `identity` changes nothing. Nor does a word that is no coding: servers write `UTF-8`, `binary`, `none` or
+    /// `aws-chunked` into this field.
+    static func codings(in headers: HTTPHeaders) -> [ContentCoding]? {
+        let list = headers.fieldList("Content-Encoding")
+        let names = list.members.map(\.asciiLowercased)
+        if list.isCut || names.contains(where: unreadable.contains) { return nil }
+        return names.compactMap {
+            ContentCoding(rawValue: $0.utf8.starts(with: "x-".utf8) ? String($0.dropFirst(2)) : $0)
+        }
+    }
+
+    static func isCoded(_ headers: HTTPHeaders) -> Bool { codings(in: headers)?.isEmpty != true }
+
+    private static let unreadable: Set = ["compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip"]
 }
 
 /// The `Priority` field (RFC 9218): the urgency from 0, the most urgent, to 7; 3 without the field.

@@ -2,13 +2,15 @@ import Foundation
 
 /// The rules for redirects of a GET (RFC 9110, section 15.4).
 enum Redirect {
+    static let statuses: Set = [301, 302, 303, 307, 308]
+
     /// Returns the URL of a redirect; an error if it cannot be followed; `nil` for no redirect, or without `Location`.
     static func target(of status: Int, headers: HTTPHeaders, from url: URL) -> Result<URL, DipperError>? {
-        guard [301, 302, 303, 307, 308].contains(status) else { return nil }
+        guard statuses.contains(status) else { return nil }
         let locations = Set(headers.values("Location"))
         guard let location = locations.first else { return nil }
         guard locations.count == 1, !location.isEmpty,
-            var target = URL(string: location, relativeTo: url)?.absoluteURL
+            var target = URL(text: location, relativeTo: url)
         else { return .failure(.malformedResponse.with(detail: "Location")) }
 
         let scheme = target.scheme?.asciiLowercased ?? ""
@@ -21,7 +23,18 @@ enum Redirect {
         if target.fragment == nil, let mark = url.absoluteString.utf8.firstIndex(of: UInt8(ascii: "#")) {
             target = URL(string: target.absoluteString + url.absoluteString[mark...]) ?? target
         }
-        return .success(target)
+        return .success(withAccount(of: url, target))
+    }
+
+    /// A user name and a password hold for their origin, so a redirect within it keeps them.
+    private static func withAccount(of url: URL, _ target: URL) -> URL {
+        guard target.user == nil, isSameOrigin(url, target),
+            let account = URLComponents(url: url, resolvingAgainstBaseURL: true), account.user != nil,
+            var parts = URLComponents(url: target, resolvingAgainstBaseURL: true)
+        else { return target }
+        parts.percentEncodedUser = account.percentEncodedUser
+        parts.percentEncodedPassword = account.percentEncodedPassword
+        return parts.url ?? target
     }
 
     /// The fields for the target: to another origin only fields that describe the wanted answer, because others may be

@@ -47,21 +47,24 @@ struct StoredAnswer: Sendable, Hashable {
         return .revalidate
     }
 
-    /// Whether the answer may replace a failed attempt: a status of 500 or above, or none. The response or the request
-    /// must have `stale-if-error` (RFC 5861, section 4).
-    func mayServeOnError(for request: HTTPHeaders, at now: TimeInterval) -> Bool {
-        let wish = CacheControl(request: request)
-        guard mayBeStale(for: wish) else { return false }
-        return isStale(at: now, within: control.staleIfError) || isStale(at: now, within: wish.staleIfError)
+    /// Whether the answer may replace a failed attempt: while it is stale for no longer than the response, the request
+    /// (`stale-if-error`, RFC 5861, section 4) or the program allows, and at any age without a network (RFC 9111, section
+    /// 4.2.4), or if the server could not be reached and has set no limit.
+    /// - Parameter limit: the program's own limit in seconds, which decides alone if there is one.
+    func mayServeOnError(
+        for request: HTTPHeaders, at now: TimeInterval, isOffline: Bool = false, isUnreached: Bool = false,
+        limit: TimeInterval? = nil
+    ) -> Bool {
+        guard mayServeDisconnected(for: request) else { return false }
+        if let limit { return isStale(at: now, within: limit) }
+        return isOffline || isUnreached && control.staleIfError == nil
+            || isStale(at: now, within: control.staleIfError)
+            || isStale(at: now, within: CacheControl(request: request).staleIfError)
     }
 
-    /// Whether the answer may be used at any age while the server cannot be reached (RFC 9111, section 4.2.4).
+    /// Whether the answer may be used at any age while the server cannot be reached.
     func mayServeDisconnected(for request: HTTPHeaders) -> Bool {
-        mayBeStale(for: CacheControl(request: request))
-    }
-
-    private func mayBeStale(for wish: CacheControl) -> Bool {
-        !control.mustRevalidate && !control.noCache && !wish.noCache
+        !control.mustRevalidate && !control.noCache && !CacheControl(request: request).noCache
     }
 
     private func isStale(at now: TimeInterval, within limit: TimeInterval?) -> Bool {

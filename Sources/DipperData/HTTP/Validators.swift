@@ -73,7 +73,7 @@ enum Continuation {
         }
         if let total, let announced = range.total, total != announced { return false }
         // Coded bytes, and multipart bodies with their own headers, cannot be appended.
-        guard headers.list("Content-Encoding").allSatisfy({ $0.asciiLowercased == "identity" }) else { return false }
+        guard !ContentCoding.isCoded(headers) else { return false }
         let isMultipart = headers.values("Content-Type").contains {
             $0.asciiLowercased.utf8.starts(with: "multipart/byteranges".utf8)
         }

@@ -103,7 +103,7 @@ enum MemoryLimit {
     }
 }
 
-/// The small files of `/proc` and `/sys`. Malformed contents count as missing.
+/// The small files of `/proc` and `/sys`, whose numbers are read here alone. Malformed contents count as missing.
 enum KernelText {
     static func read(_ path: String) -> String? {
         // Control groups may have any bytes in their names.

@@ -5,7 +5,8 @@ import Synchronization
 /// One thread that waits in the kernel for messages, descriptors and times.
 ///
 /// A turn of the loop runs the posted messages, tells clients which descriptors are ready, and gives each client its
-/// turn. A client never blocks and never runs code of the program.
+/// turn. A client never blocks, never runs code of the program, and does nothing that grows with a body, a file or the
+/// number of calls.
 // The clients are used on the loop's thread only. Everything else that changes is behind a lock.
 final class EventLoop: SerialExecutor, @unchecked Sendable {
     typealias Message = @Sendable () -> Void
@@ -13,33 +14,45 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Inbox {
         var messages: [Message] = []
         var isAsleep = false
+        var isRunning = false
         var isEnded = false
     }
 
     private let inbox = Mutex(Inbox())
     private let thread = AtomicLazyReference<JoinableThread>()
     private let number = Atomic<UInt>(0)
-    private let epoll: Int32
-    private let wakeup: Int32
+    private let name: String
+    // Both change before the thread starts, and not afterwards.
+    private var epoll: Int32 = -1
+    private var wakeup: Int32 = -1
     private var clients: [UInt32: any LoopClient] = [:]
     private var lastClient: UInt32 = 0
     private var isEnding = false
 
-    /// Runs until ``end()``, even if nothing refers to it. `nil`, with the reason in `errno`, if the system gives no
-    /// descriptor.
-    private init?(name: String) {
-        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        wakeup = dipper_event()
-        guard epoll >= 0, wakeup >= 0 else { return nil }
-        set(EPOLL_CTL_ADD, wakeup, EPOLLIN.rawValue, client: 0)
-        _ = thread.storeIfNil(JoinableThread.start(name: name) { self.run() })
+    /// Runs until ``end()``, even if nothing refers to it.
+    init(name: String) {
+        self.name = name
+        begin()
     }
 
-    static func start(name: String) -> EventLoop {
-        guard let loop = EventLoop(name: name) else {
-            preconditionFailure("the system gives no descriptor: error \(errno)")
+    /// Starts the thread unless it runs. While the system gives no descriptor or no thread, returns `false`, and messages
+    /// wait.
+    @discardableResult
+    private func begin() -> Bool {
+        inbox.withLock { inbox in
+            if inbox.isRunning || inbox.isEnded { return inbox.isRunning }
+            (epoll, wakeup) = (epoll_create1(Int32(EPOLL_CLOEXEC)), dipper_event())
+            if epoll >= 0, wakeup >= 0 {
+                set(EPOLL_CTL_ADD, wakeup, EPOLLIN.rawValue, client: 0)
+                // The thread waits for the lock.
+                if let started = JoinableThread(name: name, { self.run() }) {
+                    _ = thread.storeIfNil(started)
+                    inbox.isRunning = true
+                }
+            }
+            if !inbox.isRunning { closeFiles() }
+            return inbox.isRunning
         }
-        return loop
     }
 
     private static let observers = AtomicLazyReference<EventLoop>()
@@ -47,29 +60,38 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     /// Shared by the program's observers; `nil` while the system gives no descriptor.
     static var forObservers: EventLoop? {
         if let present = observers.load() { return present }
-        guard let made = EventLoop(name: "dipper-observe") else { return nil }
+        let made = EventLoop(name: "dipper-observe")
+        guard made.begin() else { return nil }
         let loop = observers.storeIfNil(made)
         if loop !== made { made.end() }
         return loop
     }
 
-    deinit {
+    deinit { closeFiles() }
+
+    private func closeFiles() {
         for descriptor in [epoll, wakeup] where descriptor >= 0 { close(descriptor) }
+        (epoll, wakeup) = (-1, -1)
     }
 
     // MARK: Any thread
 
     /// Runs a message on the loop's thread, in the order of posting; returns `false` if the loop has ended.
+    /// - Parameter waits: whether the message may wait until the system gives a thread; otherwise `false` is returned as
+    ///   if the loop had ended.
     @discardableResult
-    func post(_ message: @escaping Message) -> Bool {
-        let (isEnded, wakes) = inbox.withLock { inbox in
-            if inbox.isEnded { return (true, false) }
+    func post(waits: Bool = true, _ message: @escaping Message) -> Bool {
+        let (isTaken, isRunning, wakes) = inbox.withLock { inbox in
+            if inbox.isEnded || !(inbox.isRunning || waits) { return (false, inbox.isEnded, false) }
             inbox.messages.append(message)
-            return (false, exchange(&inbox.isAsleep, with: false))
+            return (true, inbox.isRunning, exchange(&inbox.isAsleep, with: false))
         }
         if wakes { eventfd_write(wakeup, 1) }
-        return !isEnded
+        if isRunning || !begin() { return isTaken }
+        return isTaken || post(message)
     }
+
+    var isEnded: Bool { inbox.withLock { $0.isEnded } }
 
     var isCurrent: Bool { number.load(ordering: .relaxed) == UInt(pthread_self()) }
 
@@ -81,7 +103,12 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     func checkIsolated() { precondition(isCurrent, "not on the thread of the loop") }
 
     func end() {
-        post { [self] in isEnding = true }
+        if post(waits: false, { [self] in isEnding = true }) { return }
+        let dropped = inbox.withLock { inbox in
+            inbox.isEnded = true
+            return exchange(&inbox.messages, with: [])
+        }
+        withExtendedLifetime(dropped) {}
     }
 
     func join() async { await thread.load()?.join() }
@@ -149,6 +176,8 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         }
         for message in messages { message() }
         clients = [:]
+        // A later thread may have the number.
+        number.store(0, ordering: .relaxed)
     }
 
     /// In milliseconds.

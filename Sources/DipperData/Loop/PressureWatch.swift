@@ -46,7 +46,7 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
     /// On the monitor's queue as well, and so after ``open()``.
     func end() {
         monitor.calls.async { [self] in
-            let isPosted = loop.post { [self] in
+            let isPosted = loop.post(waits: false) { [self] in
                 loop.remove(client: client)
                 sources = nil
                 monitor.calls.async { [self] in close() }

@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-// Each lock is taken alone, but for these: DiskTier.state is held while the condition of Workers is taken; TaskFeed.state
+// Each lock is taken alone, but for these: DiskTier.state is held while those of Workers are taken; TaskFeed.state
 // and AnimatedImage.player, while an `AsyncStream` takes an element, AnimatedImage.player also while frames are freed;
 // Engine.revalidations while TaskFeed.state is taken.
 
@@ -38,13 +38,6 @@ package final class JoinableThread: Sendable {
         let run: () -> Void
 
         init(_ run: @escaping () -> Void) { self.run = run }
-    }
-
-    static func start(name: String, _ run: @escaping @Sendable () -> Void) -> JoinableThread {
-        guard let thread = JoinableThread(name: name, run) else {
-            preconditionFailure("the system gives no thread: error \(errno)")
-        }
-        return thread
     }
 
     /// Returns a name of at most 15 bytes, all that the system keeps.

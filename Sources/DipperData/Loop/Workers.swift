@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import HeapModule
+import Synchronization
 
 /// A few threads that run the most urgent work first; one of several is left to urgent work. Of equal urgency, small
 /// work comes before huge work, and each key has its turn. The work under way takes no more memory than a budget, but
@@ -88,17 +89,33 @@ package final class Workers: Sendable {
     }
 
     private let state: State
-    private let threads: [JoinableThread]
+    private let name: String
+    private let count: Int
+    private let threads = Mutex<[JoinableThread]>([])
+    private let isComplete = Atomic(false)
     private let joining = OnceTask()
 
     /// - Parameter budget: the most memory for the work under way, in bytes.
     package init(name: String, threads count: Int, budget: Int = .max) {
         let state = State(threads: count, budget: budget)
         self.state = state
-        threads = (0..<max(1, count)).map { _ in
-            JoinableThread.start(name: name) {
-                while let work = state.next() { work() }
+        (self.name, self.count) = (name, max(1, count))
+        begin()
+    }
+
+    /// Starts the threads that are missing; returns `false` while the system gives none.
+    @discardableResult
+    private func begin() -> Bool {
+        if isComplete.load(ordering: .relaxed) { return true }
+        return threads.withLock { threads in
+            let state = state
+            while threads.count < count,
+                let thread = JoinableThread(name: name, { while let work = state.next() { work() } })
+            {
+                threads.append(thread)
             }
+            isComplete.store(threads.count == count, ordering: .relaxed)
+            return !threads.isEmpty
         }
     }
 
@@ -108,17 +125,19 @@ package final class Workers: Sendable {
     /// - Parameters:
     ///   - key: whose turn it is; `nil` if the work is for no key.
     ///   - cost: `nil` for work that takes no memory.
-    /// - Returns: a ticket to cancel or move the work; `nil`, and the work is dropped, once the workers are ending.
+    /// - Returns: a ticket to cancel or move the work; `nil`, and the work is dropped, once the workers are ending, and while
+    ///   the system gives no thread.
     @discardableResult
     package func add(
         _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil, _ work: @escaping Work
     ) -> Ticket? {
+        guard begin() else { return nil }
         let id = state.locked { () -> Int? in state.isEnding ? nil : state.queue.add(work, measure: cost, place, key) }
         state.condition.signal()
         return id.map { Ticket(workers: self, id: $0) }
     }
 
-    /// Adds urgent work; returns `false`, and drops it, once the workers are ending.
+    /// Adds urgent work; returns `false`, and drops it, once the workers are ending or without a thread.
     @discardableResult
     package func run(_ work: @escaping Work) -> Bool { add(.init(.fast, .normal), work) != nil }
 
@@ -148,7 +167,7 @@ package final class Workers: Sendable {
 
     package func shutdown() async {
         end()
-        await joining.run { [threads] in for thread in threads { await thread.join() } }
+        await joining.run { [self] in for thread in threads.withLock({ $0 }) { await thread.join() } }
     }
 
     package struct Ticket: Sendable {
@@ -234,7 +253,7 @@ private struct WorkQueue {
 
     mutating func setCost(_ cost: Int, effort: Int, of id: Int) {
         guard var work = waiting[id], work.cost == nil else { return }
-        let more = (max(0, effort) >> 20) * Self.unit
+        let more = (min(max(0, effort), 1 << 40) >> 20) * Self.unit
         work.cost = cost
         work.weight += more
         if let key = work.key { turns[key, default: 0] += more }

@@ -5,9 +5,10 @@ import Foundation
 /// The identity of an entry, for deduplication and storage.
 ///
 /// The default key of a request consists of its URL without the fragment, its header fields, the user in its URL, and
-/// the identities of its ``Credentials``, ``RequestModifier`` and ``BodyTransform``. Field names and the URL's query
-/// are plain text in the key; field values, the user and the identities are digests. A key may also be any string of
-/// the caller's own, to which the identities are added.
+/// the identities of its ``Credentials``, ``RequestModifier`` and ``BodyTransform``. URLs that name one http or https
+/// resource by RFC 9110, section 4.2.3, such as `HTTP://Example.org:80/%7Ea` and `http://example.org/~a`, have one key.
+/// Field names and the URL's query are plain text in the key; field values, the user and the identities are digests. A
+/// key may also be any string of the caller's own, to which the identities are added.
 ///
 /// ```swift
 /// let data = try await cache.getData(DataRequest(url).with(\.key, "front page")).value
@@ -43,13 +44,9 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// Creates the default key of a URL requested without headers.
     public init(_ url: URL) {
         let text = url.absoluteString
-        // The common case: an http URL without fragment and user is hashed as it is.
+        // The common case: the URL's text is its address, and is hashed as it is.
         let hash = text.utf8.withContiguousStorageIfAvailable { bytes -> UInt64? in
-            guard let start = bytes.baseAddress, start.pointee | 0x20 == UInt8(ascii: "h"),
-                memchr(start, 0x23, bytes.count) == nil,
-                memchr(start, 0x40, bytes.count) == nil
-            else { return nil }
-            return dipper_xxh3_seeded(start, bytes.count, Self.seed)
+            URLText.isAddress(bytes) ? dipper_xxh3_seeded(bytes.baseAddress, bytes.count, Self.seed) : nil
         }
         if let hash, let hash {
             self.init(text, hash: hash)
@@ -90,7 +87,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     private static func text(of url: URL) -> String {
         if url.isFileURL { return url.standardizedFileURL.absoluteString }
         if url.isDataURL { return text(ofContent: url.absoluteString) }
-        let (address, user) = url.parts
+        let (address, user) = URLText.parts(of: url.absoluteString)
         return user.map { "\(address)\n:user=\(digest(String($0)))" } ?? address
     }
 
@@ -98,6 +95,12 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
 
     static func isDirective(_ name: String) -> Bool {
         name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
+    }
+
+    /// Returns whether this is the default key of a URL with this text, with any header fields, user and identities.
+    func isOf(_ address: String) -> Bool {
+        let (own, other) = (string.utf8, address.utf8)
+        return own.starts(with: other) && [nil, UInt8(ascii: "\n")].contains(own.dropFirst(other.count).first)
     }
 
     /// Returns the key of a variant of the answer that is kept under this key (RFC 9111, section 4.1), chosen by the
@@ -117,6 +120,11 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         let (own, other) = (string.utf8, origin.string.utf8)
         return own.count >= other.count + 2 && own.dropFirst(other.count).starts(with: "\n#".utf8)
             && own.starts(with: other)
+    }
+
+    /// The keys of which this one is a derived one.
+    var origins: [CacheKey] {
+        string.utf8.ranges(of: "\n#".utf8).map { CacheKey(verbatim: String(string[..<$0.lowerBound])) }
     }
 
     /// The key's first line without secrets; see ``Redaction``. ``string`` has the whole key.
@@ -165,25 +173,9 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
 }
 
 extension URL {
-    /// The URL's text without the fragment and without the user, which may be a secret.
-    var withoutFragment: String { parts.address }
+    /// The address of the resource, in the spelling that keys contain.
+    var withoutFragment: String { URLText.parts(of: absoluteString).address }
 
-    fileprivate var parts: (address: String, user: Substring?) {
-        let text = absoluteString
-        let address = text.utf8.firstIndex(of: UInt8(ascii: "#")).map { text[..<$0] } ?? text[...]
-        // Reads bytes instead of characters, because this runs for each transfer.
-        let bytes = address.utf8
-        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: "://".utf8) else {
-            return (String(address), nil)
-        }
-        let start = bytes.index(colon, offsetBy: 3)
-        let authority = bytes[start...].prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
-        guard let mark = authority.lastIndex(of: UInt8(ascii: "@")) else { return (String(address), nil) }
-        return (String(address[..<start] + address[bytes.index(after: mark)...]), address[start..<mark])
-    }
-}
-
-extension URL {
     var isDataURL: Bool { scheme?.asciiLowercased == "data" }
 }
 
@@ -195,12 +187,7 @@ enum KeyDigest {
     /// Returns whether a name is safe for a file: at most 200 letters, digits, `-`, `_` and dots, no dot first.
     static func isPlainFileName(_ name: String) -> Bool {
         !name.isEmpty && name.utf8.count <= 200 && name.utf8.first != UInt8(ascii: ".")
-            && name.utf8.allSatisfy { byte in
-                switch byte {
-                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
-                default: false
-                }
-            }
+            && name.utf8.allSatisfy { $0.isUnreserved && $0 != UInt8(ascii: "~") }
     }
 }
 

@@ -84,6 +84,8 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let notCached = DipperError("not cached")
     /// There is no route to the host.
     public static let unreachable = DipperError("network unreachable")
+    /// The network is constrained or expensive, and the call or its queue may not use such a network.
+    public static let networkNotAllowed = DipperError("network not allowed")
     /// The host's name has no address.
     public static let hostNotFound = DipperError("host not found")
     /// The connection was refused or could not be made.
@@ -123,6 +125,9 @@ public struct DipperError: Error, Sendable, Hashable {
     /// The durable entry could not be stored: the cache has no disk tier, the disk is full, read-only or too slow, or
     /// the entry was removed before it was written.
     public static let notWritten = DipperError("not written")
+    /// An entry or its file is still on disk although it was to be removed: the folder is read-only or cannot be used,
+    /// or the disk fails. The cache does not read it any more.
+    public static let notRemoved = DipperError("not removed")
     /// The text that should hold the bytes, such as a data URL or Base64, is malformed.
     public static let invalidData = DipperError("invalid data")
     /// The display was given another picture before this one was loaded.
@@ -176,11 +181,14 @@ public struct DipperError: Error, Sendable, Hashable {
 }
 
 extension DipperError {
+    /// The system may have one soon.
+    static let noThread = DipperError.connectionFailed.with(detail: "the system gives no thread or no descriptor")
+
     /// Whether another attempt may succeed, because the network failed or the server was busy.
     public var mayPass: Bool {
         if let status { return [408, 425, 429].contains(status) || (500...599).contains(status) }
         let passing: [DipperError] = [
-            .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
+            .unreachable, .networkNotAllowed, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
         ]
         return passing.contains(self)
     }

@@ -19,7 +19,8 @@ public struct QueueConfiguration: Sendable, Hashable {
     /// The largest number of fetches that run at a time; at least 1. Lowering it stops no running fetch. Local sources
     /// do not count; see ``DataProvider/isLocal``.
     public var maxConcurrent: Int
-    /// The largest number of running fetches for one host; `nil` for no limit per host.
+    /// The largest number of running fetches for one host; `nil` for no limit per host. A program that raises
+    /// ``maxConcurrent`` for a single host raises this as well.
     public var maxPerHost: Int?
     /// The order in which fetches of equal priority start.
     public var order: Order
@@ -28,6 +29,9 @@ public struct QueueConfiguration: Sendable, Hashable {
     /// The longest time that work in `fastQueue` may hold `slowQueue` up before one slow fetch runs beside the urgent
     /// ones; `nil`, the default, for no limit. Without effect on `fastQueue`.
     public var maxPause: Duration?
+    /// Whether fetches of the queue may use a network that is constrained or expensive (see ``NetworkConditions``); `true`
+    /// by default. If not, they wait for another one; see ``DataRequest/allowsConstrainedNetwork``.
+    public var allowsConstrainedNetwork = true
 
     /// Creates a configuration.
     public init(
@@ -41,8 +45,8 @@ public struct QueueConfiguration: Sendable, Hashable {
         self.maxPause = maxPause
     }
 
-    /// The default of `fastQueue`: eight fetches at a time.
-    public static let fast = QueueConfiguration(maxConcurrent: 8)
+    /// The default of `fastQueue`: ten fetches at a time, of which eight for one host, so that no host takes all slots.
+    public static let fast = QueueConfiguration(maxConcurrent: 10, maxPerHost: 8)
     /// The default of `slowQueue`: one fetch at a time.
     public static let slow = QueueConfiguration(maxConcurrent: 1)
 }

@@ -1,6 +1,7 @@
 /// The header fields of a request or a response: an ordered list of names and values.
 ///
-/// Names compare without regard to case (RFC 9110, section 5.1); values are kept as they are.
+/// Names compare without regard to case (RFC 9110, section 5.1); values are kept as they are. A byte of a value that is
+/// not UTF-8 becomes the character U+10FE00 plus the byte, and is sent as that byte.
 ///
 /// ```swift
 /// var headers: HTTPHeaders = ["Accept": "application/json", "Accept-Language": "en"]
@@ -86,6 +87,24 @@ extension String {
     var isHeaderName: Bool { !utf8.isEmpty && utf8.allSatisfy(\.isTokenCharacter) }
 
     var isHeaderValue: Bool { utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D } }
+
+    /// Reads text that should be UTF-8. Of other text, each byte beyond ASCII becomes a character for private use, so
+    /// that ``fieldBytes`` returns the same bytes. Only those characters, in plane 16, begin with the byte F4.
+    package init(fieldBytes bytes: some Collection<UInt8>) {
+        if let text = String(validating: bytes, as: UTF8.self), !text.utf8.contains(0xF4) {
+            self = text
+        } else {
+            let scalars = bytes.lazy.compactMap { Unicode.Scalar($0 < 0x80 ? UInt32($0) : 0x10FE00 + UInt32($0)) }
+            self.init(String.UnicodeScalarView(scalars))
+        }
+    }
+
+    package var fieldBytes: [UInt8] {
+        guard utf8.contains(0xF4) else { return Array(utf8) }
+        return unicodeScalars.flatMap { scalar in
+            (0x10FE80...0x10FEFF).contains(scalar.value) ? [UInt8(scalar.value & 0xFF)] : Array(String(scalar).utf8)
+        }
+    }
 
     func isSameHeaderName(as other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }

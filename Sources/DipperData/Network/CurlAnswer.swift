@@ -5,11 +5,12 @@ import Foundation
 struct CurlAnswer {
     private(set) var status = 0
     private(set) var fields = HTTPHeaders()
-    /// The announced length in bytes; `nil` for none, or with a content coding.
+    /// The announced length in bytes, with the content codings; `nil` for none.
     private(set) var length: Int?
     private(set) var size = 0
     private(set) var isComplete = false
-    private(set) var isCoded = false
+    /// `nil` for codings that cannot be taken off.
+    private(set) var codings: [ContentCoding]? = []
     /// Whether the values of `Content-Length` contradict each other, are not numbers, or are too many to read.
     private(set) var isMalformed = false
     private var isInformational = false
@@ -43,7 +44,7 @@ struct CurlAnswer {
         if Self.isLineBreak(first) {
             complete()
         } else if Self.isBlank(first) {
-            if canContinue { fields.extendLast(with: String(decoding: Self.trimmed(line), as: UTF8.self)) }
+            if canContinue, let value = Self.value(line) { fields.extendLast(with: value) }
         } else {
             canContinue = takeField(line)
         }
@@ -53,17 +54,22 @@ struct CurlAnswer {
     private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
         guard let colon = line.position(of: UInt8(ascii: ":")), colon > 0 else { return false }
         let name = line.part(0..<colon)
-        let value = Self.trimmed(line.part(colon + 1..<line.count))
-        guard name.allSatisfy(\.isTokenCharacter), value.position(of: 0) == nil, value.position(of: 0x0D) == nil else {
+        guard name.allSatisfy(\.isTokenCharacter), let value = Self.value(line.part(colon + 1..<line.count)) else {
             return false
         }
-        fields.append(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
+        fields.append(String(decoding: name, as: UTF8.self), value)
         return true
+    }
+
+    /// `nil` for bytes that cannot be sent back.
+    private static func value(_ bytes: UnsafeRawBufferPointer) -> String? {
+        let value = trimmed(bytes)
+        return value.position(of: 0) == nil && value.position(of: 0x0D) == nil ? String(fieldBytes: value) : nil
     }
 
     private mutating func complete() {
         isComplete = true
-        isCoded = fields["Content-Encoding"] != nil
+        codings = ContentCoding.codings(in: fields)
         // An error that cannot be recovered from (RFC 9112, section 6.3).
         let list = fields.fieldList("Content-Length")
         isMalformed =
@@ -72,9 +78,9 @@ struct CurlAnswer {
 
     mutating func readStatus(_ handle: UnsafeMutableRawPointer) {
         status = dipper_curl_long(handle, CURLINFO_RESPONSE_CODE)
-        // Negative for none. With a content coding, it counts the coded bytes.
+        // Negative for none.
         let announced = Int(dipper_curl_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T))
-        length = announced >= 0 && !isCoded ? announced : nil
+        length = announced >= 0 ? announced : nil
     }
 
     private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }

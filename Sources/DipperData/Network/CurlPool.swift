@@ -7,6 +7,8 @@ import ProcessShims
 final class CurlPool: LoopClient, @unchecked Sendable {
     /// The number for one transfer: libcurl may forget the addresses before it connects.
     private static let mostLookups = 4
+    /// The most rounds of libcurl in one turn of the loop.
+    private static let mostRounds = 16
 
     let queue: FetchQueue
     let configuration: CurlConfiguration
@@ -14,7 +16,10 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     let sockets = CurlSockets()
     var paths: [String: ReceiveWindow.Path] = [:]
     private let resolver: HostResolver
-    private let multi: UnsafeMutableRawPointer
+    /// `nil` until libcurl gives one; its functions refuse `nil`.
+    private var multi: UnsafeMutableRawPointer?
+    /// The bodies that are being decoded.
+    let decoding = DispatchGroup()
     private var transfers: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
     private let loop: EventLoop
@@ -34,7 +39,12 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         self.proxies = proxies
         self.resolver = resolver
         self.loop = loop
-        guard let multi = curl_multi_init() else { preconditionFailure("no memory for libcurl") }
+        post { pool in pool.client = pool.loop.add(pool) }
+    }
+
+    private func makeMulti() -> Bool {
+        if multi != nil { return true }
+        guard CurlTransport.prepare(), let multi = curl_multi_init() else { return false }
         self.multi = multi
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.keptConnections)
         // A slow transfer does not share its connection, so that pausing it delays no other.
@@ -43,13 +53,17 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         let context = Unmanaged.passUnretained(self).toOpaque()
         _ = dipper_curl_multi_set_socket_fn(multi, Self.watch, context)
         _ = dipper_curl_multi_set_timer_fn(multi, Self.schedule, context)
-        post { pool in pool.client = pool.loop.add(pool) }
+        return true
     }
 
     // MARK: Any thread
 
     @discardableResult
-    func post(_ body: @escaping @Sendable (CurlPool) -> Void) -> Bool { loop.post { body(self) } }
+    func post(waits: Bool = true, _ body: @escaping @Sendable (CurlPool) -> Void) -> Bool {
+        loop.post(waits: waits) { body(self) }
+    }
+
+    var isEnded: Bool { loop.isEnded }
 
     // MARK: The loop
 
@@ -86,8 +100,10 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     }
 
     func turn() -> ContinuousClock.Instant? {
-        // The end of a transfer may begin another.
-        while takeEnded() || isCurlDue {
+        // The end of a transfer may begin another. Other clients have their turn even if libcurl always has more to do.
+        var rounds = 0
+        while rounds < Self.mostRounds, takeEnded() || isCurlDue {
+            rounds += 1
             guard isCurlDue else { continue }
             curlDue = nil
             var running: Int32 = 0
@@ -96,7 +112,7 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         if !transfers.isEmpty { checkTimes() }
         if let nextLook, nextLook <= .now { self.nextLook = sockets.dropOrphans() }
         let isTimed = transfers.values.contains { $0.handle != nil || $0.lookup != nil }
-        var next = isTimed ? nextCheck : nil
+        var next = rounds == Self.mostRounds ? .now : isTimed ? nextCheck : nil
         if let curlDue { next = min(next ?? curlDue, curlDue) }
         if let nextLook { next = min(next ?? nextLook, nextLook) }
         return next
@@ -109,7 +125,9 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         guard now >= nextCheck else { return }
         nextCheck = now + min(.seconds(1), max(.milliseconds(10), configuration.minimumRateWindow / 8))
         for transfer in transfers.values {
-            if let handle = transfer.handle {
+            if let end = transfer.drainsUntil {
+                if now >= end { self.end(transfer, nil) }
+            } else if let handle = transfer.handle {
                 if let error = transfer.speedError(handle) { end(transfer, error) }
             } else if transfer.lookup != nil, !transfer.request.isThrottled, let deadline = transfer.connectDeadline {
                 if now >= deadline {
@@ -174,6 +192,7 @@ extension CurlPool {
         let firstBegun = transfer.firstBegun ?? now
         transfer.firstBegun = firstBegun
         transfer.timeBefore = now - firstBegun
+        guard makeMulti() else { return end(transfer, .noThread) }
         guard let handle = idleHandles.popLast() ?? makeHandle() else {
             return end(transfer, .transport.with(detail: "libcurl lacks memory or an option"))
         }
@@ -196,8 +215,12 @@ extension CurlPool {
         _ handle: UnsafeMutableRawPointer, for transfer: CurlTransfer, connectTimeout: Duration
     ) -> Bool {
         let request = transfer.request
+        var headers = request.headers
+        if configuration.decodesContent, headers["Accept-Encoding"] == nil {
+            headers.append("Accept-Encoding", ContentCoding.accepted)
+        }
         let fields = Self.list(
-            request.headers.fields.lazy.map { field in
+            headers.fields.lazy.map { field in
                 // libcurl drops a field without a value unless it ends with a semicolon.
                 field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
             })
@@ -223,9 +246,25 @@ extension CurlPool {
         return options.areSet
     }
 
+    func decode(
+        _ response: TransferResponse, _ codings: [ContentCoding]?, atMost limit: Int,
+        then receive: @escaping @Sendable (TransferEvent) -> Void
+    ) {
+        DispatchQueue.global().async(group: decoding) {
+            var response = response
+            do throws(DipperError) {
+                guard let codings else { throw .malformedResponse.with(detail: "an unknown content coding") }
+                response.body = try ContentDecoder.decode(response.body, codings, atMost: limit)
+                receive(.finished(.success(response)))
+            } catch {
+                receive(.finished(.failure(error)))
+            }
+        }
+    }
+
     private static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
         var list: UnsafeMutablePointer<curl_slist>?
-        for line in lines { list = line.withCString { curl_slist_append(list, $0) } }
+        for line in lines { list = curl_slist_append(list, line.fieldBytes.map { CChar(bitPattern: $0) } + [0]) }
         return list
     }
 

@@ -25,6 +25,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// `nil` until there is a connection.
     private var speed: SpeedLimit?
     private(set) var isOver = false
+    /// When the connection is given up after an early end.
+    private(set) var drainsUntil: ContinuousClock.Instant?
+    private static let previews = DispatchQueue(label: "dipper.previews")
     private var answer = CurlAnswer()
     private var body = ByteBuffer()
     private var errorBytes = 0
@@ -49,7 +52,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     // MARK: Commands
 
     func start() {
-        if !pool.post({ $0.begin(self) }) { end(.shutDown) }
+        if !pool.post(waits: false, { $0.begin(self) }) { end(pool.isEnded ? .shutDown : .noThread) }
     }
     func cancel() { pool.post { $0.end(self, .cancelled) } }
     func setThrottled(_ isThrottled: Bool) { pool.post { $0.setThrottled(self, isThrottled) } }
@@ -57,7 +60,11 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
         pool.post { _ in
             guard !self.isOver, self.body.count > 0, [200, 206].contains(self.answer.status) else { return }
-            reply(self.body.snapshot(), self.offset)
+            guard let codings = self.codings else { return reply(self.body.snapshot(), self.offset) }
+            Self.previews.async { [body = self.body.snapshot(), limit = self.limit] in
+                let decoded = try? ContentDecoder.decode(body, codings ?? [], atMost: limit, isBeginning: true)
+                if let decoded, !decoded.isEmpty { reply(decoded, 0) }
+            }
         }
     }
 
@@ -167,13 +174,23 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             isTooLarge = true
             return false
         }
+        if answer.isComplete, !answer.isMalformed, !isOver { endEarly() }
         return !answer.isMalformed
+    }
+
+    /// Ends once the header section is complete, if the body will not be used: it may be long in coming. What comes in
+    /// the next moment is read all the same, so that the connection can be used again.
+    private func endEarly() {
+        readStatus()
+        guard hasSaidEnough, let handle else { return }
+        drainsUntil = .now + .seconds(1)
+        end(nil, CurlMetrics.read(handle, earlier: timeBefore))
     }
 
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if answer.status == 0 { readStatus() }
         // Reading an error's body lets the connection be reused; a long one costs more than a new connection.
-        if !(200...299).contains(answer.status), !request.keepsErrorBody {
+        if isOver || (!(200...299).contains(answer.status) && !request.keepsErrorBody) {
             errorBytes += bytes.count
             return errorBytes <= Self.longestErrorBody
         }
@@ -188,16 +205,22 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             return false
         }
         if let handle { window?.measure(handle) }
-        receive(.progress(received: offset + body.count, expected: answer.length.map { offset + $0 }))
+        receive(.progress(received: offset + body.count, expected: answer.length.map { min($0, .max - offset) + offset }))
         return true
     }
 
     private var limit: Int {
         let configuration = pool.configuration
         let whole =
-            configuration.decodesContent && answer.isCoded
-            ? min(configuration.maximumBodySize, configuration.maximumDecodedSize) : configuration.maximumBodySize
+            codings == nil
+            ? configuration.maximumBodySize : min(configuration.maximumBodySize, configuration.maximumDecodedSize)
         return whole - offset
+    }
+
+    /// The codings to take off the body; `nil` if the bytes are delivered as they come.
+    private var codings: [ContentCoding]?? {
+        guard pool.configuration.decodesContent, answer.codings?.isEmpty != true else { return nil }
+        return .some(answer.codings)
     }
 
     private var offset: Int { answer.status == 206 ? request.offset : 0 }
@@ -205,7 +228,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private static let longestErrorBody = 64 << 10
 
     var hasSaidEnough: Bool {
-        answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
+        guard answer.isComplete, answer.status >= 300, !isTooLarge, !answer.isMalformed else { return false }
+        let isFollowed =
+            request.ignoresRedirectBody && Redirect.statuses.contains(answer.status) && answer.fields["Location"] != nil
+        return isFollowed || !request.keepsErrorBody
     }
 
     func end(_ error: DipperError?, _ metrics: TransferMetrics = .init()) {
@@ -217,12 +243,15 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             error = error ?? DipperError.connectionLost.with(detail: "the header section is incomplete")
         }
         if let error {
-            if body.count > 0, !isTooLarge, let part = response(metrics) { receive(.interrupted(part)) }
+            // The beginning of a coded body cannot be continued.
+            if body.count > 0, !isTooLarge, codings == nil, let part = response(metrics) { receive(.interrupted(part)) }
             body = ByteBuffer()
             receive(.finished(.failure(error)))
+        } else if let response = response(metrics) {
+            guard let codings, !response.body.isEmpty else { return receive(.finished(.success(response))) }
+            pool.decode(response, codings, atMost: limit, then: receive)
         } else {
-            let response = response(metrics)
-            receive(.finished(response.map { .success($0) } ?? .failure(.tooLarge.with(detail: "there is no memory"))))
+            receive(.finished(.failure(.tooLarge.with(detail: "there is no memory"))))
         }
     }
 

@@ -1,12 +1,14 @@
 import CCurl
 import Foundation
+import Synchronization
 
 /// A transport for HTTP and HTTPS that uses libcurl.
 ///
 /// One thread serves both queues. Each queue has its own connections, and those of `slowQueue` have a receive window
 /// close to the bandwidth-delay product of the path, so that a paused transfer frees the link. Host names are resolved
 /// on separate threads: a name server that does not answer delays only the transfers that wait for it. The transport
-/// does not follow redirects. It decodes the content codings that the installed libcurl supports.
+/// does not follow redirects. It decodes the content codings gzip, deflate, br
+/// and zstd.
 public final class CurlTransport: Transport {
     private let loop: EventLoop
     private let ownsLoop: Bool
@@ -20,11 +22,11 @@ public final class CurlTransport: Transport {
     ///   - configuration: the limits and options of both queues.
     ///   - name: the prefix of the thread's name.
     public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
-        self.init(configuration, on: EventLoop.start(name: JoinableThread.name(name, "loop")), ownsLoop: true)
+        self.init(configuration, on: EventLoop(name: JoinableThread.name(name, "loop")), ownsLoop: true)
     }
 
     init(_ configuration: CurlConfiguration, on loop: EventLoop, ownsLoop: Bool = false) {
-        Self.prepare
+        _ = Self.prepare()
         let proxies = ProxySettings(fixed: configuration.proxySetting)
         let resolver = HostResolver(on: loop)
         func pool(_ queue: FetchQueue) -> CurlPool {
@@ -36,11 +38,15 @@ public final class CurlTransport: Transport {
 
     deinit { end() }
 
-    /// libcurl requires this before any thread uses it.
-    private static let prepare: Void = {
-        let result = curl_global_init(Int(CURL_GLOBAL_ALL))
-        precondition(result == CURLE_OK, "libcurl cannot be set up")
-    }()
+    private static let isPrepared = Mutex(false)
+
+    /// libcurl requires this before any thread uses it. Returns `false` while the system lacks what libcurl needs.
+    static func prepare() -> Bool {
+        isPrepared.withLock { isPrepared in
+            if !isPrepared { isPrepared = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK }
+            return isPrepared
+        }
+    }
 
     public func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
@@ -63,9 +69,17 @@ public final class CurlTransport: Transport {
 
     public func shutdown() async {
         end()
-        if ownsLoop { return await loop.join() }
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            if !loop.post({ continuation.resume() }) { continuation.resume() }
+        if ownsLoop {
+            await loop.join()
+        } else {
+            await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+                if !loop.post(waits: false, { continuation.resume() }) { continuation.resume() }
+            }
+        }
+        for pool in [fast, slow] {
+            await withCheckedContinuation { continuation in
+                pool.decoding.notify(queue: .global()) { continuation.resume() }
+            }
         }
     }
 
@@ -189,8 +203,6 @@ struct CurlOptions {
         set(CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.milliseconds / 1_000))
         // HostResolver keeps the addresses; libcurl needs them only while it connects.
         set(CURLOPT_DNS_CACHE_TIMEOUT, 5)
-        // The empty list means every coding that this libcurl can decode.
-        set(CURLOPT_ACCEPT_ENCODING, configuration.decodesContent ? "" : nil)
         _ = dipper_curl_set_long(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
         // Even if the system's configuration allows older versions.
         // mutant TLS: `_TLSv1_2)` => `_TLSv1_0)`

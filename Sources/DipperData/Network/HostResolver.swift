@@ -35,7 +35,8 @@ final class HostResolver: @unchecked Sendable {
     }
 
     func addresses(of host: String) -> [HostAddress]? {
-        known[host].flatMap { ContinuousClock.now < $0.until ? $0.addresses : nil }
+        if let loopback = KnownHosts.loopback(host) { return loopback.map { HostAddress($0) } }
+        return known[host].flatMap { ContinuousClock.now < $0.until ? $0.addresses : nil }
     }
 
     /// - Parameter reply: called once, on the loop, after this method has returned, unless the waiter is forgotten
@@ -119,6 +120,8 @@ struct HostAddress: Sendable, Hashable {
     /// The index of the link of a link-local address; otherwise zero.
     var scope: UInt32 = 0
 
+    fileprivate init(_ address: IPAddress) { self.address = address }
+
     fileprivate init?(_ name: UnsafeMutablePointer<sockaddr>) {
         guard let address = IPAddress(name) else { return nil }
         self.address = address
@@ -132,35 +135,50 @@ struct HostAddress: Sendable, Hashable {
 }
 
 /// The hosts whose addresses are known without a name server, such as those of `/etc/hosts`; see `hosts(5)`.
-struct KnownHosts {
+struct KnownHosts: Sendable {
     private static let path = "/etc/hosts"
+    private static let largest = 64 << 20
     private static let loopback = [IPAddress("127.0.0.1"), IPAddress("::1")].compactMap { $0 }
 
-    /// By name, in lower case, without a final dot.
-    private var names: [String: [IPAddress]] = [:]
-    private var stamp: [Int] = []
+    /// By a hash of the name in lower case, without a final dot. A file that blocks names may have many.
+    private var names: [UInt64: [IPAddress]] = [:]
+    private var stamp: [Int]?
 
-    /// Reads the file again if it has changed; returns whether it has. A file that cannot be read now is tried again.
-    mutating func update() -> Bool {
+    var isRead: Bool { stamp != nil }
+
+    /// Reads the file if it has changed, which may take long; `nil` if it has not, or cannot be read now.
+    func updated() -> KnownHosts? {
+        // A pipe must not block the thread.
+        let descriptor = open(Self.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        defer { if descriptor >= 0 { close(descriptor) } }
+        if descriptor < 0, [EMFILE, ENFILE, ENOMEM].contains(errno) { return nil }
         var status = stat()
-        let isThere = stat(Self.path, &status) == 0
+        let isFile =
+            descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+            && status.st_size <= Self.largest
         let time = status.st_mtim
-        let stamp =
-            isThere ? [time.tv_sec, time.tv_nsec, Int(status.st_size), Int(truncatingIfNeeded: status.st_ino)] : []
-        guard stamp != self.stamp,
-            let bytes = isThere ? (try? Data(contentsOf: URL(fileURLWithPath: Self.path))) : Data()
-        else { return false }
-        self.stamp = stamp
-        names = [:]
-        for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline) {
-            let words = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
-            guard let first = words.first, let address = IPAddress(String(first)) else { continue }
-            for name in words.dropFirst() {
-                names[Self.canonical(String(name)), default: []].append(address.unmapped)
-            }
-        }
-        return true
+        var new = KnownHosts()
+        let stamp = [time.tv_sec, time.tv_nsec, Int(status.st_size), Int(truncatingIfNeeded: status.st_ino)]
+        new.stamp = isFile ? stamp : []
+        guard new.stamp != self.stamp else { return nil }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: false)
+        if isFile { new.take((try? file.read(upToCount: Self.largest)) ?? Data()) }
+        return new
     }
+
+    private mutating func take(_ text: Data) {
+        var last: [IPAddress] = []
+        for line in text.split(separator: UInt8(ascii: "\n")) {
+            let words = line.prefix { $0 != UInt8(ascii: "#") }.split { [0x20, 0x09, 0x0D].contains($0) }
+                .map { String(decoding: $0, as: UTF8.self) }
+            guard let address = words.first.flatMap({ IPAddress($0) })?.unmapped else { continue }
+            // Names of one address share its list.
+            if last != [address] { last = [address] }
+            for name in words.dropFirst() { names[Self.hash(name)] = names[Self.hash(name)].map { $0 + last } ?? last }
+        }
+    }
+
+    private static func hash(_ name: String) -> UInt64 { Data(canonical(name).utf8).digest }
 
     /// - Parameter host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).
     /// - Returns: the addresses, and the zone if it has one; `nil` for a name that must be looked up.
@@ -170,11 +188,13 @@ struct KnownHosts {
         if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
             return ([address.unmapped], parts.count > 1 ? Self.zone(parts[1]) : nil)
         }
-        let name = Self.canonical(bare)
-        // Even if the hosts file says otherwise (RFC 6761, 6.3).
-        if name == "localhost" || name.hasSuffix(".localhost") { return (Self.loopback, nil) }
-        guard let addresses = names[name] else { return nil }
-        return (addresses, nil)
+        return (Self.loopback(bare) ?? names[Self.hash(bare)]).map { ($0, nil) }
+    }
+
+    /// The addresses of the names of this machine, even if the hosts file says otherwise (RFC 6761, 6.3).
+    static func loopback(_ host: String) -> [IPAddress]? {
+        let name = canonical(host)
+        return name == "localhost" || name.hasSuffix(".localhost") ? loopback : nil
     }
 
     static func canonical(_ name: String) -> String {

@@ -13,7 +13,8 @@ struct NetlinkError: Error, CustomStringConvertible {
     var description: String { "\(operation): \(String(cString: strerror(code)))" }
 }
 
-/// A socket that asks the kernel about links, addresses and routes (`rtnetlink(7)`), without privilege.
+/// A socket that asks the kernel about links, addresses and routes (`rtnetlink(7)`), without privilege. It never waits:
+/// the kernel answers within the system call that asks, and some sandboxes never answer.
 final class Netlink {
     static let changes = [
         RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
@@ -28,7 +29,7 @@ final class Netlink {
     private var sequence: UInt32 = 0
 
     init(groups: UInt32 = 0) throws(NetlinkError) {
-        guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue)) else {
+        guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue) | O_NONBLOCK) else {
             throw NetlinkError("socket")
         }
         guard mnl_socket_bind(handle, groups, MNL_SOCKET_AUTOPID) == 0 else {
@@ -38,9 +39,6 @@ final class Netlink {
         }
         self.handle = handle
         buffer = .allocate(byteCount: Self.pieceSize, alignment: 8)
-        // Some sandboxes never answer.
-        var patience = timeval(tv_sec: 1, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
     }
 
     deinit {

@@ -73,11 +73,16 @@ public final class NetlinkMonitor: NetworkMonitor {
         var hasWarned = false
         var answers = ReachabilityAnswers()
         var hosts = KnownHosts()
+        /// Whether a name was taken for reachable because the file of hosts had not been read.
+        var hasGuessed = false
+        /// When the file of hosts may be looked at again; `nil` while it is read.
+        var nextReading: ContinuousClock.Instant? = .now
     }
 
     private let logger: Logger
     private let observers = Observers<@Sendable () -> Void>()
     private let state = Mutex(State())
+    private let reader = DispatchQueue(label: "dipper.hosts", qos: .utility)
 
     /// Creates a monitor.
     /// - Parameter logger: receives one warning if the kernel reports nothing.
@@ -86,17 +91,15 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     public func canReach(_ host: String) -> Bool {
-        let (known, shared, changes, old) = state.withLock { state -> (Bool?, Bool?, Int, KnownHosts) in
-            let known = state.unwatchedObservations > 0 ? true : state.answers.known(host)
-            return (known, known == nil ? state.answers.known("") : nil, state.answers.changes, state.hosts)
+        let (known, changes, hosts) = state.withLock { state in
+            (state.unwatchedObservations > 0 ? true : state.answers.known(host), state.answers.changes, state.hosts)
         }
         if let known { return known }
-        // From here on outside the lock: in some sandboxes the kernel takes a second to fail.
-        var hosts = old
-        if hosts.update() { state.withLock { [hosts] in $0.hosts = hosts } }
+        readHosts()
         let target = hosts.addresses(of: host)
-        // Names that must be looked up share one answer, under the empty name.
-        if target == nil, let shared { return shared }
+        // Names that must be looked up share one answer, and the addresses of a family share a failure.
+        let group = target.map { $0.addresses.first?.family == .v6 ? " v6" : " v4" } ?? " name"
+        if let shared = state.withLock({ $0.answers.known(group) }) { return shared }
         var (canReach, failure) = (true, NetlinkError?.none)
         do throws(NetlinkError) {
             canReach = try Netlink().canReach(target)
@@ -105,13 +108,39 @@ public final class NetlinkMonitor: NetworkMonitor {
         }
         // A program that has no descriptor left for the question may have one soon.
         let silence = failure.flatMap { [EMFILE, ENFILE, ENOMEM].contains($0.code) ? nil : $0 }
+        // A name may turn out to have an address once the file of hosts has been read.
+        let isGuess = target == nil && !hosts.isRead
+        if isGuess { canReach = true }
         state.withLock { [canReach] state in
-            for name in target == nil ? [host, ""] : [host] {
+            if isGuess { state.hasGuessed = true }
+            for name in target == nil || silence != nil ? [host, group] : [host] {
                 state.answers.keep(canReach, for: name, isFailure: silence != nil, askedAt: changes)
             }
         }
         if let silence { warn(silence) }
         return canReach
+    }
+
+    /// Has the file of hosts read elsewhere if it has changed, at most once a second: it may be long, and a disk may hang.
+    private func readHosts() {
+        let old = state.withLock { state -> KnownHosts? in
+            guard state.nextReading.map({ $0 <= .now }) ?? false else { return nil }
+            state.nextReading = nil
+            return state.hosts
+        }
+        guard let old else { return }
+        reader.async { [weak self] in
+            let new = old.updated()
+            guard let self else { return }
+            let isNews = state.withLock { state in
+                state.nextReading = .now + .seconds(1)
+                guard let new else { return false }
+                state.hosts = new
+                state.answers.forget()
+                return state.hasGuessed || old.isRead
+            }
+            if isNews { for observer in observers.all { observer() } }
+        }
     }
 
     private func warn(_ error: NetlinkError) {
@@ -137,6 +166,7 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     /// - Parameter onChange: called on the thread that sets the conditions, and after a change in the kernel on a queue.
     func observe(on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        readHosts()
         var watch: NetlinkWatch?
         do throws(NetlinkError) {
             guard let loop else { throw NetlinkError("epoll") }

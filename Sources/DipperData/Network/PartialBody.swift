@@ -2,7 +2,9 @@ import Foundation
 
 /// The beginning of a body whose rest can be requested (RFC 9110, section 14).
 struct PartialBody: Sendable {
-    let bytes: Data
+    /// The bytes in the order of the body. They are joined only where they are needed as one, never on the loop.
+    private let pieces: [Data]
+    let count: Int
     /// The fields of the first answer, with the updates of later parts.
     let headers: HTTPHeaders
     let url: String
@@ -11,8 +13,30 @@ struct PartialBody: Sendable {
     /// In bytes; `nil` if the server has not announced it.
     var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
 
+    init(bytes: Data, headers: HTTPHeaders, url: String, validator: String) {
+        self.init(pieces: [bytes], count: bytes.count, headers: headers, url: url, validator: validator)
+    }
+
+    private init(pieces: [Data], count: Int, headers: HTTPHeaders, url: String, validator: String) {
+        (self.pieces, self.count, self.headers, self.url, self.validator) = (pieces, count, headers, url, validator)
+    }
+
+    var isJoined: Bool { pieces.count < 2 }
+
+    var joined: PartialBody {
+        isJoined ? self : PartialBody(bytes: bytes, headers: headers, url: url, validator: validator)
+    }
+
+    /// Copies the bytes, unless they came in one piece.
+    var bytes: Data {
+        guard pieces.count > 1 else { return pieces.first ?? Data() }
+        var joined = ByteBuffer()
+        let isWhole = joined.reserve(count) && pieces.allSatisfy { $0.withUnsafeBytes { joined.append($0) } }
+        return isWhole ? joined.takeData() ?? Data(pieces.joined()) : Data(pieces.joined())
+    }
+
     static func validator(in headers: HTTPHeaders) -> String? {
-        guard headers["Content-Encoding"] == nil, headers["Accept-Ranges"]?.lowercased() != "none",
+        guard !ContentCoding.isCoded(headers), headers["Accept-Ranges"]?.lowercased() != "none",
             let validator = Validators.rangeValidator(of: headers)
         else { return nil }
         // Variants may share a date.
@@ -21,7 +45,7 @@ struct PartialBody: Sendable {
 
     var fields: [HTTPHeaders.Field] {
         [
-            .init("Range", "bytes=\(bytes.count)-"), .init("If-Range", validator),
+            .init("Range", "bytes=\(count)-"), .init("If-Range", validator),
             .init("Accept-Encoding", "identity"),
         ]
     }
@@ -30,7 +54,7 @@ struct PartialBody: Sendable {
     func continued(by response: TransferResponse) -> PartialBody? {
         guard
             Continuation.accepts(
-                status: response.status, headers: response.headers, offset: bytes.count, total: total,
+                status: response.status, headers: response.headers, offset: count, total: total,
                 validator: validator),
             let range = response.headers["Content-Range"].flatMap({ ContentRange($0) }), !response.body.isEmpty,
             response.body.count <= range.last - range.first + 1
@@ -42,13 +66,15 @@ struct PartialBody: Sendable {
         let replaced = Set(news.map(\.name.asciiLowercased))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
-        let joined = JoinedBody(bytes).joined(response.body) ?? bytes + response.body
-        // mutant Resume: `bytes: joined,` => `bytes: response.body,`
-        return PartialBody(bytes: joined, headers: headers, url: url, validator: validator)
+        // mutant Resume: `pieces: pieces + [response.body],` => `pieces: [response.body],`
+        return PartialBody(
+            pieces: pieces + [response.body], count: count + response.body.count, headers: headers, url: url,
+            validator: validator)
     }
 
     /// A copy out of a chunk of pages, which a body that stays long would keep from the system.
     var unpooled: PartialBody {
+        let bytes = bytes
         guard bytes.count <= PageChunks.largest else { return self }
         return PartialBody(bytes: bytes.withUnsafeBytes { Data($0) }, headers: headers, url: url, validator: validator)
     }
@@ -68,28 +94,28 @@ extension PartialBody {
         }
         self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
         // mutant Resume: `count >= total ` => `count > total `
-        if let total, bytes.count >= total { return nil }
+        if let total, count >= total { return nil }
     }
 }
 
 extension PartialBody: RedactedStringConvertible {
-    var description: String { "\(Redaction.standard.text(url)) \(bytes.count) bytes" }
+    var description: String { "\(Redaction.standard.text(url)) \(count) bytes" }
 }
 
 /// The partial body of an earlier attempt with the bytes of the current transfer. Each call copies only new bytes.
 // Used by one thread at a time: by the queue on which the engine shows bytes.
 final class JoinedBody: @unchecked Sendable {
-    private let beginning: Data
+    private let beginning: PartialBody
     private var bytes = ByteBuffer()
 
-    init(_ beginning: Data) {
+    init(_ beginning: PartialBody) {
         self.beginning = beginning
     }
 
     /// - Returns: bytes that must not be changed in place; `nil` if there is no memory.
     func joined(_ rest: Data) -> Data? {
         if bytes.count == 0 {
-            guard bytes.reserve(beginning.count + rest.count), append(beginning) else { return nil }
+            guard bytes.reserve(beginning.count + rest.count), append(beginning.bytes) else { return nil }
         }
         return append(rest.dropFirst(bytes.count - beginning.count)) ? bytes.snapshot() : nil
     }

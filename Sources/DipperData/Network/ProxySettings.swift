@@ -28,7 +28,7 @@ struct ProxySettings: Sendable {
     }
 
     func proxyURL(for url: URL) -> URL? {
-        proxy(for: url).flatMap { URL(string: NetworkRoute.withScheme($0)) }
+        proxy(for: url).flatMap { URL(text: NetworkRoute.withScheme($0)) }
     }
 
     mutating func route(to url: URL) -> NetworkRoute {
@@ -93,7 +93,7 @@ struct NetworkRoute: Sendable {
 
     /// In libcurl's form; empty for none.
     let proxy: String
-    /// Without literal addresses and names of this machine.
+    /// Without literal addresses.
     let names: [Name]
 
     init(to url: URL, by proxy: String?) {
@@ -106,10 +106,7 @@ struct NetworkRoute: Sendable {
             // SOCKS4 and SOCKS5 proxies take addresses only.
             names = scheme == "socks4" || scheme == "socks5" ? [relay] + names : [relay]
         }
-        self.names = names.compactMap { $0 }.filter { name in
-            let isLocal = name.host == "localhost" || name.host.hasSuffix(".localhost")
-            return !isLocal && IPAddress(name.host) == nil
-        }
+        self.names = names.compactMap { $0 }.filter { IPAddress($0.host) == nil }
     }
 
     /// A proxy without a scheme is an HTTP proxy.

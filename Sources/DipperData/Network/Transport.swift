@@ -43,6 +43,21 @@ extension Transport {
     public func proxy(for url: URL) -> URL? { nil }
 }
 
+extension DataRequest {
+    /// The transport that fetches the bytes of this request; `nil` for the cache's. The cache keeps the answer as any
+    /// other. If several calls share a fetch, the transport of the call that made it is used. The program shuts it down.
+    ///
+    /// ```swift
+    /// var proxied = CurlConfiguration()
+    /// proxied.proxy = "http://proxy:3128"
+    /// let request = DataRequest(url).with(\.transport, CurlTransport(proxied))
+    /// ```
+    public var transport: (any Transport)? {
+        get { hooks.transport as? any Transport }
+        set { hooks.transport = newValue }
+    }
+}
+
 /// A running transfer.
 public protocol Transfer: Sendable {
     /// Stops the transfer, which then ends with ``DipperError/cancelled`` unless it has ended before.
@@ -64,7 +79,7 @@ extension Transfer {
 
 /// An event that a transfer reports.
 public enum TransferEvent: Sendable {
-    /// Progress: the number of body bytes received, after content decoding, and the expected number, if announced. Both
+    /// Progress: the number of body bytes received, before content decoding, and the expected number, if announced. Both
     /// include the request's ``TransferRequest/offset`` if the answer continues those bytes.
     case progress(received: Int, expected: Int?)
     /// The answer with the received part of its body; comes just before a failure.

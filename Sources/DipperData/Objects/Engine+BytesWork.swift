@@ -50,7 +50,7 @@ extension Engine {
     private func supply(_ origin: Origin, for make: ObjectWork, after failed: BytesWork?) -> BytesWork {
         failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = origin.claim ?? origin.source.claim(origin.dataKey)
+        let claim = origin.claim ?? origin.source.claim(origin.dataKey, of: origin.request)
         let want = make.wants.highest
         let task =
             origin.following?()

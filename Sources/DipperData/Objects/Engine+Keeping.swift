@@ -179,7 +179,7 @@ extension ObjectCache {
                 // A fetch that has begun since the object was added did not find it on disk.
                 source.remove(key, from: .all)
                 // An entry that is removed or added from now on is not replaced.
-                let claim = source.claim(key)
+                let claim = source.claim(key, of: request)
                 guard mayWrite() else { return written(true) }
                 source.add(form, for: request.with(\.key, key), claim)
                 return written(false)

@@ -43,7 +43,7 @@ extension Engine {
             place(make.wants.highest, isNext: run.isNext), of: origin.key,
             cost: { (steps.reduce(0) { max($0, $1.cost(of: run.material)) }, step.load(of: run.material).effort) },
             untilTaken: work)
-        guard let ticket else { return fail(make, .shutDown) }
+        guard let ticket else { return fail(make, refusal) }
         run.ticket = ticket
     }
 

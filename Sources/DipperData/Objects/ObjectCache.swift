@@ -224,7 +224,8 @@ package final class ObjectCache: Sendable {
         _ origin: Origin, _ step: any ObjectStep, _ make: () throws(DipperError) -> MadeObject?
     ) -> Product? {
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = origin.source.claim(origin.dataKey, step.isStored ? step.key(origin.dataKey) : nil)
+        let claim = origin.source.claim(
+            origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil)
         guard let object = try? make() else { return nil }
         insert(object, step.key(origin.key), for: origin, claim)
         return object.product
@@ -316,6 +317,12 @@ package final class ObjectCache: Sendable {
     package func forget(_ key: CacheKey) {
         memory.remove(key)
         memory.removeDerived(of: key)
+    }
+
+    /// Removes the objects made of the bytes of a URL, whatever their keys. Takes time by the number of all objects.
+    package func removeAll(of address: String, from tiers: CacheTiers) {
+        if tiers.contains(.disk) { unstage { _, object in object.basis.info.url == address } }
+        if tiers.contains(.memory) { memory.removeAll(of: address) }
     }
 
     package func removeAll() {

@@ -57,7 +57,8 @@ package final class ObjectCall: @unchecked Sendable {
     package static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
         let call = ObjectCall(task, making, options)
         task.attach(call, to: call.cache.engine)
-        if !call.cache.engine.post({ $0.take(call) }) { call.end(.failure(.shutDown)) }
+        let engine = call.cache.engine
+        if !engine.post(waits: false, { $0.take(call) }) { call.end(.failure(engine.refusal)) }
     }
 
     var isOver: Bool { task == nil }

@@ -68,9 +68,12 @@ package final class ObjectSource: Sendable {
     /// - Parameters:
     ///   - form: the key of the stored form, whose removals revoke the right as well; `nil` for none.
     ///   - earlier: a right that was claimed before.
-    func claim(_ key: CacheKey, _ form: CacheKey? = nil, within earlier: Claim? = nil) -> Claim {
-        var claim = earlier ?? store.history.claim(key)
-        if forms !== store { claim = forms.history.claim(key, within: claim) }
+    func claim(
+        _ key: CacheKey, of request: DataRequest, _ form: CacheKey? = nil, within earlier: Claim? = nil
+    ) -> Claim {
+        let url = request.plainKey
+        var claim = earlier ?? store.history.claim(key, of: url)
+        if forms !== store { claim = forms.history.claim(key, of: url, within: claim) }
         return form.map { forms.history.claim($0, within: claim) } ?? claim
     }
 

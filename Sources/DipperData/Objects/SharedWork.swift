@@ -76,7 +76,7 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
         (self.cache, self.origin, self.step, self.keepsBytes) = (cache, origin, step, keepsBytes)
         key = step.key(origin.key)
         claim = origin.source.claim(
-            origin.dataKey, step.isStored ? step.key(origin.dataKey) : nil, within: origin.claim)
+            origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil, within: origin.claim)
     }
 
     var isValid: Bool { !isOutdated && !claim.isRevoked }

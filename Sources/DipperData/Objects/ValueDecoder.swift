@@ -59,7 +59,8 @@ public struct JSONValueDecoder: ValueDecoder {
     }
 }
 
-/// A decoder of property lists, by Foundation's `PropertyListDecoder`.
+/// A decoder of property lists, by Foundation's `PropertyListDecoder`: binary ones, and XML in UTF-8 whose elements are
+/// nested at most 512 deep.
 public struct PropertyListValueDecoder: ValueDecoder {
     public let identifier = "property list"
 
@@ -67,7 +68,35 @@ public struct PropertyListValueDecoder: ValueDecoder {
     public init() {}
 
     public func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
-        try PropertyListDecoder().decode(type, from: data)
+        let isSafe = data.starts(with: "bplist".utf8) || Self.mayBeParsed(data)
+        guard isSafe else { throw DipperError.undecodable.with(detail: "nested too deep, or not in UTF-8") }
+        return try PropertyListDecoder().decode(type, from: data)
+    }
+
+    private static let mostLevels = 512
+
+    /// Foundation's parser of XML calls itself for each element within another, without a limit.
+    private static func mayBeParsed(_ text: Data) -> Bool {
+        // The other codings that the parser knows contain ASCII.
+        if text.prefix(4).contains(0) || text.first == 0xFE || text.first == 0xFF { return false }
+        return text.withUnsafeBytes { bytes in
+            var (rest, depth) = (bytes[...], 0)
+            while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
+                rest = rest[start...]
+                // Markup in which tags do not count.
+                let kind = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")].first { rest.starts(with: $0.0.utf8) }
+                let (beginning, ending) = kind ?? ("<", ">")
+                guard let end = rest.dropFirst(beginning.utf8.count).firstRange(of: ending.utf8) else { return true }
+                switch rest.dropFirst().first {
+                case UInt8(ascii: "/"): depth = max(0, depth - 1)
+                case UInt8(ascii: "!"), UInt8(ascii: "?"): break
+                default: if rest[end.lowerBound - 1] != UInt8(ascii: "/") { depth += 1 }
+                }
+                if depth > mostLevels { return false }
+                rest = rest[end.upperBound...]
+            }
+            return true
+        }
     }
 }
 

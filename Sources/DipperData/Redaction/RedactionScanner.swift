@@ -133,7 +133,7 @@ struct RedactionScanner {
 
     private func startsSlashes(_ index: Int) -> Bool { line[min(index, line.count)...].starts(with: "//".utf8) }
 
-    private static func endOfScheme(_ line: [UInt8]) -> Int? {
+    static func endOfScheme(_ line: [UInt8]) -> Int? {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), let first = line.first, isLetter(first) else {
             return nil
         }

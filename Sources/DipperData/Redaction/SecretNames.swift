@@ -62,30 +62,34 @@ struct SecretNames: Sendable, Hashable {
 
 /// Percent-encoded bytes (RFC 3986, section 2.1).
 enum PercentCoding {
-    /// Bytes that are no escape stay as they are; with `isStrict` a percent sign without two digits gives `nil`.
-    static func decoded(_ bytes: [UInt8], isStrict: Bool) -> [UInt8]? {
+    static func escape(_ byte: UInt8) -> [UInt8] {
+        Array((byte < 16 ? "%0" : "%").utf8) + String(byte, radix: 16, uppercase: true).utf8
+    }
+
+    /// The byte of the escape that a text begins with, if it does.
+    static func escape<Text: RandomAccessCollection<UInt8>>(at text: Text) -> UInt8? where Text.Index == Int {
+        let start = text.startIndex
+        guard text.count > 2, text[start] == UInt8(ascii: "%"), let high = digit(text[start + 1]) else { return nil }
+        return digit(text[start + 2]).map { high << 4 | $0 }
+    }
+
+    /// Writes other bytes in place of each escape.
+    static func replacing(_ bytes: [UInt8], _ replacement: (UInt8) -> [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count)
-        var index = 0
-        while index < bytes.count {
-            if bytes[index] == UInt8(ascii: "%"), index + 2 < bytes.count, let high = digit(bytes[index + 1]),
-                let low = digit(bytes[index + 2])
-            {
-                result.append(high << 4 | low)
-                index += 3
-            } else if isStrict, bytes[index] == UInt8(ascii: "%") {
-                return nil
-            } else {
-                result.append(bytes[index])
-                index += 1
-            }
+        var rest = bytes[...]
+        while let first = rest.first {
+            let byte = escape(at: rest)
+            if let byte { result += replacement(byte) } else { result.append(first) }
+            rest = rest.dropFirst(byte == nil ? 1 : 3)
         }
         return result
     }
 
-    /// `nil` without any escape.
+    /// `nil` without any escape. Bytes that are no escape stay as they are.
     static func decoded(_ bytes: [UInt8]) -> [UInt8]? {
-        guard bytes.contains(UInt8(ascii: "%")), let result = decoded(bytes, isStrict: false) else { return nil }
+        guard bytes.contains(UInt8(ascii: "%")) else { return nil }
+        let result = replacing(bytes) { [$0] }
         return result.count == bytes.count ? nil : result
     }
 
@@ -102,6 +106,10 @@ enum PercentCoding {
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {
-        Character(Unicode.Scalar(byte)).hexDigitValue.map { UInt8($0) }
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46, 0x61...0x66: (byte & 0xDF) - 0x37
+        default: nil
+        }
     }
 }

@@ -38,6 +38,7 @@ public struct DataRequest: Sendable {
             var key: CacheKey?
             var timeout: Duration?
             var freshness: FreshnessPolicy?
+            var staleIfError: Duration?
             var memoryExpiration: Expiration?
             var diskExpiration: Expiration?
             var memoryAccessExtension: AccessExtension?
@@ -45,6 +46,7 @@ public struct DataRequest: Sendable {
             var waitsForDiskWrite = false
             var durability = Durability.relaxed
             var progressInterval: Duration?
+            var allowsConstrainedNetwork = true
         }
 
         var values = Values()
@@ -101,6 +103,12 @@ public struct DataRequest: Sendable {
     public var freshness: FreshnessPolicy? {
         get { rare?.value.values.freshness }
         set { change { $0.values.freshness = newValue } }
+    }
+    /// How long a stale answer may be used in place of a failure that may pass; `nil` uses the cache's default,
+    /// ``DataCache/Configuration/staleIfError``.
+    public var staleIfError: Duration? {
+        get { rare?.value.values.staleIfError }
+        set { change { $0.values.staleIfError = newValue } }
     }
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
     /// memory. It may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
@@ -166,6 +174,16 @@ public struct DataRequest: Sendable {
         set { change { $0.values.progressInterval = newValue } }
     }
 
+    /// Whether the call may use a network that is constrained or expensive (see ``NetworkConditions``); `true` by default.
+    ///
+    /// If not, the call waits for another network as if there were none; if its ``retryPolicy`` does not wait, it ends
+    /// with ``DipperError/networkNotAllowed``. A transfer in progress is broken off, and continued later. A fetch may use
+    /// the network if one of the calls that share it may, and its queue (``QueueConfiguration``).
+    public var allowsConstrainedNetwork: Bool {
+        get { rare?.value.values.allowsConstrainedNetwork ?? true }
+        set { change { $0.values.allowsConstrainedNetwork = newValue } }
+    }
+
     /// Creates a request for a URL, with the cache's defaults.
     ///
     /// A URL of a file stands for a ``FileProvider``, a `data:` URL for a ``DataURLProvider``; ``url`` is then `nil`. A
@@ -184,9 +202,12 @@ public struct DataRequest: Sendable {
 
     private init(_ url: URL, isPlain: Bool) { (self.url, isPlainlyFetchable) = (url, isPlain) }
 
-    /// Creates a request from text. If it is not a URL, the call ends with ``DipperError/invalidURL``.
+    /// Creates a request from text, which becomes a URL as in browsers: space around it is dropped, and characters that a
+    /// URL cannot contain are percent-encoded. If it is not a URL, the call ends with ``DipperError/invalidURL``.
     public init(string: String) {
-        if let url = URL(string: string) {
+        if DataURL.isScheme(of: string.utf8) {
+            self.init(DataURLProvider(string))
+        } else if let url = URL(text: string) {
             self.init(url)
         } else {
             self.init(unparsed: string)
@@ -272,7 +293,7 @@ public struct DataRequest: Sendable {
     }
 
     /// The URL's text without user and fragment, as it is kept with an entry.
-    var address: String { url?.withoutFragment ?? unparsed ?? "" }
+    package var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
     /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }
@@ -297,7 +318,7 @@ public struct DataRequest: Sendable {
         return nil
     }
 
-    /// Whether the text is an http or https URL whose host begins with a letter or a digit, as nearly every URL is.
+    /// Whether the text is an http or https URL whose host is neither empty nor an address in brackets.
     /// Such a URL is not taken apart, because that costs more than a memory hit.
     private static func isPlainlyFetchable(_ text: String) -> Bool {
         var rest = text.utf8[...]
@@ -305,10 +326,7 @@ public struct DataRequest: Sendable {
         rest = rest.dropFirst(4)
         if rest.first == UInt8(ascii: "s") { rest = rest.dropFirst() }
         guard rest.starts(with: "://".utf8), let host = rest.dropFirst(3).first else { return false }
-        switch host {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: return true
-        default: return false
-        }
+        return host.isUnreserved
     }
 }
 

@@ -38,11 +38,12 @@ public struct FileProvider: DataProvider {
         try await onReader { () throws(DipperError) in try read(firstOf: files, upTo: limit) }
     }
 
-    private static func onReader<Value: Sendable>(
+    static func onReader<Value: Sendable>(
         _ read: @escaping @Sendable () throws(DipperError) -> Value
     ) async throws(DipperError) -> Value {
         let result: Result<Value, DipperError> = await withCheckedContinuation { continuation in
-            readers.run { continuation.resume(returning: Result(catching: read)) }
+            let isRunning = readers.run { continuation.resume(returning: Result(catching: read)) }
+            if !isRunning { continuation.resume(returning: .failure(.noThread)) }
         }
         return try result.get()
     }
@@ -59,7 +60,7 @@ public struct FileProvider: DataProvider {
         return nil
     }
 
-    /// Reading blocks, and Swift's cooperative threads must not.
+    /// Reading blocks and decoding takes time, and Swift's cooperative threads must not.
     private static let readers = Workers(name: "dipper-file", threads: 2)
 
     private static func read(_ file: URL, upTo limit: Int) throws(DipperError) -> Data {
@@ -101,6 +102,10 @@ extension URL {
             provider.isOfURL = true
             return provider
         }
-        return isDataURL ? DataURLProvider(absoluteString) : nil
+        guard isDataURL else { return nil }
+        // `URL` escapes the spaces before the content.
+        let type = absoluteString.prefix { $0 != "," }
+        let content = absoluteString[type.endIndex...]
+        return DataURLProvider(type.replacingOccurrences(of: "%20", with: " ") + content, key: CacheKey(self))
     }
 }

@@ -94,6 +94,8 @@ public struct ResponseValidation: Sendable {
 
 /// A closure that is called before each redirect is followed.
 ///
+/// The cache has no cookie store: a handler passes cookies on, where a site needs that. See <doc:HTTPRules#Cookies>.
+///
 /// The cache only follows redirects to http and https. To another origin it sends only fields that describe the wanted
 /// kind of answer, such as `Accept` and `User-Agent`. Without a handler, a redirect from https to http ends the call
 /// with ``DipperError/insecureRedirect``. A handler that returns the request allows such a redirect; the answer is then
@@ -108,6 +110,8 @@ public struct ResponseValidation: Sendable {
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
     public struct Redirection: Sendable {
+        /// The URL whose server redirects.
+        public let url: URL
         /// The status: 301, 302, 303, 307 or 308.
         public let status: Int
         /// The header fields of the redirecting answer.
@@ -138,6 +142,7 @@ struct RequestHooks: Sendable {
     var alternatives: [DataRequest.Source] = []
     var lowDataSource: DataRequest.Source?
     var provider: (any DataProvider)?
+    var transport: (any Sendable)?
 
     static let standard = RequestHooks()
 

@@ -51,6 +51,9 @@ public struct RetryPolicy: Sendable {
     /// The policy that never retries: every failure ends the call, including the lack of a network.
     public static let never = RetryPolicy(maxRetries: 0, waitsForNetwork: false) { _, _ in nil }
 
+    /// Four years: 2⁴⁰ times it fits a duration.
+    private static let longest = Duration.seconds(1 << 27)
+
     /// Returns a policy with the same wait before each retry.
     public static func fixed(_ delay: Duration, retries: Int? = 3) -> RetryPolicy {
         RetryPolicy(maxRetries: retries) { _, _ in delay }
@@ -58,8 +61,8 @@ public struct RetryPolicy: Sendable {
 
     /// Returns a policy whose wait grows by one step each time: step, 2 × step, 3 × step.
     public static func accumulated(_ step: Duration, retries: Int? = 3) -> RetryPolicy {
-        // mutant Retry: `in step * context.failures }` => `in step }`
-        RetryPolicy(maxRetries: retries) { context, _ in step * context.failures }
+        // mutant Retry: ` * min(context.failures, 1 << 20) }` => ` }`
+        RetryPolicy(maxRetries: retries) { context, _ in min(step, longest) * min(context.failures, 1 << 20) }
     }
 
     /// Returns a policy with a random wait below a bound that doubles each time: base, 2 × base, …, at most `cap`.
@@ -67,7 +70,7 @@ public struct RetryPolicy: Sendable {
         base: Duration = .milliseconds(500), cap: Duration = .seconds(30), retries: Int? = 3
     ) -> RetryPolicy {
         RetryPolicy(maxRetries: retries) { context, unit in
-            min(cap, base * Double(sign: .plus, exponent: min(context.failures - 1, 40), significand: 1)) * unit
+            min(cap, min(base, longest) * Double(sign: .plus, exponent: min(context.failures - 1, 40), significand: 1)) * unit
         }
     }
 

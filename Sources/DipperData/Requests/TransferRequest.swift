@@ -21,6 +21,9 @@ public struct TransferRequest: Sendable {
     /// Whether the body of an answer other than a success is wanted too.
     public var keepsErrorBody = false
 
+    /// Whether a redirect is followed whatever its body says.
+    var ignoresRedirectBody = false
+
     /// Whether the request goes to the origin that the caller named, so that the client may identify itself there.
     public var isForOwnOrigin = true
     /// The certificates and keys for the origin of ``url``; `nil` for those of the transport. The cache sets them if it
@@ -60,6 +63,18 @@ public struct TransferResponse: Sendable {
         self.headers = headers
         self.body = body
         self.metrics = metrics
+    }
+
+    /// The answer as a 200 if it is a part that is the whole (RFC 9110, section 14.4); `nil` otherwise.
+    var whole: TransferResponse? {
+        let ranges = headers.values("Content-Range")
+        guard status == 206, ranges.count == 1, let range = ContentRange(ranges[0]), range.first == 0,
+            range.total == range.last + 1, body.count == range.total || ContentCoding.isCoded(headers)
+        else { return nil }
+        var whole = self
+        whole.status = 200
+        whole.headers = headers.removing { $0 == "content-range" }
+        return whole
     }
 }
 

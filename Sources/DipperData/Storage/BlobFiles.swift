@@ -36,6 +36,9 @@ final class BlobFiles: Sendable {
     private let faults: (any DiskFaults)?
     let lock: StoreLock?
     private let written = Atomic<UInt64>(0)
+    /// Whether a removal, or the deletion of a file, has failed since somebody asked last.
+    let hasFailed = Atomic(false)
+    private let isRoomGivenUp = Atomic(false)
     /// Once is enough: `blobs` is created when the store is opened.
     private let isRootFlushed = Atomic(false)
 
@@ -58,7 +61,12 @@ final class BlobFiles: Sendable {
 
     var isReadOnly: Bool { lock == nil }
 
-    var isThere: Bool { blobs.status.st_nlink > 0 && lock?.isThere != false }
+    var isWritableByGroup: Bool { root.status.st_mode & S_IWGRP != 0 }
+
+    var isThere: Bool { isLinked && lock?.isThere != false }
+
+    /// Whether nobody has deleted the folder: the cheapest question about it.
+    var isLinked: Bool { blobs.status.st_nlink > 0 }
 
     /// - Parameter size: the expected size, in bytes; at most one byte more is read.
     func read(_ name: String, size: Int) throws(FileError) -> Data? {
@@ -119,6 +127,7 @@ final class BlobFiles: Sendable {
             }
             if !shard.remove(name), shard.entry(name) != nil { areGone = false }
         }
+        if !areGone { hasFailed.store(true, ordering: .relaxed) }
         return areGone
     }
 
@@ -137,6 +146,47 @@ final class BlobFiles: Sendable {
     }
 
     func location(_ name: String) -> String { "\(blobs.path)/\(BlobName.shard(name))/\(name)" }
+
+    // MARK: Room
+
+    private static let reserve = "reserve"
+    private static let reserveSize = 256 << 10
+
+    /// The size of the volume and what is free, in bytes; `nil` if the file system does not say.
+    var volume: (size: Int, free: Int)? {
+        var status = statvfs()
+        guard fstatvfs(root.descriptor, &status) == 0, status.f_blocks > 0 else { return nil }
+        let block = min(status.f_frsize, 1 << 20)
+        return (Int(min(status.f_blocks, 1 << 40) * block), Int(min(status.f_bavail, 1 << 40) * block))
+    }
+
+    /// Whether removals must do with the room that has been given up for them.
+    var isTight: Bool { isRoomGivenUp.load(ordering: .relaxed) }
+
+    func keepReserve() {
+        guard lock != nil else { return }
+        let file = openat(
+            root.descriptor, Self.reserve, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o600)
+        let code = file < 0 ? errno : posix_fallocate(file, 0, off_t(Self.reserveSize))
+        if file >= 0 { close(file) }
+        if FileError.isFull(code) { root.remove(Self.reserve) }
+        isRoomGivenUp.store(FileError.isFull(code), ordering: .relaxed)
+    }
+
+    /// Gives up the reserve, for a removal on a full disk; without one, files of bodies, whose rows then count as
+    /// absent. Returns whether there is more room.
+    func giveUpRoom() -> Bool {
+        isRoomGivenUp.store(true, ordering: .relaxed)
+        if root.remove(Self.reserve) { return true }
+        var isMore = false
+        for shard in (try? shards()) ?? [] {
+            for name in (try? names(inShard: shard)) ?? [] {
+                guard let free = volume?.free, free < Self.reserveSize else { return isMore }
+                if BlobName(name) != nil, remove([name]) { isMore = true }
+            }
+        }
+        return isMore
+    }
 
     /// `nil` for a name from a damaged index that might lead elsewhere.
     private static func path(_ name: String) -> String? {

@@ -3,15 +3,24 @@ import Foundation
 /// The marker `dipper-cache` of a folder of Dipper's: one line with its name and the number of the folder's format.
 ///
 /// The cache creates the marker first, and only in an empty folder. It refuses and does not change a folder without a
-/// marker, with another format, or of another user.
+/// marker, with another format, of another user, or in which every user may write.
 enum CacheFolder {
     static let format = 4
     static let markerName = "dipper-cache"
+    /// SQLite opens no file whose path, without symbolic links, is longer than 504 bytes: that of an index has 20 more.
+    private static let longestPath = 484
 
     static func open(_ path: String) throws -> Folder {
         try make(path)
         let folder = try Folder(path: path)
         guard folder.isUsers else { throw StoreProblem("'\(path)' belongs to another user", isRefusal: true) }
+        guard folder.status.st_mode & S_IWOTH == 0 else {
+            throw StoreProblem("every user may write in '\(path)', which 'chmod o-w' changes", isRefusal: true)
+        }
+        let length = URL(fileURLWithPath: path).resolvingSymlinksInPath().path.utf8.count
+        guard length <= longestPath else {
+            throw StoreProblem("'\(path)' has \(length) bytes, and SQLite allows \(longestPath)", isRefusal: true)
+        }
         for _ in 0..<10 {
             if try isMarked(folder) { return folder }
             let names = try folder.listing()

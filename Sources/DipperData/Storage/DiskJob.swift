@@ -50,6 +50,7 @@ extension DiskTier {
                 return self.carryOn(job, kind, number, attempts: attempts + 1)
             } catch {
                 self.indexFailed(error)
+                if kind == .asked || kind == .clearing { self.opened.files?.hasFailed.store(true, ordering: .relaxed) }
             }
             self.end(job, number)
         }

@@ -15,6 +15,7 @@ extension DiskTier {
             start(SweepRequest(), .sweep)
             writer.run {
                 self.noteExpiries()
+                self.opened.files?.keepReserve()
                 self.carryOnClearing()
             }
         }
@@ -52,6 +53,8 @@ extension DiskTier {
             return Opened(problem: refusal)
         } catch let error where IndexFailure(error) == .busy {
             new.isIndexHeld = true
+        } catch let error where IndexFailure(error) == .full && new.files?.giveUpRoom() == true {
+            return open(isWaiting)
         } catch {
             complain("the folder or its index cannot be opened: nothing is kept on disk", error)
             new.problem = StoreProblem("\(error)")
@@ -68,18 +71,20 @@ extension DiskTier {
     private func openIndex(in folder: Folder, _ isWaiting: Bool, _ new: inout Opened) throws {
         let file = try IndexFile.current(in: folder)
         do {
-            (new.index, new.indexFile) = (try index(file, isWaiting), file)
+            (new.index, new.indexFile) = (try index(file, new.files, isWaiting), file)
         } catch let error where IndexFailure(error).meansDamage {
             logger.warning("the index cannot be read and is set aside", metadata: ["error": "\(error)"])
             let next = try file.next()
-            (new.index, new.indexFile) = (try index(next, isWaiting), next)
+            (new.index, new.indexFile) = (try index(next, new.files, isWaiting), next)
         }
     }
 
-    private func index(_ file: IndexFile, _ isWaiting: Bool) throws -> EntryIndex {
-        try EntryIndex(
+    private func index(_ file: IndexFile, _ files: BlobFiles?, _ isWaiting: Bool) throws -> EntryIndex {
+        // The log takes at most a sixteenth of a small volume.
+        let logPages = files?.volume.map { min(max(64, $0.size >> 16), 4_000) } ?? 4_000
+        return try EntryIndex(
             path: file.path, boot: options.boot, order: options.evictionOrder, isWaiting: isWaiting,
-            faults: options.faults)
+            logPages: logPages, faults: options.faults)
     }
 
     func indexFailed(_ error: any Error) {

@@ -26,12 +26,14 @@ extension DiskTier {
     private func find(
         _ slot: StagingArea.Slot, _ id: Int, withBody: Bool = true
     ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let (item, goneBefore, opened) = state.withLock {
-            ($0.staged[slot], $0.staged.goneBefore(slot), $0.opened)
+        let (item, goneBefore, removals, opened) = state.withLock {
+            ($0.staged[slot], $0.staged.goneBefore(slot), $0.staged.removals, $0.opened)
         }
         if let item { return item.record.map { ($0, $0.lifetime.expires) } }
         guard goneBefore < .infinity, let found = stored(id, slot, opened, withBody: withBody) else { return nil }
-        return found.record.value.info.stored < max(goneBefore, history.storedBefore) ? nil : found
+        let info = found.record.value.info
+        let gone = max(goneBefore, removals.goneBefore(slot, info.url), history.storedBefore)
+        return info.stored < gone ? nil : found
     }
 
     /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
@@ -40,6 +42,10 @@ extension DiskTier {
     ) -> (record: EntryRecord, expires: TimeInterval)? {
         let begun = RemovalHistory.now
         var missing: String?
+        if opened.files?.isLinked == false {
+            writer.run { self.reopenIfLost() }
+            return nil
+        }
         do {
             while let content = try opened.index?.content(id, in: slot.table) {
                 switch try read(content, opened, begun, withBody: withBody) {
@@ -93,7 +99,7 @@ extension DiskTier {
             if reader != nil || (lifetime.accessExtension == nil && present != expires) { access.given = extended }
             // Of reads at a time, the one that began last counts.
             if let known, known.time > time { (access.time, access.given) = (known.time, known.given) }
-            state.accesses[id] = access
+            if known != nil || state.accesses.count < options.mostAccesses { state.accesses[id] = access }
             return (extended, known == nil ? state.accesses.count : 0)
         }
         guard let noted else { return nil }
@@ -119,8 +125,8 @@ extension DiskTier {
             rows.filter { row in
                 let slot = StagingArea.Slot(key: CacheKey(verbatim: row.key))
                 if let item = state.staged[slot] { return item.record != nil }
-                return row.stored >= max(flushed, state.staged.goneBefore(slot))
-                    && !removals.contains { $0.covers(slot) }
+                return row.stored >= max(flushed, state.staged.goneBefore(slot, row.url))
+                    && !removals.contains { $0.covers(slot, row.url) }
             }
         }
     }

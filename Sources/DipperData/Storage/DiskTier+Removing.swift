@@ -17,22 +17,29 @@ extension DiskTier {
     }
 
     /// Removes expired entries, then others in the order of eviction, until a tenth of the limit is free: for up to ten
-    /// milliseconds at once, the rest in the background.
+    /// milliseconds at once, the rest in the background. The entries take at most three quarters of what they have and
+    /// what is free on the volume, so that a small or crowded volume does not become full.
     func keepLimit() {
-        guard let limit = sizeLimit, let totals = try? opened.writableIndex?.totals(), totals.bytes > limit else {
-            return
-        }
+        guard let bytes = try? opened.writableIndex?.totals().bytes, case let limit = limit(bytes), bytes > limit
+        else { return }
         var job = Removal(
             (.expired(at: now().timeIntervalSince1970), .expired),
             (.oldest(untilSize: limit - limit / 10), .overLimit))
         let end = ContinuousClock.now + .milliseconds(10)
         do {
-            while try job.step(self), .now < end {}
+            while try attemptOnce({ try job.step(self) }), .now < end {}
             if !job.isDone, !has(.keepingLimit) { return start(job, .keepingLimit) }
         } catch {
             indexFailed(error)
         }
         job.end(self)
+    }
+
+    private func limit(_ bytes: Int) -> Int {
+        let limit = sizeLimit ?? .max
+        guard let free = opened.files?.volume?.free, (bytes + free) / 4 * 3 < bytes else { return limit }
+        // What has been removed from the index leaves room in its file.
+        return min(limit, (bytes + free + ((try? opened.index?.freeBytes()) ?? 0)) / 4 * 3)
     }
 
     func carryOnClearing() {
@@ -66,6 +73,7 @@ extension DiskTier {
         var job: Removal
         switch scope {
         case .derived(let key): job = Removal((.derived(of: key), nil))
+        case .url(let address): job = Removal((.url(address, .entry), nil), (.url(address, .partial), nil))
         case .all where removal.hasFailed:
             job = Removal(
                 (.partials(storedBefore: removal.time), nil), (.stored(before: removal.time, after: nil), .cleared))
@@ -80,6 +88,27 @@ extension DiskTier {
         }
         while try job.step(self) {}
         return job.isDone
+    }
+
+    /// The number of rows to remove in one transaction.
+    var mostRemoved: Int { opened.files?.isTight == true ? 4 : 64 }
+
+    /// - Throws: ``DipperError/notRemoved`` if a removal that the writer has tried has failed.
+    func finishRemovals() async throws(DipperError) {
+        let failure: DipperError? = await fromThread { answer in
+            let isRunning = writer.run {
+                let (removals, opened) = self.state.withLock {
+                    ($0.staged.removals.filter(\.value.hasFailed), $0.opened)
+                }
+                let areDone = opened.writableIndex != nil && self.carryOutRemovals(removals)
+                let hasFailed = opened.files?.hasFailed.exchange(false, ordering: .relaxed) == true
+                if hasFailed { self.start(OrphanSweep(.clearing), .clearing) }
+                let reason = opened.problem?.description ?? self.state.withLock { $0.lastFailure }
+                answer(areDone && !hasFailed ? nil : reason.map(DipperError.notRemoved.with(detail:)) ?? .notRemoved)
+            }
+            if !isRunning { answer(.shutDown) }
+        }
+        if let failure { throw failure }
     }
 
     func trim(toSize size: Int) { start(Removal((.oldest(untilSize: max(0, size)), .overLimit))) }
@@ -120,7 +149,7 @@ struct Removal: DiskJob {
             // If the clock has been set back since, entries stored from then on stay.
             selection = .stored(before: min(limit, tier.history.storedBefore), after: last)
         }
-        let step = try index.removeSome(of: selection)
+        let step = try index.removeSome(of: selection, atMost: tier.mostRemoved)
         tier.remove(step.blobs)
         removed.add(step.totals)
         if let rest = step.rest {

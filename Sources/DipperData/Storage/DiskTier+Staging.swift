@@ -20,7 +20,7 @@ extension DiskTier {
     func remove(_ key: CacheKey) { stage(nil, for: .init(key: key)) }
 
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
-        guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
+        guard partial.count <= options.partialLimit else { return dropPartial(of: key) }
         let record = EntryRecord(partial, for: key, now: now())
         stage(record, for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
     }
@@ -86,12 +86,20 @@ extension DiskTier {
     }
 
     private func beginWriting(_ state: inout State) {
-        if !exchange(&state.isWriting, with: true) { writer.run { self.writeStaged() } }
+        if !state.isWriting { state.isWriting = writer.run { self.writeStaged() } }
     }
 
     func clear() { remove(.all) }
 
     func removeDerived(of key: CacheKey) { remove(.derived(of: key)) }
+
+    func removeAll(of address: String) {
+        remove(.url(address))
+        // Its row has the URL as key alone.
+        let key = CacheKey(verbatim: address)
+        remove(key)
+        dropPartial(of: key)
+    }
 
     private func remove(_ scope: StagingArea.Scope) {
         let time = now().timeIntervalSince1970.nextUp

@@ -59,8 +59,9 @@ extension DiskTier {
         }
         let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
         var unneeded: [String] = []
-        guard attempt({ unneeded = try index.write(durability, changes) }) != nil else {
+        guard attempt(isRemoval: false, { unneeded = try index.write(durability, changes) }) != nil else {
             remove(written)
+            keepLimit()
             return failure(of: batch)
         }
         for change in changes where change.table == .entry {
@@ -141,11 +142,11 @@ extension DiskTier {
     /// Makes a change of the index, and tries again for up to a minute while another process holds it. If that was in
     /// vain before, tries once, so that later changes lose no time.
     @discardableResult
-    func attempt<Result>(_ change: () throws -> Result) -> Result? {
+    func attempt<Result>(isRemoval: Bool = true, _ change: () throws -> Result) -> Result? {
         var left = state.withLock { $0.isStalled } ? 1 : Self.mostAttempts
         while true {
             do {
-                let result = try attemptOnce(change)
+                let result = try attemptOnce(isRemoval: isRemoval, change)
                 setStalled(false)
                 return result
             } catch {
@@ -160,20 +161,36 @@ extension DiskTier {
     }
 
     /// Opens the index, if another process has held it so far, and makes a change. Fails after two seconds while
-    /// another process holds the index; at once in a tier that has ended in vain attempts.
-    func attemptOnce<Result>(_ change: () throws -> Result) throws -> Result {
+    /// another process holds the index; at once in a tier that has ended in vain attempts. A removal for which the disk
+    /// is too full gets the room that is kept for it.
+    func attemptOnce<Result>(isRemoval: Bool = true, _ change: () throws -> Result) throws -> Result {
         let held = SQLiteError(code: SQLiteError.busy)
         if hasGivenUp { throw held }
         let begun = ContinuousClock.now
         do {
             if opened.isIndexHeld { reopen() }
             if opened.isIndexHeld { throw held }
-            return try change()
+            defer { if isRemoval { regainRoom() } }
+            while true {
+                do {
+                    return try change()
+                } catch let error where isRemoval && IndexFailure(error) == .full {
+                    guard opened.files?.giveUpRoom() == true else { throw error }
+                }
+            }
         } catch let error where IndexFailure(error) == .busy {
             state.withLock { if $0.isClosed { $0.lastAttempts -= 1 } }
             Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
             throw error
         }
+    }
+
+    private func regainRoom() {
+        guard let files = opened.files, files.isTight else { return }
+        files.keepReserve()
+        if !files.isTight { return }
+        try? opened.index?.emptyLog()
+        files.keepReserve()
     }
 
     var hasGivenUp: Bool { state.withLock { $0.lastAttempts == 0 } }

@@ -13,6 +13,7 @@ import Synchronization
 //     index-2.sqlite   replaces a damaged index, and so on; the highest number counts (IndexFile.swift).
 //     blobs/ab/NAME    the body of one row, as it came, compressed, or encoded by a `RecordCodec`.
 //     stores/ID.lock   a lock says that the store ID is open (StoreLock.swift).
+//     reserve          256 KiB of nothing, which a removal on a full disk gives up for the log of the index.
 //
 // All files are for one user alone: folders have mode 0700, files 0600, SQLite's included. The cache follows no
 // symbolic link in the folder, and neither reads nor removes files with names that it cannot have made.
@@ -27,6 +28,9 @@ import Synchronization
 // Only a durable entry is flushed: its file, the folders, then the commit of its row (`synchronous = FULL`). After a
 // power cut another file may be torn: its checksum is wrong, and the row is removed. SQLite in WAL mode keeps the index
 // consistent. A damaged index is set aside and the cache starts empty; one of another program or version is refused.
+//
+// The index needs room to remove a row. On a full disk a removal gives up the reserve, or, if that has gone, files of
+// bodies: their rows count as absent, as after a power cut. The reserve is made anew as soon as there is room.
 //
 // A write that fails, or for which staging has no room, removes the earlier version, which is out of date. If the
 // removal fails as well, readers of this process ignore that version.
@@ -45,6 +49,8 @@ final class DiskTier: Sendable {
         /// starts; at four times as many, new entries are not kept on disk, and their earlier versions are removed.
         var stagingLimit = 8 << 20
         var partialLimit = 128 << 20
+        /// The number of entries whose accesses may wait while another process holds the index.
+        var mostAccesses = 1 << 16
         var naming = FileNaming.sha256
         var compression = StorageCompression.off
         var recordCodec: (any RecordCodec)?
@@ -86,6 +92,7 @@ final class DiskTier: Sendable {
         /// The jobs that have not ended, by their numbers.
         var jobs: [UInt64: JobKind] = [:]
         fileprivate var backlog = StorageBacklog.none
+        fileprivate(set) var lastFailure: String?
         fileprivate var lastComplaint: TimeInterval = -.infinity
     }
 
@@ -126,6 +133,11 @@ final class DiskTier: Sendable {
         self.events = events
         state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
         reopen(isWaiting: false)
+        if opened.files?.isWritableByGroup == true {
+            logger.warning(
+                "the group of the cache's folder may write in it, and so delete and replace entries",
+                metadata: ["folder": "\(options.folder)"])
+        }
         expiries.add { [weak self] in self?.removeExpiredLater() }
     }
 
@@ -182,6 +194,7 @@ final class DiskTier: Sendable {
     func complain(_ message: Logger.Message, _ error: (any Error)?) {
         let time = now().timeIntervalSince1970
         let isQuiet = state.withLock { state in
+            if let error { state.lastFailure = "\(error)" }
             guard time - state.lastComplaint > 60 || time < state.lastComplaint else { return true }
             state.lastComplaint = time
             return false

@@ -29,6 +29,10 @@ extension EntryIndex {
         }
     }
 
+    func freeBytes() throws -> Int {
+        try read { try $0.first("PRAGMA freelist_count") { try Self.number($0, 0) << 12 } ?? 0 }
+    }
+
     private static let isCleared = "place <= (SELECT cleared FROM total)"
 
     func hasCleared() throws -> Bool {
@@ -40,23 +44,27 @@ extension EntryIndex {
         case oldest(untilSize: Int)
         case expired(at: TimeInterval)
         case derived(of: CacheKey)
+        /// The rows with other keys than the URL itself.
+        case url(String, Table)
         case stored(before: TimeInterval, after: Int?)
         /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
         case partials(
             expiredAt: TimeInterval = -.infinity, storedBefore: TimeInterval = -.infinity, bytes: Int = .max,
             count: Int = .max)
 
-        fileprivate var table: Table { if case .partials = self { .partial } else { .entry } }
+        fileprivate var table: Table {
+            if case .url(_, let table) = self { table } else if case .partials = self { .partial } else { .entry }
+        }
     }
 
-    /// In one transaction; partial bodies are removed all at once.
-    private static let mostRemoved = 64
-
+    /// - Parameter most: how many rows to remove; partial bodies are removed all at once.
     /// - Returns: the entries that were removed, all files, and what is left to remove, if anything is.
-    func removeSome(of selection: Selection) throws -> (totals: Totals, blobs: [String], rest: Selection?) {
+    func removeSome(
+        of selection: Selection, atMost most: Int = 64
+    ) throws -> (totals: Totals, blobs: [String], rest: Selection?) {
         var rest: Selection?
         let account = try accounted { db, account in
-            let selected = try select(selection, db)
+            let selected = try select(selection, most, db)
             for row in selected.rows { try account.delete(row, selection.table, db) }
             rest = selected.rest
         }
@@ -64,36 +72,38 @@ extension EntryIndex {
     }
 
     private func select(
-        _ selection: Selection, _ db: SQLiteConnection
+        _ selection: Selection, _ most: Int, _ db: SQLiteConnection
     ) throws -> (rows: [Row], rest: Selection?) {
         let query = Row.query(selection.table)
         let rows: [Row]
         switch selection {
         case .cleared:
-            rows = try db.all("\(query) WHERE \(Self.isCleared) LIMIT ?", Self.mostRemoved, body: Row.init)
+            rows = try db.all("\(query) WHERE \(Self.isCleared) LIMIT ?", most, body: Row.init)
         case .expired(let time):
-            rows = try db.all("\(query) WHERE expires <= ? LIMIT ?", time, Self.mostRemoved, body: Row.init)
+            rows = try db.all("\(query) WHERE expires <= ? LIMIT ?", time, most, body: Row.init)
         case .derived(let key):
             let first = key.derivedPrefix
             // `$` follows `#`, so this key comes right after all keys with the prefix.
             let end = String(first.dropLast()) + "$"
             rows = try db.all(
                 "\(query) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?", Data(first.utf8), Data(end.utf8),
-                Self.mostRemoved, body: Row.init)
+                most, body: Row.init)
+        case .url(let url, _):
+            rows = try db.all("\(query) WHERE url = ? LIMIT ?", Data(url.utf8), most, body: Row.init)
         case .stored(let time, let last):
             // A step looks at a limited number of rows, even if it removes none.
             let following = try db.all(
                 "\(query) WHERE id >= ? ORDER BY id LIMIT ?", last.map { $0 &+ 1 } ?? .min,
-                last == .max ? 0 : 4 * Self.mostRemoved, body: Row.init)
+                last == .max ? 0 : 4 * most, body: Row.init)
             return (
                 following.filter { $0.stored < time },
                 following.last.map { Selection.stored(before: time, after: $0.id) }
             )
         case .oldest(let size):
-            return try selectOldest(untilSize: size, db)
+            return try selectOldest(untilSize: size, most, db)
         case .partials(let time, let limit, let bytes, let count):
             let all = try db.all("\(query) ORDER BY turn", body: Row.init)
-            var (size, left) = (all.reduce(0) { $0 + $1.size }, all.count)
+            var (size, left) = (all.reduce(0) { min($0 + $1.size, 1 << 60) }, all.count)
             var leaving: [Row] = []
             for row in all where row.stored < limit || row.lifetime.expires <= time || size > bytes || left > count {
                 leaving.append(row)
@@ -105,14 +115,14 @@ extension EntryIndex {
     }
 
     private func selectOldest(
-        untilSize size: Int, _ db: SQLiteConnection
+        untilSize size: Int, _ most: Int, _ db: SQLiteConnection
     ) throws -> (rows: [Row], rest: Selection?) {
         var excess = try Self.totals(db).bytes - size
         var leaving: [Row] = []
         var turn = try Self.nextTurn(.entry, db)
         let rows = try db.all(
             // The plus sign makes SQLite go by turn and not by place.
-            "\(Row.query(.entry)) WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", Self.mostRemoved,
+            "\(Row.query(.entry)) WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", most,
             body: Row.init)
         // Bytes without entries: the totals are damaged.
         if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }

@@ -61,7 +61,7 @@ extension EntryIndex {
             )
             """, row.id, Data(row.key.utf8), row.url == row.key ? nil : Data(row.url.utf8), row.size, row.stored,
             row.accessed, row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
-            row.lifetime.accessExtension.map { min($0, Lifetime.longest) }, turn, row.blob, row.trailer, body)
+            row.lifetime.accessExtension.map { min($0, .longest) }, turn, row.blob, row.trailer, body)
     }
 
     static func row(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Row? {
@@ -112,14 +112,12 @@ extension EntryIndex {
 
     /// `nil` for NULL. An impossible time is the fault of its row alone and becomes 0.
     static func time(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
-        if row.isNull(column) { return nil }
-        guard let time = row.real(column), time > -1e15 else { return 0 }
-        return min(time, 1e15)
+        row.isNull(column) ? nil : row.time(column) ?? 0
     }
 
     /// A time in the past; 0 for a missing or infinite one.
     static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval {
-        time(row, column).flatMap { $0 < Lifetime.longest ? $0 : nil } ?? 0
+        time(row, column).flatMap { $0.isFinite ? $0 : nil } ?? 0
     }
 }
 

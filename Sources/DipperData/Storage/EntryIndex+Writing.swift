@@ -75,7 +75,7 @@ extension EntryIndex {
     }
 
     /// The place of an entry in the order of eviction, by its last use; the lowest goes first.
-    static func turn(_ time: TimeInterval) -> Int { Int(min(max(time, 0), 1e12) * 1e6) }
+    static func turn(_ time: TimeInterval) -> Int { Int(min(max(time.bounded, 0), 1e12) * 1e6) }
 
     /// Returns a turn behind those of the same time, and of later times if the clock was set back.
     static func nextTurn(_ table: Table, _ db: SQLiteConnection) throws -> Int {

@@ -41,11 +41,13 @@ final class EntryIndex: Sendable {
     private static let patience: Int32 = 2_000
     private static let cacheSize = "PRAGMA cache_size = -1024"
 
-    /// - Parameter isWaiting: whether to wait up to two seconds for another process that holds the index. The first
-    ///   process to open an index writes to it, and needs the lock.
+    /// - Parameters:
+    ///   - isWaiting: whether to wait up to two seconds for another process that holds the index. The first process to
+    ///     open an index writes to it, and needs the lock.
+    ///   - logPages: the number of pages, of 4 KiB, in the log before they are written into the database.
     init(
         path: String, boot: String, order: EvictionOrder = .leastRecentlyUsed, isWaiting: Bool = true,
-        faults: (any DiskFaults)? = nil
+        logPages: Int = 4_000, faults: (any DiskFaults)? = nil
     ) throws {
         self.order = order
         self.faults = faults
@@ -57,10 +59,8 @@ final class EntryIndex: Sendable {
         guard try db.first("PRAGMA journal_mode = WAL", body: { $0.text(0) }) == "wal" else {
             throw SQLiteError(code: SQLiteError.cannotOpen, "the index cannot have a log")
         }
-        try db.run(
-            script:
-                "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA secure_delete = ON; \(Self.cacheSize)"
-        )
+        try db.run(script: "PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; \(Self.cacheSize)")
+        try db.run(script: "PRAGMA wal_autocheckpoint = \(logPages)")
         isNew = version == nil
         if isNew {
             try db.transaction { try Self.create(db, boot) }
@@ -114,6 +114,7 @@ final class EntryIndex: Sendable {
                 CREATE INDEX entry_by_turn ON entry (turn);
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
                 CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
+                CREATE INDEX entry_by_url ON entry (url) WHERE url IS NOT NULL;
                 CREATE TABLE partial \(columns);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL, cleared INTEGER NOT NULL);
                 INSERT INTO total VALUES (0, 0, 0);
@@ -190,7 +191,7 @@ final class EntryIndex: Sendable {
         try read {
             try $0.first(
                 "SELECT expires FROM entry WHERE expires IS NOT NULL AND +\(Self.isPresent) ORDER BY expires LIMIT 1"
-            ) { $0.real(0) }
+            ) { $0.time(0) }
         }
     }
 

@@ -107,8 +107,9 @@ private struct RecordReader {
     }
 
     mutating func readRecord(_ begun: UInt64) -> EntryRecord? {
-        guard let stored = readTime(), let expires = readTime(), let added = readTime(), let generated = readTime(),
-            let until = readTime(), let family = read(UInt64.self), let status = read(UInt32.self),
+        guard let stored = readMoment(), let expires = readTime(), let added = readTime(),
+            let generated = readMoment(), let until = readTime()?.bounded, let family = read(UInt64.self),
+            let status = read(UInt32.self),
             let key = readText(), let url = readText(), let count = read(UInt32.self)
         else { return nil }
         var fields: [HTTPHeaders.Field] = []
@@ -136,6 +137,8 @@ private struct RecordReader {
     }
 
     private mutating func readTime() -> TimeInterval? { read(UInt64.self).map { Double(bitPattern: $0) } }
+
+    private mutating func readMoment() -> TimeInterval? { readTime().flatMap { abs($0) < .longest ? $0 : nil } }
 
     mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {
         guard bytes.count - position >= MemoryLayout<Value>.size else { return nil }

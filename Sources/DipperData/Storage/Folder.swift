@@ -235,6 +235,8 @@ struct FileError: Error, CustomStringConvertible {
     }
 
     var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
+
+    static func isFull(_ code: Int32) -> Bool { code == ENOSPC || code == EDQUOT }
 }
 
 package enum DiskOperation: Sendable {

@@ -87,7 +87,9 @@ struct IndexFile: Sendable {
 
 enum IndexFailure {
     case busy
-    /// The disk is full, memory or permission is missing, or the index is another program's or version's.
+    /// The disk is full.
+    case full
+    /// Memory or permission is missing, or the index is another program's or version's.
     case other
     case damage
     /// An integrity check decides; an index that cannot even be opened counts as damaged.
@@ -97,6 +99,8 @@ enum IndexFailure {
 
     // SQLITE_IOERR_SHORT_READ, which Swift does not see.
     private static let shortRead = SQLITE_IOERR | 2 << 8
+    // SQLITE_IOERR_WRITE, also for a quota, and SQLITE_IOERR_SHMSIZE.
+    private static let unwritten = [SQLITE_IOERR | 3 << 8, SQLITE_IOERR | 19 << 8]
 
     init(_ error: any Error) {
         switch (error as? IndexError)?.cause ?? error {
@@ -105,6 +109,8 @@ enum IndexFailure {
             self =
                 switch error.primaryCode {
                 case SQLITE_NOTADB, SQLITE_CORRUPT: .damage
+                case SQLITE_FULL: .full
+                case SQLITE_IOERR where Self.unwritten.contains(error.code): .full
                 case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: .busy
                 // A flipped byte or another program can cause a missing table, a broken constraint or a value of
                 // another type.

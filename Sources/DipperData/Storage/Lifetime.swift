@@ -10,17 +10,12 @@ package struct Lifetime: Sendable, Hashable {
 
     static let forever = Lifetime(expires: .infinity, accessExtension: nil)
 
-    /// About three million years. A later time counts as never.
-    static let longest: TimeInterval = 1e14
-
     init(expires: TimeInterval, accessExtension: TimeInterval?) {
         self.expires = Self.clamped(expires)
         self.accessExtension = accessExtension.map(Self.clamped)
     }
 
-    private static func clamped(_ time: TimeInterval) -> TimeInterval {
-        time.isNaN ? 0 : time >= longest ? .infinity : max(time, -longest)
-    }
+    private static func clamped(_ time: TimeInterval) -> TimeInterval { max(time.bounded, -.longest) }
 
     init(_ expiration: Expiration, extendedBy accessExtension: AccessExtension, now: Date) {
         let lifetime = expiration.lifetime(from: now)
@@ -72,7 +67,7 @@ package struct Lifetime: Sendable, Hashable {
 }
 
 extension Expiration {
-    init(span: TimeInterval) { self = span < Lifetime.longest ? .after(.seconds(span)) : .never }
+    init(span: TimeInterval) { self = span < .longest ? .after(.seconds(clamping: span)) : .never }
 }
 
 /// The tiers whose expired entries are removed together: soon after the first has expired, or when asked for.

@@ -116,7 +116,7 @@ struct OrphanSweep: DiskJob {
 
     private mutating func step(_ tier: DiskTier, _ index: EntryIndex, _ files: BlobFiles) throws -> Bool {
         if case .clearing = purpose, !hasRemovedCleared {
-            let step = try index.removeSome(of: .cleared)
+            let step = try index.removeSome(of: .cleared, atMost: tier.mostRemoved)
             tier.remove(step.blobs)
             hasRemovedCleared = step.rest == nil
             return true

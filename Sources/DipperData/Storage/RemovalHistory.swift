@@ -25,9 +25,11 @@ package final class RemovalHistory: Sendable {
         info.begun >= cleared.load(ordering: .sequentiallyConsistent) && info.stored >= storedBefore
     }
 
-    /// - Parameter outer: a claim whose losses this one shares.
-    func claim(_ key: CacheKey, within outer: Claim? = nil) -> Claim {
-        let claim = Claim(key, self, outer)
+    /// - Parameters:
+    ///   - url: the key of the URL alone, for a key that does not begin with the URL.
+    ///   - outer: a claim whose losses this one shares.
+    func claim(_ key: CacheKey, of url: CacheKey? = nil, within outer: Claim? = nil) -> Claim {
+        let claim = Claim(key, url, self, outer)
         claims.withLock { $0[key, default: []].append(claim.losses) }
         return claim
     }
@@ -52,6 +54,17 @@ package final class RemovalHistory: Sendable {
     }
 
     func remove(_ key: CacheKey, from tiers: CacheTiers) { take(tiers.rawValue, from: key) }
+
+    /// Takes time by the number of claims.
+    func removeAll(of address: String, from tiers: CacheTiers) {
+        claims.withLock { claims in
+            for (key, all) in claims {
+                for losses in all where key.isOf(address) || losses.url?.isOf(address) == true {
+                    losses.add(tiers.rawValue)
+                }
+            }
+        }
+    }
 
     func supersede(_ key: CacheKey) { take(Claim.Losses.superseded, from: key) }
 
@@ -83,6 +96,9 @@ package final class Claim: Sendable {
     fileprivate final class Losses: Sendable {
         static let superseded: UInt8 = 0x80
         private let rights = Atomic<UInt8>(0)
+        let url: CacheKey?
+
+        init(_ url: CacheKey?) { self.url = url }
 
         var all: UInt8 { rights.load(ordering: .sequentiallyConsistent) }
 
@@ -91,12 +107,13 @@ package final class Claim: Sendable {
 
     let key: CacheKey
     let begun: UInt64
-    fileprivate let losses = Losses()
+    fileprivate let losses: Losses
     private let history: RemovalHistory
     private let outer: Claim?
 
-    fileprivate init(_ key: CacheKey, _ history: RemovalHistory, _ outer: Claim?) {
+    fileprivate init(_ key: CacheKey, _ url: CacheKey?, _ history: RemovalHistory, _ outer: Claim?) {
         self.key = key
+        losses = Losses(url)
         self.history = history
         self.outer = outer
         begun = RemovalHistory.now

@@ -65,9 +65,9 @@ final class SQLiteConnection: @unchecked Sendable {
             holds(SQLITE_INTEGER, column) ? Int(sqlite3_column_int64(statement, column)) : nil
         }
 
-        func real(_ column: Int32) -> Double? {
+        func time(_ column: Int32) -> TimeInterval? {
             holds(SQLITE_FLOAT, column) || holds(SQLITE_INTEGER, column)
-                ? sqlite3_column_double(statement, column) : nil
+                ? sqlite3_column_double(statement, column).bounded : nil
         }
 
         func text(_ column: Int32) -> String? {

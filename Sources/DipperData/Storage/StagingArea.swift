@@ -6,6 +6,16 @@ struct StagingArea: Sendable {
     struct Slot: Hashable {
         let key: CacheKey
         var table = EntryIndex.Table.entry
+
+        /// The few scopes that cover the slot: nobody looks for them among all removals or all changes.
+        /// - Parameter url: that of the entry, as far as it is known.
+        fileprivate func scopes(_ url: String?) -> [Scope] {
+            [.all] + (url.map { [.url($0)] } ?? []) + derivedScopes
+        }
+
+        fileprivate var derivedScopes: [Scope] {
+            table == .entry && key.isDerived ? key.origins.map(Scope.derived(of:)) : []
+        }
     }
 
     struct Item {
@@ -25,13 +35,10 @@ struct StagingArea: Sendable {
     enum Scope: Hashable {
         case all
         case derived(of: CacheKey)
+        case url(String)
 
-        func covers(_ slot: Slot) -> Bool {
-            switch self {
-            case .all: true
-            case .derived(let origin): slot.table == .entry && slot.key.isDerived(of: origin)
-            }
-        }
+        /// - Parameter url: that of the entry, as far as it is known.
+        func covers(_ slot: Slot, _ url: String?) -> Bool { slot.scopes(url).contains(self) }
     }
 
     /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
@@ -43,6 +50,8 @@ struct StagingArea: Sendable {
     }
 
     private var items: [Slot: Item] = [:]
+    /// The slots of `items` that each scope of derived entries covers.
+    private var derived: [Scope: Set<Slot>] = [:]
     private var queue = Deque<(slot: Slot, place: UInt64)>()
     /// The number of the latest change, or of a job that has begun since.
     private(set) var latest: UInt64 = 0
@@ -68,12 +77,8 @@ struct StagingArea: Sendable {
     var newRemovals: [Scope] { removals.filter { !$0.value.hasFailed }.map(\.key) }
 
     /// Versions on disk from before this time do not count; infinite if none counts.
-    func goneBefore(_ slot: Slot) -> TimeInterval {
-        if outdated.contains(slot) { return .infinity }
-        return removals.reduce(-TimeInterval.infinity) { latest, removal in
-            guard removal.key.covers(slot) else { return latest }
-            return removal.value.hasFailed ? max(latest, removal.value.time) : .infinity
-        }
+    func goneBefore(_ slot: Slot, _ url: String? = nil) -> TimeInterval {
+        outdated.contains(slot) ? .infinity : removals.goneBefore(slot, url)
     }
 
     /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
@@ -101,6 +106,9 @@ struct StagingArea: Sendable {
             replaced?.whenDone = []
         }
         item.place = replaced?.place ?? latest
+        if items[slot] == nil {
+            for scope in slot.derivedScopes { derived[scope, default: []].insert(slot) }
+        }
         if replaced?.place == nil { queue.append((slot, latest)) }
         items[slot] = item
         bytes += item.bytes - (replaced?.bytes ?? 0)
@@ -123,6 +131,10 @@ struct StagingArea: Sendable {
     private mutating func take(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
+        for scope in slot.derivedScopes {
+            derived[scope]?.remove(slot)
+            if derived[scope]?.isEmpty == true { derived[scope] = nil }
+        }
         return item
     }
 
@@ -131,7 +143,13 @@ struct StagingArea: Sendable {
     }
 
     mutating func drop(_ scope: Scope) {
-        for slot in Array(items.keys) where scope.covers(slot) { drop(slot) }
+        let slots: Set<Slot> =
+            switch scope {
+            case .all: Set(items.keys)
+            case .derived: derived[scope] ?? []
+            case .url(let url): Set(items.values.filter { $0.record?.value.info.url == url }.map(\.slot))
+            }
+        for slot in slots { drop(slot) }
     }
 
     mutating func removeWrites(storedBefore limit: TimeInterval) {
@@ -186,4 +204,13 @@ struct StagingArea: Sendable {
     }
 
     mutating func removedOutdated(_ slots: Set<Slot>) { outdated.subtract(slots) }
+}
+
+extension [StagingArea.Scope: StagingArea.PendingRemoval] {
+    func goneBefore(_ slot: StagingArea.Slot, _ url: String?) -> TimeInterval {
+        if isEmpty { return -.infinity }
+        return slot.scopes(url).compactMap { self[$0] }.reduce(-.infinity) {
+            Swift.max($0, $1.hasFailed ? $1.time : .infinity)
+        }
+    }
 }

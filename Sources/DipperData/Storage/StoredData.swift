@@ -80,7 +80,7 @@ package final class EntryInfo: Sendable {
 
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 
-    package var source: URL? { url.hasPrefix("http") ? URL(string: url) : nil }
+    package var source: URL? { url.hasPrefix("http") ? URL(text: url) : nil }
 
     /// Returns whether a request with these header fields may see a picture or other value made from this answer.
     package func mayBeShown(to request: HTTPHeaders) -> Bool { (200...299).contains(status) && isChosen(by: request) }

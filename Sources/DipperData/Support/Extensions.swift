@@ -56,7 +56,9 @@ final class Handover<Value: Sendable>: @unchecked Sendable {
 }
 
 /// Waits for another thread's answer, which is given exactly once.
-func fromThread<Value: Sendable>(_ ask: (_ answer: @escaping @Sendable (Value?) -> Void) -> Void) async -> Value? {
+package func fromThread<Value: Sendable>(
+    _ ask: (_ answer: @escaping @Sendable (Value?) -> Void) -> Void
+) async -> Value? {
     let answer = Handover<Value>()
     await withCheckedContinuation { continuation in
         ask { value in

@@ -25,7 +25,23 @@ enum WallClock {
     }
 }
 
+// A number from the network, the disk or another process passes one of these two before arithmetic.
+
+extension TimeInterval {
+    /// About three million years, in seconds. A time that is later or earlier counts as infinite.
+    static let longest = 1e14
+
+    /// Seconds from outside: infinite from ``longest`` on, to both sides; 0 for NaN.
+    var bounded: TimeInterval { isNaN ? 0 : abs(self) < Self.longest ? self : self > 0 ? .infinity : -.infinity }
+}
+
 extension Duration {
+    /// Returns a number of seconds as a duration of three million years at most, to both sides; zero for NaN. `seconds`
+    /// alone traps for what is not finite or too large.
+    package static func seconds(clamping seconds: Double) -> Duration {
+        seconds.isNaN ? .zero : .seconds(min(max(seconds, -TimeInterval.longest), TimeInterval.longest))
+    }
+
     /// Rounded up.
     var milliseconds: Int {
         let (seconds, attoseconds) = components

@@ -162,13 +162,13 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    func remove(where condition: (Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
+    func remove(where condition: (Value, Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             state.changes += 1
             var removed: [MemoryEntry<Value>] = []
-            for index in 0..<state.nodes.count where state.nodes.start[index].value != nil {
+            for index in 0..<state.nodes.count {
                 let node = state.nodes.start + index
-                if condition(node.pointee.lifetime, node.pointee.stored),
+                if let value = node.pointee.value, condition(value, node.pointee.lifetime, node.pointee.stored),
                     let taken = take(Int32(index), &state)
                 {
                     removed.append(taken)

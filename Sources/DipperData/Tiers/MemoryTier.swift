@@ -150,7 +150,13 @@ final class MemoryTier<Value: Sendable>: Sendable {
     }
 
     func removeAll() {
-        tell(removeAll { _, _ in true }, .cleared)
+        tell(take { _, _, _ in true }, .cleared)
+    }
+
+    /// Takes time by the number of all entries. Returns the keys of those that it has removed.
+    @discardableResult
+    func removeAll(where condition: (Value) -> Bool) -> [CacheKey] {
+        take { value, _, _ in condition(value) }.map(\.key)
     }
 
     /// Takes time by the number of derived entries, not of all.
@@ -177,7 +183,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
         let now = now().timeIntervalSince1970
         var next = TimeInterval.infinity
-        var removed = removeAll { lifetime, stored in
+        var removed = take { _, lifetime, stored in
             if lifetime.isExpired(at: now) || stored < limit { return true }
             next = min(next, lifetime.expires, lifetime.expires(accessedAt: now))
             return false
@@ -188,7 +194,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         tell(removed[..<expired], .flushed)
     }
 
-    private func removeAll(where condition: (Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
+    private func take(where condition: (Value, Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         shards.flatMap { shard in
             let removed = shard.remove(where: condition)
             for entry in removed { account(removed: entry) }

@@ -1,4 +1,5 @@
 import DequeModule
+import Dispatch
 import Foundation
 import Logging
 import Synchronization
@@ -29,6 +30,8 @@ final class SharedTiers: Sendable {
     private let now: @Sendable () -> Date
     private let logger: Logger
     private let state: Mutex<State>
+    /// Swift's own threads must not be held up by a large record.
+    private let decoder = DispatchQueue(label: "dipper.tiers")
 
     init(
         _ tiers: [any Tier], timeLimit: Duration, format: RecordFormat, history: RemovalHistory, time: TimeSource,
@@ -74,7 +77,9 @@ final class SharedTiers: Sendable {
         let begun = RemovalHistory.now
         for index in tiers.indices {
             guard let data = await data(named: name, in: index), data.count <= Self.recordLimit else { continue }
-            let record = format.decode(data, begun: begun, limit: Self.recordLimit).record
+            let record: EntryRecord? = await fromThread { answer in
+                decoder.async { answer(self.format.decode(data, begun: begun, limit: Self.recordLimit).record) }
+            }
             // The tier may have been cleared, or the record removed.
             let hiddenBefore = state.withLock { $0.queues[index].hiddenBefore(name) }
             // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`

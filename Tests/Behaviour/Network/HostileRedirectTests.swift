@@ -21,7 +21,7 @@ struct HostileRedirectTests {
             ("ws://127.0.0.1/", .unsupportedScheme), ("mailto:a@b.test", .unsupportedScheme),
             ("about:blank", .unsupportedScheme), ("unix:/run/docker.sock", .unsupportedScheme),
             ("http://", .malformedResponse), ("http:///", .malformedResponse), ("https://", .malformedResponse),
-            ("http:", .malformedResponse), ("//", .malformedResponse), ("///", .malformedResponse),
+            ("https:", .malformedResponse), ("//", .malformedResponse), ("///", .malformedResponse),
             ("http://127.0.0.1:99999/", .malformedResponse), ("http://127.0.0.1:-1/", .malformedResponse),
             ("http://127.0.0.1:x/", .malformedResponse), ("http://[::1/", .malformedResponse),
             ("", .malformedResponse), (" ", .malformedResponse), ("/a\r\nLocation: /b", .malformedResponse),
@@ -36,7 +36,7 @@ struct HostileRedirectTests {
     @Test(
         "a redirect to garbage ends in an error, and asks no other server", .inCheck,
         arguments: [
-            "\u{1}\u{2}\u{3}", "%%%", "/a b c", "/\u{FF}", "/?#??##", "..//..//../", "\\\\127.0.0.1\\x",
+            "\u{1}\u{2}\u{3}", "%%%", "/a b c", "/\u{FF}", "/?#??##", "..//..//../", "\\x",
             "/" + String(repeating: "x", count: 40_000), "/" + String(repeating: "../", count: 9_000),
             "http:/x", "http://[zz]/", "?", "#", ";", "/\u{202E}x",
         ])

@@ -96,6 +96,23 @@ struct NamespaceTests {
         #expect(end.error == nil && end.checksum == Self.checksum("/bytes/400000/e", size: 400_000))
     }
 
+    @Test("a hosts file that is a pipe holds nothing up, and the last of a hundred thousand names counts", .inCheck)
+    func hosts() async throws {
+        try net.setHosts(nil)
+        let probe = try net.probe()
+        #expect(try await probe.reaches("10.70.0.1"))
+        #expect(try await !probe.reaches("198.51.100.1"))
+
+        let long = try Namespaces()
+        let blocked = (0..<100_000).map { "0.0.0.0 ad\($0).test\n" }.joined()
+        try long.setHosts(
+            blocked + "# 10.70.0.1 far.test\n198.51.100.1\tother.test Far.test # far\n10.70.0.9 near.test")
+        let other = try long.probe()
+        try await other.waitUntil("far.test", isReachable: false)
+        for host in ["near.test", "NEAR.test.", "ad99999.test"] { #expect(try await other.reaches(host), "\(host)") }
+        #expect(try await !other.reaches("else.test"))
+    }
+
     @Test("literals of both families are reached and told apart; a name needs a way out", .inCheck)
     func families() async throws {
         // A bridge of containers, which is no way out.

@@ -211,6 +211,19 @@ private struct QueueWalk {
         return configuration.order == .fifo ? best.first : best.last
     }
 
+    /// Whether a waiting item could start in place of one that runs.
+    private func isInTheWay(_ item: Item) -> Bool {
+        let configuration = configurations[item.queue] ?? .fast
+        guard item.isOnNetwork, !configuration.isSuspended, item.queue == .fast || !isFastBusy && !isHolding else {
+            return false
+        }
+        let others = running(item.queue, isLocal: false).filter { $0 !== item }
+        return others.count < configuration.maxConcurrent
+            && (waiting[item.queue] ?? []).contains { next in
+                !next.wasLocal && others.count { $0.host == next.host } < configuration.maxPerHost ?? .max
+            }
+    }
+
     private mutating func check() {
         for queue in [FetchQueue.fast, .slow] {
             let moving = running(queue, isLocal: false).filter { !$0.isThrottled }
@@ -228,6 +241,11 @@ private struct QueueWalk {
         let next = candidate(.fast, isLocal: true)
         let mayStart = local.count < Queues.mostLocal && configurations[.fast]?.isSuspended != true
         expect(next == nil || !mayStart, "an urgent local source waits for nothing")
+        for queue in [FetchQueue.fast, .slow] {
+            let inTheWay = Set(queues.inTheWay(of: queue).map(ObjectIdentifier.init))
+            let expected = running(queue, isLocal: false).filter { isInTheWay($0) }
+            expect(inTheWay == Set(expected.map(ObjectIdentifier.init)), "in the way of \(queue)")
+        }
         let counts = queues.counts
         expect(counts.fastWaiting == items.values.count { $0.queue == .fast && $0.isWaiting }, "fast waiting")
         expect(counts.slowWaiting == items.values.count { $0.queue == .slow && $0.isWaiting }, "slow waiting")

@@ -16,6 +16,14 @@ struct FieldListTests {
         }
     }
 
+    @Test("a line is no part of a value if it cannot be sent back, also a folded one")
+    func lines() {
+        var answer = CurlAnswer()
+        let lines = ["HTTP/1.1 200 OK", "ETag: a", " b\rc", " d\0e", " f", "X: g\rh", "X: i\0j", "Y: k", ""]
+        for line in lines { Array((line + "\r\n").utf8).withUnsafeBytes { answer.take($0) } }
+        #expect(answer.isComplete && answer.fields == ["ETag": "a f", "Y": "k"])
+    }
+
     @Test("of a field with more members than are read the cautious half holds")
     func cut() {
         let names = (0..<50_000).map { "f\($0)" }

@@ -44,6 +44,31 @@ struct ClearingTests {
     }
 
     @Test(
+        "all of a URL goes, in many steps, also from an index that cannot search by URL, as an earlier version made it")
+    func olderIndex() async throws {
+        let first = open()
+        for number in 0..<300 {
+            let request = DataRequest(url("a")).with(\.key, CacheKey("\(number)"))
+            try first.addData(Data(count: number % 10 == 0 ? 9_000 : 100), for: request)
+        }
+        try await first.addDataAndWait(Data(count: 10), for: DataRequest(url("b")).with(\.key, "b"))
+        await first.shutdown()
+        let index = try EntryIndex(path: folder.path + "/index.sqlite", boot: Boot.current)
+        let plan = try index.read { db in
+            try db.first("EXPLAIN QUERY PLAN SELECT id FROM entry WHERE url = ? LIMIT 1", Data()) { $0.text(3) }
+        }
+        #expect(plan?.contains("entry_by_url") == true)
+        try index.transaction { try $0.run(script: "DROP INDEX entry_by_url") }
+        index.close()
+        let cache = open()
+        cache.removeAll(of: url("a"))
+        #expect(!cache.hasData(for: "7") && cache.entry(for: "10") == nil && cache.hasData(for: "b"))
+        await cache.synchronize()
+        #expect(cache.diskCount == 1 && cache.hasData(for: "b") && blobs == 0)
+        await cache.shutdown()
+    }
+
+    @Test(
         "a clearing that a kill has cut short is ended by another store; verifying and the limit count right meanwhile",
         arguments: [false, true])
     func cutShort(isOpen: Bool) async throws {

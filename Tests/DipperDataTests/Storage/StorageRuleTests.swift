@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
@@ -23,6 +24,86 @@ struct StorageRuleTests {
             #expect(lifetime.isExpired(at: ends) && !lifetime.isExpired(at: ends - 1) || ends == .infinity)
         }
         #expect(!Lifetime.forever.isExpired(at: 1e300))
+    }
+
+    @Test("a duration is made of any number, and a number from outside is infinite when it is too large")
+    func numbers() {
+        let cases: [(Double, bounded: Double, Duration)] = [
+            (1.5, 1.5, .milliseconds(1_500)), (-1e13, -1e13, .seconds(-1e13)), (.nan, 0, .zero),
+            (1e14, .infinity, .seconds(1e14)), (.infinity, .infinity, .seconds(1e14)),
+            (1e300, .infinity, .seconds(1e14)),
+            (-1e300, -.infinity, .seconds(-1e14)), (-.infinity, -.infinity, .seconds(-1e14)),
+        ]
+        for (number, bounded, duration) in cases {
+            #expect(number.bounded == bounded && Duration.seconds(clamping: number) == duration, "\(number)")
+        }
+    }
+
+    @Test("a record with an impossible time is damaged, and no answer has an age that ends the program")
+    func recordTimes() throws {
+        let impossible: [Double] = [.nan, .infinity, -.infinity, 1e300, -1e300, 1e14, -1e14]
+        func decoded(stored: Double = 1_000, _ generated: Double, _ until: Double) throws -> StoredData? {
+            let info = EntryInfo(
+                url: "http://host/a", stored: stored, freshness: Freshness(generated: generated, until: until))
+            let record = EntryRecord(
+                key: "a", value: StoredData(data: Data(count: 10), info: info), lifetime: .forever)
+            let (body, trailer) = try RecordFormat().encode(record)
+            return RecordFormat().decode(body, Data(trailer)).record?.value
+        }
+        for time in impossible {
+            #expect(try decoded(time, 2_000) == nil && decoded(stored: time, 1_000, 2_000) == nil, "\(time)")
+            let until = try #require(try decoded(1_000, time)).info.freshness.until
+            #expect(until == time.bounded && abs(until) != 1e300)
+        }
+        let response = DataResponse(try #require(try decoded(1_000, .infinity)), source: .disk)
+        for time in impossible {
+            #expect(response.age(at: Date(timeIntervalSince1970: time)) >= .zero, "\(time)")
+        }
+        #expect(response.age(at: Date(timeIntervalSince1970: 1_007)) == .seconds(7))
+    }
+
+    @Test("removing what was made from many entries takes time for each, not for all others", .timeLimit(.minutes(1)))
+    func manyDerived() {
+        var area = StagingArea()
+        let keys = (0..<20_000).map { CacheKey(verbatim: "http://host/\($0)") }
+        func slot(_ key: CacheKey) -> StagingArea.Slot {
+            .init(key: CacheKey(verbatim: key.string + "\n#small\n#round"))
+        }
+        for key in keys { area.add(nil, for: slot(key)) }
+        for key in keys { area.remove(.derived(of: key), storedBefore: 10) }
+        #expect(area.bytes == 0 && area.takeDropped().count == keys.count && area.newRemovals.count == keys.count)
+        for key in keys { #expect(area.goneBefore(slot(key)) == .infinity && area.goneBefore(.init(key: key)) < 0) }
+    }
+
+    @Test("a removal covers what was made from an entry, also from what was made from it, and no other entry")
+    func covering() {
+        let origins = ["", "a", "ab", "a\n#b", "a\n#b\n#c", "a\n17\nde", "é", "a\n\\#b"].map { CacheKey(verbatim: $0) }
+        let keys = origins + origins.map { CacheKey(verbatim: $0.derivedPrefix + "d") }
+        for (origin, key) in origins.flatMap({ origin in keys.map { (origin, $0) } }) {
+            let scope = StagingArea.Scope.derived(of: origin)
+            #expect(scope.covers(.init(key: key)) == key.isDerived(of: origin), "\(origin.string) \(key.string)")
+            #expect(!scope.covers(.init(key: key, table: .partial)))
+        }
+    }
+
+    @Test("reads whose accesses cannot be written yet are remembered for a limited number of entries")
+    func manyAccesses() async throws {
+        let folder = TemporaryFolder()
+        var options = DiskTier.Options(folder: folder.path)
+        options.mostAccesses = 10
+        let tier = DiskTier(
+            options, logger: .silent, history: RemovalHistory(), now: { Date(timeIntervalSince1970: 2_000) },
+            expiries: ExpiryWatch { _ in }, onBacklog: {}, events: nil)
+        let keys = (0..<30).map { CacheKey(verbatim: "\($0)") }
+        for key in keys {
+            let info = EntryInfo(url: "", stored: 1_000)
+            tier.write(
+                EntryRecord(key: key, value: StoredData(data: Data(count: 10), info: info), lifetime: .forever))
+        }
+        await tier.synchronize()
+        for key in keys + keys { #expect(tier.entry(for: key)?.value.data.count == 10) }
+        #expect(tier.state.withLock { $0.accesses.count } == 10)
+        await tier.shutdown()
     }
 
     @Test(

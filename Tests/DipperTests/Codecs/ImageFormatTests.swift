@@ -14,7 +14,8 @@ import Testing
             (["avif", "mif1", "miaf"], .avif), (["avis", "avif", "msf1", "iso8"], .avif), (["mif1", "heic"], .heic),
             (["mif1", "miaf", "avif"], .avif), (["msf1", "hevc", "iso8"], .heic), (["heix", "mif1"], .heic),
             (["isom", "iso2", "avc1", "mp41"], .mp4), (["isom", "avif"], .mp4), (["XYZ ", "isom", "avif"], .avif),
-            (["XYZ ", "mp42"], .mp4), (["qt  ", "qt  "], nil), (["mif1", "mif1"], nil),
+            (["XYZ ", "mp42"], .mp4), (["qt  ", "qt  "], .mov), (["3gp5", "isom"], .mp4),
+            (["XYZ ", "qt  ", "heic"], .heic), (["mif1", "mif1"], nil),
         ] as [([String], ImageFormat?)])
     func brands(_ brands: [String], _ format: ImageFormat?) {
         #expect(ImageFormat(sniffing: box(brands)) == format)
@@ -65,6 +66,15 @@ import Testing
             ([0xFF, 0x0A, 0, 0], .jpegXL), ([0xFF, 0x0A], .jpegXL),
             ([0, 0, 0, 12, 0x4A, 0x58, 0x4C, 0x20, 13, 10, 0x87, 10], .jpegXL),
             ([0, 0, 0, 12, 0x4A, 0x58, 0x4C, 0x20, 13, 10, 0x88, 10], nil),
+            ([0, 0, 0, 12, 0x6A, 0x50, 0x20, 0x20, 13, 10, 0x87, 10], .jpeg2000),
+            ([0, 0, 0, 12, 0x6A, 0x50, 0x20, 0x21, 13, 10, 0x87, 10], nil),
+            ([0, 0, 0, 12, 0x6A, 0x50, 0x20, 0x20, 10, 10, 0x87, 10], nil),
+            ([0xFF, 0x4F, 0xFF, 0x51, 0], .jpeg2000), ([0xFF, 0x4F, 0xFF, 0x52, 0], nil),
+            ([0, 0, 0, 8] + Array("wide".utf8), .mov), ([0, 0, 1, 0] + Array("mdat".utf8), .mov),
+            (Array("a worldwide text".utf8), nil), (Array("The mdat".utf8), nil),
+            ([0, 0, 0, 9] + Array("wide".utf8), nil),
+            ([0, 0, 2, 0] + Array("moov".utf8) + [0, 0, 0, 108] + Array("mvhd".utf8), .mov),
+            ([0, 0, 2, 0] + Array("moov".utf8) + [0, 0, 0, 108] + Array("abcd".utf8), nil),
             ([0x1A, 0x45, 0xDF, 0xA3, 0x8B, 0x42, 0x82, 0x84] + Array("webm".utf8), .webm),
             ([0x1A, 0x45, 0xDF, 0xA3, 0x8F, 0x42, 0x82, 0x88] + Array("matroska".utf8), nil),
             (Array("BM is how this text begins".utf8), nil), ([0, 0, 1, 0, 1, 0, 16, 16, 0, 7], nil),

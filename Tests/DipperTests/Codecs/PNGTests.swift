@@ -21,6 +21,55 @@ struct PNGTests {
         #expect(start[0, 0] == whole[0, 0] && start[0, start.height - 1] == SIMD4(0, 0, 0, 0))
     }
 
+    /// The values expected are by the definitions of H.273, of light brighter than white clipped.
+    @Test(
+        "Coded colours are converted to sRGB",
+        arguments: [
+            ("Display P3", [12, 13, 0, 1], [180, 120, 90], [190, 117, 84]),
+            ("BT.2020", [9, 14, 0, 1], [150, 120, 100], [176, 128, 110]),
+            ("linear", [1, 8, 0, 1], [180, 60, 10], [219, 133, 56]),
+            ("PQ", [9, 16, 0, 1], [120, 100, 90], [182, 98, 82]),
+            ("HLG", [9, 18, 0, 1], [160, 120, 100], [214, 118, 99]),
+            ("sRGB", [1, 13, 0, 1], [180, 120, 90], [180, 120, 90]),
+            // Of video range, with a matrix, and unknown ones.
+            ("video", [12, 13, 0, 0], [180, 120, 90], [180, 120, 90]),
+            ("matrix", [12, 13, 1, 1], [180, 120, 90], [180, 120, 90]),
+            ("unknown", [12, 99, 0, 1], [180, 120, 90], [180, 120, 90]),
+        ] as [(String, [UInt8], [UInt8], [Int])])
+    func codedColors(_ name: String, _ codes: [UInt8], _ stored: [UInt8], _ expected: [Int]) throws {
+        let size = PixelSize(width: 3, height: 2)
+        var file = try PNGFile(size, straight: Array(repeating: stored + [255], count: 6).flatMap(\.self))
+        file.chunks.insert(("cICP", codes), at: 1)
+        // The chunks that count less say something else.
+        if codes[2] == 0, codes[3] == 1, codes[1] != 99 {
+            file.chunks.insert(("gAMA", HeaderBytes.big32(100_000)), at: 1)
+            file.chunks.insert(("sRGB", [0]), at: 1)
+        }
+        let pixel = try decode(file.data)[1, 1]
+        for (found, value) in zip([pixel.x, pixel.y, pixel.z], expected) {
+            #expect(abs(Int(found) - value) <= 2, "\(pixel), not \(expected)")
+        }
+    }
+
+    @Test("A profile counts before sRGB, and sRGB before gamma, in whatever order they come")
+    func orderOfColors() throws {
+        let profiled = PNGFile(try Pictures.data("png/icc-p3.png"))
+        let place = try #require(profiled.chunks.firstIndex { $0.kind == "iCCP" })
+        let expected = try decode(profiled.data).pixels
+        for offset in [place, place + 1] {
+            var file = profiled
+            file.chunks.insert(("sRGB", [0]), at: offset)
+            #expect(try decode(file.data).pixels == expected)
+            file.chunks.insert(("cICP", [1, 13, 0, 1]), at: offset)
+            #expect(try decode(file.data).pixels != expected)
+        }
+        var linear = PNGFile(try Pictures.data("png/gamma-linear.png"))
+        let gamma = try #require(linear.chunks.firstIndex { $0.kind == "gAMA" })
+        let bright = try decode(linear.data).pixels
+        linear.chunks.insert(("sRGB", [0]), at: gamma + 1)
+        #expect(try decode(linear.data).pixels != bright)
+    }
+
     @Test("A wrong checksum in a chunk of the picture is an error; in one beside it is not")
     func checksums() throws {
         let data = try Pictures.data("png/gamma-linear.png")

@@ -87,7 +87,7 @@ extension ImageDecoder {
     func survives(_ data: Data) {
         var options = DecodeOptions.partial
         options.limits.pixels = 1 << 16
-        options.limits.bytes = 1 << 20
+        options.limits.bytes = 8 << 20
         options.preloadsFrames = true
         var small = options
         small.target = TargetSize(PixelSize(width: 5, height: 5))

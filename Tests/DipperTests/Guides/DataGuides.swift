@@ -98,6 +98,23 @@ enum DataGuides {
         return request
     }
 
+    static func permitted(_ configuration: inout DataCache.Configuration, _ url: URL) -> DataRequest {
+        configuration.slowQueue.allowsConstrainedNetwork = false  // no prefetches there
+        let film = DataRequest(url).with(\.allowsConstrainedNetwork, false)
+        return film
+    }
+
+    static func awaited(_ cache: DataCache, _ key: CacheKey) async throws -> CachedEntry? {
+        let entry = await cache.read { $0.entry(for: key) }
+        try await cache.write { $0.clearDisk() }  // the files are gone
+        return entry
+    }
+
+    static func cookie(_ url: URL, _ session: String) -> DataRequest {
+        let request = DataRequest(url).with(\.headers, ["Cookie": "session=\(session)"])
+        return request
+    }
+
     // MARK: Settings
 
     static func settings(_ configuration: inout DataCache.Configuration, _ key: [UInt8], _ loop: Loop) {

@@ -52,6 +52,12 @@ enum GettingStartedGuide {
         }
     }
 
+    static func awaited(_ cache: ImageCache, _ url: URL) async throws -> Bool {
+        let isThere = await cache.read { $0.hasImage(for: url) }
+        try await cache.write { $0.removeImage(for: url) }
+        return isThere
+    }
+
     static func pixels(_ image: Image, _ window: Stage) {
         image.withPixels { bytes in
             window.draw(bytes, width: image.width, height: image.height, stride: image.rowStride)

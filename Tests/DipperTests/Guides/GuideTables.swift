@@ -130,6 +130,12 @@ enum GuideTables {
         _ = (data.hasData(for: url), data.hasData(for: request.data), data.hasData(for: key, in: .disk))
         _ = (data.entry(for: key)?.expires, data.file(for: key))
         await cache.synchronize()
+        try await cache.write { $0.clearDisk() }
+        _ = await cache.read { ($0.hasImage(for: url), $0.cachedTier(for: request)) }
+        _ = (await cache.image(for: key, in: .disk), await data.data(for: key, in: .disk))
+        _ = (cache.removeAll(of: url), cache.removeAll(of: url, from: .memory), data.removeAll(of: url))
+        _ = (request.with(\.transport, CurlTransport()), request.with(\.allowsConstrainedNetwork, false))
+        cache.slowQueue.allowsConstrainedNetwork = false
         _ = (cache.removeVariant(for: request, from: .memory), cache.removeVariant(for: request, from: .disk))
         _ = (cache.removeVariant(for: request), cache.removeImage(for: request), cache.removeImage(for: url))
         _ = (data.removeData(for: key, from: .memory), data.removeData(for: key), data.removeData(for: request.data))

@@ -96,6 +96,22 @@ enum RecipesGuide {
         return image
     }
 
+    static func cookies(_ cache: ImageCache, _ url: URL) async throws -> Image {
+        let cookies = RedirectHandler { redirection, request in
+            let (from, to) = (redirection.url, request.url)
+            if from.scheme == "https", to.scheme != "https" { return nil }  // refused, as without a handler
+            guard from.host() == to.host() else { return request }  // no cookie for another host
+            var request = request
+            for field in redirection.headers where field.name.lowercased() == "set-cookie" {
+                let cookie = field.value.prefix { $0 != ";" }
+                request.headers["Cookie"] = request.headers["Cookie"].map { "\($0); \(cookie)" } ?? "\(cookie)"
+            }
+            return request
+        }
+        let image = try await cache.getImage(ImageRequest(url).with(\.redirectHandler, cookies)).value
+        return image
+    }
+
     static func download(
         _ cache: ImageCache, _ url: URL, _ bar: Stage, _ banner: Stage, _ view: Stage, _ button: Button
     ) -> ImageTask {
@@ -321,6 +337,31 @@ struct RecipesTests {
         second.finish(with: try picture.png)
         let shared = try await signed
         #expect(shared.size == picture.size)
+    }
+
+    @Test("a site that redirects until its cookies come back is followed; no other host receives them")
+    func cookies() async throws {
+        let (cache, address, page) = (test.cache, a, picture.size)
+        let again = { (cookie: String) -> HTTPHeaders in ["Location": "/a.png", "Set-Cookie": cookie] }
+        test.transport.script(a, [.status(302, again("session=1; Path=/; HttpOnly"))])
+        #expect(await cache.getImage(a).error == .tooManyRedirects)
+        test.transport.script(a, [])
+        async let followed = RecipesGuide.cookies(cache, address)
+        try await test.transport.nextTransfer().finish(
+            with: Data(), status: 302, headers: again("session=1; Path=/; HttpOnly"))
+        try await test.transport.nextTransfer().finish(with: Data(), status: 302, headers: again("theme=dark"))
+        let third = try await test.transport.nextTransfer()
+        #expect(third.request.url == a && third.request.headers["Cookie"] == "session=1; theme=dark")
+        let elsewhere: HTTPHeaders = ["Location": "http://elsewhere.test/a.png", "Set-Cookie": "c=3"]
+        third.finish(with: Data(), status: 302, headers: elsewhere)
+        let fourth = try await test.transport.nextTransfer()
+        #expect(fourth.request.headers["Cookie"] == nil && fourth.request.url.host() == "elsewhere.test")
+        fourth.finish(with: Data(), status: 302, headers: ["Location": address.absoluteString, "Set-Cookie": "c=4"])
+        let last = try await test.transport.nextTransfer()
+        #expect(last.request.headers["Cookie"] == nil, "a cookie of another host")
+        last.finish(with: try picture.png)
+        let size = try await followed.size
+        #expect(size == page)
     }
 
     @Test("a download tells how far it is, and a button cancels it; a document becomes a file")

@@ -162,35 +162,38 @@ struct PixelPressureTests {
 
 @Suite("The memory that making a picture takes, by its header", .timeLimit(.minutes(2)))
 struct DecodeCostTests {
-    private func cost(_ data: Data, _ processors: any ImageProcessor...) -> Int {
-        var options = ImageOptions()
-        options.processors = processors
-        return DecodeCost.bytes(of: data, ResolvedOptions(options, home: 0))
+    private func cost(_ data: Data, isProcessed: Bool = false) -> Int {
+        CodecRegistry.standard.cost(of: data, DecodeOptions(), isProcessed: isProcessed)
+    }
+
+    @Test("a processor makes a second picture beside the decoded one")
+    func processed() throws {
+        let data = try Pictures.data("png/rgb8.png")
+        let size = try #require(try ImageInfo(data).size)
+        let second = try size.byteCount()
+        #expect(cost(data, isProcessed: true) == cost(data) + second)
     }
 
     @Test(
-        "counts what a codec holds whole beside what it makes, however small that is",
-        arguments: [
-            ("jpeg/420.jpg", false), ("jpeg/progressive.jpg", true), ("png/rgb8.png", false),
-            ("png/rgb8-interlaced.png", true), ("gif/still.gif", true), ("webp/lossy.webp", true),
-            ("avif/grey.avif", true),
-        ])
-    func held(name: String, isHeld: Bool) throws {
+        "the budget counts what the decoder says that it needs",
+        arguments: ["jpeg/progressive.jpg", "png/rgb8-interlaced.png", "webp/moving.webp", "avif/alpha.avif"]
+            .filter(Pictures.isReadable))
+    func asked(_ name: String) throws {
         let data = try Pictures.data(name)
-        let size = try #require(try ImageInfo(data).size)
-        let whole = size.width * size.height * 4
-        let held = isHeld ? whole : 0
-        #expect(DecodeCost.bytes(of: data, nil) == held + whole)
-        #expect(cost(data, Inverting()) == held + 2 * whole)
-        #expect(cost(data, .downsample(width: 4, height: 2, .stretch)) == held + 2 * 32)
+        #expect(try cost(data) == CodecRegistry.standard.decoder(for: data).memory(of: data, DecodeOptions()))
     }
 
     @Test("sizes that no number can hold cost as much as there can be; what has no size, its bytes")
-    func overflow() {
+    func overflow() throws {
         let length = 0x7FFF_FFFF
         let huge = Data(HeaderBytes.pngHeader(length, length) + HeaderBytes.chunk("IDAT", [1]))
-        #expect(DecodeCost.bytes(of: huge, nil) == .max)
-        #expect(cost(huge, Inverting()) == .max)
-        #expect(DecodeCost.bytes(of: Data("no picture".utf8), nil) == 10)
+        #expect(cost(huge) == .max)
+        #expect(cost(huge, isProcessed: true) == .max)
+        #expect(cost(Data("no picture".utf8)) == 10)
+        // What no decoder reads counts by its header.
+        let other = try Pictures.data("headers/mode-RGB.tiff")
+        let size = try #require(try ImageInfo(other).size)
+        let whole = try size.byteCount()
+        #expect(cost(other) == 2 * whole)
     }
 }

@@ -198,6 +198,12 @@ struct ProcessorRuleTests {
             }
         }
         let refused: [any ImageProcessor] = [
+            .downsample(width: 0, height: 0), .downsample(width: 0, height: 100), .downsample(width: -5, height: 10),
+            .resize(width: 0, height: 0), .resize(width: 0), .resize(height: -1),
+            .resize(width: 3, height: 0, .stretch),
+            .fitting(width: 0, height: 9), .fitting(width: 9, height: 0, .center), .scale(by: .nan),
+            .scale(by: .infinity), .scale(by: 0), .roundedCorners(radius: .pixels(.nan)), .border(.black, width: -1),
+            .rotate(degrees: .nan), .crop(width: -3, height: 4), .blur(-1),
             .crop(width: 0, height: 4), .blur(.nan), .roundedCorners(radius: -3),
             .crop(to: PixelRect(x: 13, y: 0, width: 5, height: 5)), .storyboard(columns: 14, rows: 1),
             .storyboard(columns: 1, rows: 0), .whiteBalance(temperature: 1999), .whiteBalance(temperature: 15_001),

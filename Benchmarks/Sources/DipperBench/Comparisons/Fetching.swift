@@ -71,7 +71,7 @@ struct Fetching: Comparison {
         var configuration = DataCache.Configuration(
             directory: folder.map { URL(fileURLWithPath: $0, isDirectory: true) })
         configuration.memoryLimit = 4 << 20
-        configuration.fastQueue.maxConcurrent = atOnce
+        configuration.fastQueue = QueueConfiguration(maxConcurrent: atOnce)
         let cache = DataCache(configuration)
         var bodies: [Data] = []
         bodies.reserveCapacity(urls.count)

@@ -13,6 +13,10 @@
         /// Creates a decoder.
         public init() {}
 
+        public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
+            try AVIFFrames.memory(of: data, options).all
+        }
+
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
             try options.checkCancelled()
             return try picture(FileFrames(AVIFFrames(data, options), options), of: data)
@@ -25,6 +29,7 @@
 
     private final class AVIFFrames: FrameReader {
         let loopCount: Int
+        let held: Int
         private let options: DecodeOptions
         private let bytes: PinnedBytes
         private let decoder: UnsafeMutablePointer<avifDecoder>
@@ -36,11 +41,27 @@
             avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE.rawValue) == nil
             ? AVIF_CODEC_CHOICE_AUTO : AVIF_CODEC_CHOICE_AOM
 
+        /// What the AV1 decoder takes, a copy of the file, and the rows on their way to the result.
+        static func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (held: Int, all: Int) {
+            let info = try ImageInfo(data)
+            let stored = info.orientation.applied(to: info.size ?? PixelSize(width: 0, height: 0))
+            try options.check(stored, frames: info.frameCount)
+            let streams = try data.withBytes { bytes throws(DipperError) in
+                try AV1Streams.byteCount(of: ByteReader(bytes), options.limits)
+            }
+            let rows = DecodeOptions.rowsAtATime + 5
+            let held = try streams + data.count + PixelSize(width: stored.width, height: rows).byteCount()
+            let target = try options.storedTarget(for: stored, info.orientation)
+            let frame = try RowWriter.byteCount(from: stored, to: target, info.orientation)
+            return (held, held + options.resultBytes(frame, frames: info.frameCount, beside: held))
+        }
+
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
             let limits = options.limits
-            let info = try? ImageInfo(data)
-            if let info, let size = info.size { try options.check(size, frames: info.frameCount) }
-            loopCount = info?.loopCount ?? 1
+            let memory = try Self.memory(of: data, options)
+            try limits.check(bytes: memory.all)
+            held = memory.held
+            loopCount = try ImageInfo(data).loopCount
             self.options = options
             bytes = PinnedBytes(data)
             guard let decoder = avifDecoderCreate() else { throw PixelMemory.noMemory }
@@ -64,8 +85,6 @@
             }
             let announced = AVIFPicture(image)
             try options.check(announced.size, frames: frameCount)
-            let stored = options.storedTarget(for: announced.size, announced.orientation)
-            try limits.checkMemory(stored, beside: planeBytes(of: image.pointee))
         }
 
         deinit {
@@ -73,16 +92,6 @@
         }
 
         var frameCount: Int { Int(decoder.pointee.imageCount) }
-
-        /// The most bytes that the planes of a frame take. Throws `DipperError.undecodable` for an empty picture,
-        /// `DipperError.imageTooLarge` above the limits.
-        private func planeBytes(of image: avifImage) throws(DipperError) -> Int {
-            let size = PixelSize(width: Int(image.width), height: Int(image.height))
-            try options.limits.check(size)
-            try options.limits.checkMemory(size)
-            let planes = (image.yuvFormat == AVIF_PIXEL_FORMAT_YUV400 ? 1 : 3) + Int(decoder.pointee.alphaPresent)
-            return size.width * size.height * planes * (image.depth > 8 ? 2 : 1)
-        }
 
         func restart() throws(DipperError) {
             try AVIFPicture.check(avifDecoderReset(decoder))

@@ -16,6 +16,10 @@
         /// Creates a decoder.
         public init() {}
 
+        public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
+            try GIFFrames.memory(of: ImageInfo(data), options).all
+        }
+
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
             try options.checkCancelled()
             return try picture(FileFrames(GIFFrames(data, options), options), of: data)
@@ -31,6 +35,7 @@
     private final class GIFFrames: FrameReader {
         let frameCount: Int
         let loopCount: Int
+        let held: Int
         private let data: Data
         private let options: DecodeOptions
         private let canvas: PixelBuffer
@@ -41,12 +46,21 @@
         private var isFirst = true
         private var isCutOff = false
 
+        /// The canvas, and the part of it that a later frame restores.
+        static func memory(of info: ImageInfo, _ options: DecodeOptions) throws(DipperError) -> (held: Int, all: Int) {
+            let size = info.size ?? PixelSize(width: 0, height: 0)
+            let held = try size.byteCount(8)
+            let frame = try RowWriter.byteCount(from: size, to: options.storedTarget(for: size, .up))
+            return (held, held + options.resultBytes(frame, frames: info.frameCount, beside: held))
+        }
+
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
             let info = try ImageInfo(data)
             let size = info.size ?? PixelSize(width: 0, height: 0)
             try options.check(size, frames: info.frameCount)
-            // The canvas, and the picture that is made from it.
-            try options.limits.checkMemory(size, bytesPerPixel: 8)
+            let memory = try Self.memory(of: info, options)
+            try options.limits.check(bytes: memory.all)
+            held = memory.held
             (frameCount, loopCount) = (info.frameCount, info.loopCount)
             self.data = data
             self.options = options

@@ -48,6 +48,17 @@ struct ByteReader {
     /// Big-endian, clamped to the range of `Int`.
     func u64(at offset: Int) throws(DipperError) -> Int { Int(clamping: try load(UInt64.self, at: offset)) }
 
+    /// Big-endian, of a width in bytes.
+    func number(at offset: Int, _ width: Int) throws(DipperError) -> Int {
+        switch width {
+        case 0: return 0
+        case 2: return try u16(at: offset)
+        case 4: return try u32(at: offset)
+        case 8: return try u64(at: offset)
+        default: throw Self.broken
+        }
+    }
+
     func name(at offset: Int) throws(DipperError) -> String {
         let code = try load(UInt32.self, at: offset)
         return withUnsafeBytes(of: code.bigEndian) { String(decoding: $0, as: UTF8.self) }

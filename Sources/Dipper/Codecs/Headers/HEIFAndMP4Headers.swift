@@ -49,7 +49,7 @@ extension ImageInfo {
 }
 
 /// The primary item of a `meta` box (ISO/IEC 23008-12, section 6; ISO/IEC 14496-12, section 8.11).
-private struct HEIFItem {
+struct HEIFItem {
     private var primary: Int?
     private var properties: ByteReader?
     private var associations: [ByteReader] = []
@@ -139,9 +139,37 @@ private struct HEIFItem {
         return items
     }
 
+    /// The sizes of all items; of an item with several, the largest.
+    func sizes() throws(DipperError) -> [Int: PixelSize] {
+        guard let properties else { throw ByteReader.broken }
+        var (extents, number): ([Int: PixelSize], Int) = ([:], 0)
+        var boxes = BoxReader(properties)
+        while let box = try boxes.next() {
+            number += 1
+            guard box.type == "ispe" else { continue }
+            let size = PixelSize(width: try box.content.u32(at: 4), height: try box.content.u32(at: 8))
+            _ = try size.byteCount()
+            extents[number] = size
+        }
+        var sizes: [Int: PixelSize] = [:]
+        try forEachProperty { item, number in
+            guard let size = extents[number] else { return }
+            if let other = sizes[item], other.width * other.height > size.width * size.height { return }
+            sizes[item] = size
+        }
+        return sizes
+    }
+
     /// The places of the items' properties, counted from 1.
     private func propertyNumbers(of items: Set<Int>) throws(DipperError) -> Set<Int> {
         var numbers: Set<Int> = []
+        try forEachProperty { item, number in
+            if items.contains(item) { numbers.insert(number) }
+        }
+        return numbers
+    }
+
+    private func forEachProperty(_ body: (_ item: Int, _ number: Int) -> Void) throws(DipperError) {
         for box in associations {
             let width = try box.u8(at: 0) < 1 ? 2 : 4
             let isLong = try box.u8(at: 3) & 1 != 0
@@ -155,11 +183,10 @@ private struct HEIFItem {
                     // The highest bit marks properties that a reader must support.
                     let number = try isLong ? box.u16(at: offset) & 0x7FFF : box.u8(at: offset) & 0x7F
                     offset += isLong ? 2 : 1
-                    if items.contains(item) { numbers.insert(number) }
+                    body(item, number)
                 }
             }
         }
-        return numbers
     }
 
     /// `nil` if the aperture does not consist of whole pixels inside the picture (ISO/IEC 14496-12, section 12.1.4).
@@ -230,7 +257,7 @@ struct MovieTrack {
         return found
     }
 
-    private init(_ trak: ByteReader) throws(DipperError) {
+    init(_ trak: ByteReader) throws(DipperError) {
         var edits: ByteReader?
         var boxes = BoxReader(trak)
         while let box = try boxes.next() {

@@ -36,12 +36,16 @@ public struct ImageFormat: RawRepresentable, Sendable, Hashable, CustomStringCon
     public static let ico = ImageFormat(rawValue: "ico")
     /// JPEG XL (ISO/IEC 18181), bare or in its container.
     public static let jpegXL = ImageFormat(rawValue: "jxl")
+    /// JPEG 2000 (ISO/IEC 15444), as a codestream or in a file of boxes.
+    public static let jpeg2000 = ImageFormat(rawValue: "jp2")
     /// SVG (W3C Scalable Vector Graphics), as UTF-8 text.
     public static let svg = ImageFormat(rawValue: "svg")
     /// PDF (ISO 32000).
     public static let pdf = ImageFormat(rawValue: "pdf")
     /// MP4 (ISO/IEC 14496-14), and films in related files of ISO/IEC 14496-12.
     public static let mp4 = ImageFormat(rawValue: "mp4")
+    /// MOV, films of QuickTime.
+    public static let mov = ImageFormat(rawValue: "mov")
     /// WebM, the subset of Matroska (RFC 9559).
     public static let webm = ImageFormat(rawValue: "webm")
 
@@ -51,11 +55,12 @@ public struct ImageFormat: RawRepresentable, Sendable, Hashable, CustomStringCon
     /// The media type registered with IANA, for example `image/jpeg`; `application/octet-stream` for custom formats.
     public var mimeType: String {
         switch self {
-        case .jpeg, .png, .gif, .webp, .avif, .heic, .tiff, .bmp, .jpegXL: "image/\(rawValue)"
+        case .jpeg, .png, .gif, .webp, .avif, .heic, .tiff, .bmp, .jpegXL, .jpeg2000: "image/\(rawValue)"
         case .ico: "image/vnd.microsoft.icon"
         case .svg: "image/svg+xml"
         case .pdf: "application/pdf"
         case .mp4, .webm: "video/\(rawValue)"
+        case .mov: "video/quicktime"
         default: "application/octet-stream"
         }
     }
@@ -81,11 +86,13 @@ extension ImageFormat {
     /// | webp | `RIFF`, four bytes, `WEBP` (RFC 9649, section 2.4) |
     /// | avif | `ftyp`: `avif`, `avis` (AV1 Image File Format, section 6) |
     /// | heic | `ftyp`: `heic`, `heix`, `heim`, `heis`, `hevc`, `hevx`, `hevm`, `hevs` (ISO/IEC 23008-12, annex B) |
-    /// | mp4 | `ftyp`: `mp41`, `mp42`, `isom`, `iso2`…`iso9`, `avc1`, `dash`, `M4V ` (ISO/IEC 14496-12, annex E) |
+    /// | mp4 | `ftyp`: `mp41`, `mp42`, `isom`, `iso2`…`iso9`, `avc1`, `dash`, `M4V `, `3gp4`…`3gp6`, `3g2a` (ISO/IEC 14496-12, annex E) |
+    /// | mov | `ftyp`: `qt  `; or a box `moov`, `wide` or `mdat`, as QuickTime wrote them before there was `ftyp` |
     /// | tiff | `II` or `MM`, then 42, or 43 for BigTIFF (TIFF 6.0, section 2) |
     /// | bmp | `BM`, and at byte 14 the length of a known header |
     /// | ico | `00 00 01 00`, and a plausible directory |
     /// | jxl | `FF 0A`, or the box `JXL ` with `0D 0A 87 0A` (ISO/IEC 18181-2) |
+    /// | jp2 | `FF 4F FF 51`, or the box `jP  ` with `0D 0A 87 0A` (ISO/IEC 15444-1, annexes A and I) |
     /// | svg | `<svg` or `<!DOCTYPE svg`, after white space, processing instructions and comments |
     /// | pdf | `%PDF-` (ISO 32000, section 7.5.2) |
     /// | webm | `1A 45 DF A3` with the document type `webm` (RFC 8794, section 11.2) |
@@ -104,8 +111,9 @@ extension ImageFormat {
         case 0x8950_4E47: return bytes.holds("\r\n\u{1A}\n", at: 4) ? .png : nil
         case 0x4949_2A00, 0x4D4D_002A, 0x4949_2B00, 0x4D4D_002B: return .tiff
         case 0xFF0A_0000...0xFF0A_FFFF: return .jpegXL
-        case 0x0000_000C where bytes.holds("JXL \r\n", at: 4):
-            return (try? bytes.u16(at: 10)) == 0x870A ? .jpegXL : nil
+        case 0x0000_000C where bytes.holds("\r\n", at: 8) && (try? bytes.u16(at: 10)) == 0x870A:
+            return bytes.holds("JXL ", at: 4) ? .jpegXL : bytes.holds("jP  ", at: 4) ? .jpeg2000 : nil
+        case 0xFF4F_FF51: return .jpeg2000
         case 0x0000_0100: return isIcon(bytes) ? .ico : nil
         case 0x1A45_DFA3: return isWebM(bytes) ? .webm : nil
         default: break
@@ -114,9 +122,17 @@ extension ImageFormat {
         // mutant ImageFormat: `", at: 8) { ret` => `", at: 9) { ret`
         if bytes.holds("RIFF"), bytes.holds("WEBP", at: 8) { return .webp }
         if bytes.holds("ftyp", at: 4) { return brand(bytes) }
+        if isOldQuickTime(bytes, length: start) { return .mov }
         if bytes.holds("%PDF-") { return .pdf }
         if bytes.holds("BM") { return isBitmap(bytes) ? .bmp : nil }
         return isSVG(bytes) ? .svg : nil
+    }
+
+    /// The length of the first box is no text.
+    private static func isOldQuickTime(_ bytes: ByteReader, length: Int) -> Bool {
+        if bytes.holds("wide", at: 4) { return length == 8 }
+        if bytes.holds("moov", at: 4) { return bytes.holds("mvhd", at: 12) || bytes.holds("cmov", at: 12) }
+        return bytes.holds("mdat", at: 4) && length < 0x2000_0000
     }
 
     /// Many texts begin with the same two letters, so a known header must follow.
@@ -160,7 +176,7 @@ extension ImageFormat {
         let compatible = stride(from: 16, to: min(length, file.available, 4096) - 3, by: 4).compactMap { offset in
             (try? file.name(at: offset)).flatMap { brands[$0] }
         }
-        return compatible.first { $0 != .mp4 } ?? compatible.first
+        return compatible.first { $0 != .mp4 && $0 != .mov } ?? compatible.first
     }
 
     private static let brands: [String: ImageFormat] = [
@@ -169,5 +185,6 @@ extension ImageFormat {
         "hevc": .heic, "hevx": .heic, "hevm": .heic, "hevs": .heic,
         "mp41": .mp4, "mp42": .mp4, "isom": .mp4, "iso2": .mp4, "iso3": .mp4, "iso4": .mp4, "iso5": .mp4,
         "iso6": .mp4, "iso7": .mp4, "iso8": .mp4, "iso9": .mp4, "avc1": .mp4, "dash": .mp4, "M4V ": .mp4,
+        "3gp4": .mp4, "3gp5": .mp4, "3gp6": .mp4, "3g2a": .mp4, "qt  ": .mov,
     ]
 }

@@ -21,6 +21,9 @@ public struct ImageInfo: Sendable, Hashable {
     public var isProgressive = false
     /// Whether the file has an ICC profile.
     public var hasColorProfile = false
+    /// Of PNG: the colours that `cICP` states, and whether `sRGB` is there.
+    var codedColor: CodedColor?
+    var isSRGB = false
 
     /// Creates a description with a format and a size; the other properties have their defaults.
     public init(format: ImageFormat, size: PixelSize? = nil) {
@@ -33,9 +36,9 @@ extension ImageInfo {
     /// Reads the header of a file; nothing is decoded.
     ///
     /// For most files the first bytes are enough. The whole file may be needed for the number of frames, the
-    /// orientation of WebP, the directory of tiff, and the header of mp4.
+    /// orientation of WebP, the directory of tiff, and the header of mp4 and mov.
     ///
-    /// The size is not read for svg, pdf, webm and BigTIFF. An icon has the size of its largest picture, a film that of
+    /// The size is not read for svg, pdf, webm, JPEG 2000 and BigTIFF. An icon has the size of its largest picture, a film that of
     /// its first video track.
     ///
     /// ```swift
@@ -67,7 +70,7 @@ extension ImageInfo {
             case .bmp: try readBMP(file)
             case .ico: try readICO(file)
             case .jpegXL: try readJPEGXL(file)
-            case .mp4: try readMP4(file)
+            case .mp4, .mov: try readMP4(file)
             default: nil
             }
         guard let stored else { return }

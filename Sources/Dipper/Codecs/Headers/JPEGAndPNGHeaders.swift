@@ -36,6 +36,10 @@ extension ImageInfo {
                 orientation = Image.Orientation(exif: chunk) ?? .up
             case "tRNS": hasAlpha = true
             case "iCCP": hasColorProfile = true
+            case "sRGB": isSRGB = true
+            // Colours of video range, or with a matrix, are none of PNG.
+            case "cICP" where length == 4 && (try? chunk.u16(at: 2)) == 1:
+                codedColor = CodedColor(primaries: try chunk.u8(at: 0), transfer: try chunk.u8(at: 1))
             default: break
             }
             offset &+= 12 &+ length

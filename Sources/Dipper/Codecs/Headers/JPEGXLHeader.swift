@@ -64,13 +64,14 @@ extension ImageInfo {
     }
 }
 
-/// Reads the lowest bit first, as JPEG XL stores bits (ISO/IEC 18181-1, section 6.2).
-private struct BitReader {
+/// Reads the lowest bit of each byte first, as JPEG XL stores bits (ISO/IEC 18181-1, section 6.2), or the highest.
+struct BitReader {
     private let bytes: ByteReader
-    private var position: Int
+    private let isHighestFirst: Bool
+    var position: Int
 
-    init(_ bytes: ByteReader, from start: Int) {
-        self.bytes = bytes
+    init(_ bytes: ByteReader, from start: Int, highestFirst isHighestFirst: Bool = false) {
+        (self.bytes, self.isHighestFirst) = (bytes, isHighestFirst)
         position = start * 8
     }
 
@@ -82,7 +83,8 @@ private struct BitReader {
         var value: UInt64 = 0
         for index in 0..<count {
             let byte = try bytes.u8(at: position / 8)
-            value |= UInt64(byte >> (position % 8) & 1) << index
+            let bit = UInt64(byte >> (isHighestFirst ? 7 - position % 8 : position % 8) & 1)
+            value |= bit << (isHighestFirst ? count - 1 - index : index)
             position += 1
         }
         return Int(clamping: value)

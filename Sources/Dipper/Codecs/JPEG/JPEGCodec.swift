@@ -22,6 +22,25 @@ public struct JPEGDecoder: ImageDecoder {
 
     public func recognizes(_ start: Data) -> Bool { start.starts(with: [0xFF, 0xD8, 0xFF]) }
 
+    public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
+        try data.withBytes { bytes throws(DipperError) in
+            try memory(JPEGReader(bytes), JPEGHeader(bytes).orientation ?? .up, fileSize: bytes.count, options)
+        }
+    }
+
+    private func memory(
+        _ reader: JPEGReader, _ orientation: Image.Orientation, fileSize: Int, _ options: DecodeOptions
+    ) throws(DipperError) -> Int {
+        let stored = try options.storedTarget(for: reader.size, orientation)
+        let eighths = Self.eighths(from: reader.size, to: stored)
+        let source = PixelSize(
+            width: Self.scaled(reader.size.width, eighths), height: Self.scaled(reader.size.height, eighths))
+        let writer = try RowWriter.byteCount(from: source, to: stored, orientation)
+        guard reader.header.has_several_scans else { return writer }
+        // The scans that are needed may be copied.
+        return writer + Int(reader.header.coefficient_bytes) + (eighths == 1 ? fileSize : 0)
+    }
+
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
         return try data.withBytes { bytes throws(DipperError) in try decode(bytes, options) }
@@ -35,11 +54,10 @@ public struct JPEGDecoder: ImageDecoder {
         let size = reader.size
         try options.limits.check(size)
         guard header.colors != DIPPER_JPEG_UNKNOWN else { throw .undecodable.with(detail: "unknown colours") }
-        let stored = options.storedTarget(for: size, orientation)
-        try options.limits.checkMemory(stored, beside: Int(header.coefficient_bytes))
+        try options.limits.check(bytes: memory(reader, orientation, fileSize: bytes.count, options))
 
         let colors = JPEGColors(header, segments.profile)
-        let eighths = Self.eighths(from: size, to: stored)
+        let eighths = try Self.eighths(from: size, to: options.storedTarget(for: size, orientation))
         func picture(_ reader: JPEGReader) throws(DipperError) -> Image {
             let source = reader.outputSize
             var writer = try RowWriter(source: source, of: size, alpha: .opaque, orientation: orientation, options)
@@ -51,7 +69,7 @@ public struct JPEGDecoder: ImageDecoder {
             return try writer.finish(color: colors.afterwards)
         }
         guard header.has_several_scans else {
-            try reader.start(eighths: eighths, memory: options.limits.bytes)
+            try reader.start(eighths: eighths)
             return try picture(reader)
         }
         guard eighths == 1, let filtered = JPEGScans.meansOnly(bytes) else {
@@ -65,10 +83,11 @@ public struct JPEGDecoder: ImageDecoder {
         }
     }
 
+    private static func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
+
     /// The fewest eighths of the picture's size that reach the target, as a power of two: for others libjpeg-turbo has
     /// no fast transforms (3/8 takes longer than 4/8, and 5/8 to 7/8 longer than the whole picture).
     private static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
-        func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
         let enough = [1, 2, 4].first {
             scaled(picture.width, $0) >= target.width && scaled(picture.height, $0) >= target.height
         }
@@ -98,8 +117,9 @@ final class JPEGReader {
         PixelSize(width: Int(dipper_jpeg_output_width(handle)), height: Int(dipper_jpeg_output_height(handle)))
     }
 
-    func start(eighths: Int, memory: Int) throws(DipperError) {
-        try check(dipper_jpeg_start(handle, Int32(eighths), max(0, memory)))
+    func start(eighths: Int) throws(DipperError) {
+        // The caller has checked the coefficients, beside which libjpeg holds a few rows and tables.
+        try check(dipper_jpeg_start(handle, Int32(eighths), Int(header.coefficient_bytes) + 32 << 20))
     }
 
     var completeScans: Int { Int(dipper_jpeg_complete_scans(handle)) }

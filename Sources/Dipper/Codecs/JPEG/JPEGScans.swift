@@ -12,11 +12,11 @@ enum JPEGScans {
     static func absorb(
         _ reader: inout JPEGReader, _ bytes: UnsafeRawBufferPointer, _ eighths: Int, _ options: DecodeOptions
     ) throws(DipperError) {
-        try reader.start(eighths: eighths, memory: options.limits.bytes)
+        try reader.start(eighths: eighths)
         guard let complete = try absorb(reader, stopAfter: 0, options) else { return }
         // libjpeg reads ahead while it decodes rows, so the new reader's bytes end before the error.
         reader = try JPEGReader(UnsafeRawBufferPointer(rebasing: bytes[..<end(ofScan: complete, in: bytes)]))
-        try reader.start(eighths: eighths, memory: options.limits.bytes)
+        try reader.start(eighths: eighths)
         guard try absorb(reader, stopAfter: complete, options) == nil else { throw .undecodable }
     }
 

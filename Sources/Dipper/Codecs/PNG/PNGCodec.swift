@@ -5,8 +5,8 @@ import Foundation
 
 /// A decoder for PNG, by libpng: all colour types and depths, also interlaced; 16 bits are rounded to eight.
 ///
-/// Colours are converted to sRGB from a profile (`iCCP`), or else from `gAMA` and `cHRM`, unless the `sRGB` chunk says
-/// that none of this is needed. A wrong checksum in one of the picture's chunks throws `DipperError.undecodable`. A
+/// Colours are converted to sRGB from coded colours (`cICP`, PQ and HLG as by ``AVIFDecoder``), or else from a profile
+/// (`iCCP`), or else from `gAMA` and `cHRM` unless the chunk `sRGB` is there. A wrong checksum in one of the picture's chunks throws `DipperError.undecodable`. A
 /// file that ends too early does too unless the options allow a partial picture: then the missing part is transparent,
 /// or coarse in an interlaced picture. For APNG only the still picture is decoded.
 public struct PNGDecoder: ImageDecoder {
@@ -19,28 +19,34 @@ public struct PNGDecoder: ImageDecoder {
     /// Creates a decoder.
     public init() {}
 
+    public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
+        let info = try ImageInfo(data)
+        let size = info.orientation.applied(to: info.size ?? PixelSize(width: 0, height: 0))
+        let writer = try RowWriter.byteCount(
+            from: size, to: options.storedTarget(for: size, info.orientation), info.orientation)
+        // Each pass of an interlaced picture covers all of it. A partial file is copied, to end its last chunk.
+        return try writer + (info.isProgressive ? size.byteCount() : 0) + (options.allowsPartial ? data.count : 0)
+    }
+
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
-        let orientation = (try? ImageInfo(data))?.orientation ?? .up
-        return try data.withBytes { bytes throws(DipperError) in try decode(bytes, orientation, options) }
+        try options.limits.check(bytes: memory(of: data, options))
+        let info = try ImageInfo(data)
+        return try data.withBytes { bytes throws(DipperError) in try decode(bytes, info, options) }
     }
 
     private func decode(
-        _ bytes: UnsafeRawBufferPointer, _ orientation: Image.Orientation, _ options: DecodeOptions
+        _ bytes: UnsafeRawBufferPointer, _ info: ImageInfo, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
         let reader = try PNGReader(bytes, mayEndEarly: options.allowsPartial)
         let size = reader.size
         try options.limits.check(size)
-        // The file may be copied, to end its last chunk.
-        if options.allowsPartial { try options.limits.checkMemory(size, beside: bytes.count) }
-        let color = PNGColors.transform(for: reader.header)
+        let color = PNGColors.transform(for: reader.header, info)
         var writer = try RowWriter(
-            source: size, of: size, alpha: reader.header.has_alpha ? .straight : .opaque, orientation: orientation,
+            source: size, of: size, alpha: reader.header.has_alpha ? .straight : .opaque, orientation: info.orientation,
             options)
         let rowsAtATime = max(1, Self.bytesPerStep / (size.width * 4))
         if reader.header.is_interlaced {
-            // Each pass covers the whole picture.
-            try options.limits.checkMemory(size, bytesPerPixel: 8)
             let picture = try PixelStorage(byteCount: size.width * size.height * 4)
             let known = try Self.readPasses(reader, into: picture.base, rowsAtATime, options)
             try writer.fill(rowsAtATime: rowsAtATime) { memory, first, rows throws(DipperError) in
@@ -142,17 +148,18 @@ private final class PNGReader {
     }
 }
 
-/// PNG, third edition, section 4.3: `sRGB` needs no conversion; else a profile (`iCCP`), else `gAMA` and `cHRM` count.
+/// PNG, third edition, section 4.3: `cICP` counts, else a profile (`iCCP`), else `sRGB`, else `gAMA` and `cHRM`.
 private enum PNGColors {
     /// Values within this distance count as those of sRGB, where 100,000 is 1: programs write such values for it.
     private static let tolerance: Int32 = 1000
     private static let gammaOfSRGB: Int32 = 45455
     private static let chromaticitiesOfSRGB: [Int32] = [31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000]
 
-    static func transform(for header: dipper_png_header) -> ColorTransform? {
-        // libpng also reports the usual sRGB profiles as `sRGB`.
-        if header.is_srgb { return nil }
-        let icc = header.profile.map { Data(bytes: $0, count: Int(header.profile_length)) } ?? profile(of: header)
+    static func transform(for header: dipper_png_header, _ info: ImageInfo) -> ColorTransform? {
+        let icc =
+            if let color = info.codedColor, color.isKnown { color.profile } else if let profile = header.profile {
+                Data(bytes: profile, count: Int(header.profile_length))
+            } else { info.isSRGB ? nil : profile(of: header) }
         return icc.flatMap { ColorTransform.shared(icc: $0, for: header.is_grey ? .grey : .rgb) }
     }
 

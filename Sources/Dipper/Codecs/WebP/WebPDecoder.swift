@@ -11,40 +11,88 @@
         /// Creates a decoder.
         public init() {}
 
+        public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
+            try WebPHeader(data).memory(options).all
+        }
+
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
             try options.checkCancelled()
-            let file = try WebPFile(data)
-            return try file.isAnimated
+            let file = try WebPFile(data, options)
+            return try file.header.isAnimated
                 ? picture(FileFrames(WebPFrames(file, options), options), of: data) : file.still(options)
         }
 
         public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? {
-            let file = try WebPFile(data)
-            return try file.isAnimated ? FileFrames(WebPFrames(file, options), options).ifAnimated : nil
+            let file = try WebPFile(data, options)
+            return try file.header.isAnimated ? FileFrames(WebPFrames(file, options), options).ifAnimated : nil
         }
     }
 
-    private struct WebPFile {
-        let bytes: PinnedBytes
+    private struct WebPHeader {
         let size: PixelSize
         let frameCount: Int
         let orientation: Image.Orientation
         private let features: WebPBitstreamFeatures
+        private let fileSize: Int
 
         /// Throws `DipperError.undecodable`, also if the bytes end before the size.
         init(_ data: Data) throws(DipperError) {
-            bytes = PinnedBytes(data)
             var features = WebPBitstreamFeatures()
-            let status = WebPGetFeatures(bytes.base, bytes.count, &features)
-            guard status == VP8_STATUS_OK else { throw Self.error(status) }
+            let status = data.withUnsafeBytes { bytes in
+                WebPGetFeatures(bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count, &features)
+            }
+            guard status == VP8_STATUS_OK else { throw WebPFile.error(status) }
             self.features = features
             size = PixelSize(width: Int(features.width), height: Int(features.height))
             let info = try? ImageInfo(data)
             frameCount = info?.frameCount ?? 1
             orientation = info?.orientation ?? .up
+            fileSize = data.count
         }
 
         var isAnimated: Bool { features.has_animation != 0 }
+        /// The header of a lossless picture only gives a hint about alpha.
+        var mayHaveAlpha: Bool { features.format != 1 || features.has_alpha != 0 }
+
+        /// The size in which libwebp decodes a still picture. It averages areas when it shrinks one; when it enlarges
+        /// one, the result is poor.
+        func decodedSize(_ options: DecodeOptions) throws(DipperError) -> PixelSize {
+            let stored = try options.storedTarget(for: size, orientation)
+            return stored.width <= size.width && stored.height <= size.height ? stored : size
+        }
+
+        /// In bytes, with a copy of the file. libwebp decodes a lossy picture row by row, but holds a lossless one as a
+        /// whole, and alpha, which is a lossless picture too, twice.
+        func memory(_ options: DecodeOptions) throws(DipperError) -> (held: Int, all: Int) {
+            let stored = try options.storedTarget(for: size, orientation)
+            let pixels = try size.byteCount(
+                isAnimated || features.format == 1 && mayHaveAlpha ? 5 : mayHaveAlpha ? 4 : 0)
+            if isAnimated {
+                // libwebp keeps two canvases, and decodes a frame before it is copied.
+                let held = try size.byteCount(8) + fileSize
+                let frame = try RowWriter.byteCount(from: size, to: stored, orientation)
+                return (held, held + max(pixels, options.resultBytes(frame, frames: frameCount, beside: held)))
+            }
+            let decoded = try decodedSize(options)
+            let isResult = decoded == stored && orientation == .up
+            let writer = try isResult ? 0 : RowWriter.byteCount(from: decoded, to: stored, orientation)
+            let held = try decoded.byteCount() + fileSize
+            return (held, held + max(pixels, writer))
+        }
+    }
+
+    private struct WebPFile {
+        let header: WebPHeader
+        let bytes: PinnedBytes
+        var size: PixelSize { header.size }
+        var orientation: Image.Orientation { header.orientation }
+
+        init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
+            header = try WebPHeader(data)
+            try options.check(header.size, frames: header.frameCount)
+            try options.limits.check(bytes: header.memory(options).all)
+            bytes = PinnedBytes(data)
+        }
 
         /// The conversion from the file's profile. A file that ends too early has the chunks that have arrived.
         var color: ColorTransform? {
@@ -72,21 +120,13 @@
         static let otherVersion = DipperError.undecodable.with(detail: "WebP: another version of libwebp")
 
         func still(_ options: DecodeOptions) throws(DipperError) -> Image {
-            try options.limits.check(size)
-            let stored = options.storedTarget(for: size, orientation)
-            // libwebp averages areas when it shrinks a picture. When it enlarges one, the result is poor.
-            let isShrinking = stored.width <= size.width && stored.height <= size.height
-            let decoded = isShrinking ? stored : size
-            // libwebp decodes a lossy picture row by row, but holds its alpha, or a lossless picture, as a whole.
-            let isLossy = features.format == 1
-            let heldPerPixel = isLossy ? (features.has_alpha != 0 ? 1 : 0) : 4
-            try options.limits.checkMemory(decoded, beside: size.width * size.height * heldPerPixel)
+            let stored = try options.storedTarget(for: size, orientation)
+            let decoded = try header.decodedSize(options)
             let buffer = try PixelBuffer(decoded)
             let isComplete = try decode(into: buffer, options)
             let pixels = buffer.base.assumingMemoryBound(to: UInt8.self)
-            // The header of a lossless picture only gives a hint about alpha.
-            let mayHaveAlpha = heldPerPixel > 0
-            let isOpaque = isComplete && (!mayHaveAlpha || pixels_are_opaque(pixels, decoded.width * decoded.height))
+            let isOpaque =
+                isComplete && (!header.mayHaveAlpha || pixels_are_opaque(pixels, decoded.width * decoded.height))
             if decoded == stored, orientation == .up {
                 try color?.apply(to: buffer, isOpaque: isOpaque, options)
                 return buffer.image(isOpaque: isOpaque, scale: options.scale)
@@ -145,6 +185,7 @@
     private final class WebPFrames: FrameReader {
         let frameCount: Int
         let loopCount: Int
+        let held: Int
         private let file: WebPFile
         private let decoder: OpaquePointer
         private let options: DecodeOptions
@@ -155,9 +196,7 @@
         init(_ file: WebPFile, _ options: DecodeOptions) throws(DipperError) {
             self.file = file
             self.options = options
-            try options.check(file.size, frames: file.frameCount)
-            // libwebp allocates two canvases, and the picture is a third.
-            try options.limits.checkMemory(file.size, bytesPerPixel: 12)
+            held = try file.header.memory(options).held
             var settings = WebPAnimDecoderOptions()
             guard WebPAnimDecoderOptionsInit(&settings) != 0 else { throw WebPFile.otherVersion }
             settings.color_mode = MODE_rgbA

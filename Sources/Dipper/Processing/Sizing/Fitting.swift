@@ -31,10 +31,9 @@ extension ImageProcessors {
             "fitting(\(frame),\(mode.identifier),\(background.identifier)\(allowsUpscaling ? "" : ",down"))"
         }
 
-        /// The frame as a target, for modes that scale; `nil` for other modes and for a frame without pixels.
+        /// The frame as a target, for modes that scale; `nil` for other modes.
         public var decodeTarget: TargetSize? {
-            guard !frame.isEmpty else { return nil }
-            return switch mode.scaling {
+            switch mode.scaling {
             case .original, .unscaled: nil
             case .scaleToFill: TargetSize(frame, .stretch, allowsUpscaling: allowsUpscaling)
             case .aspectFit: TargetSize(frame, .fit, allowsUpscaling: allowsUpscaling)

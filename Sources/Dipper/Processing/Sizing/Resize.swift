@@ -30,9 +30,11 @@ extension ImageProcessors {
 
         public var decodeTarget: TargetSize? { target }
 
-        /// Returns the picture in the target's size; itself if it has that size or the target has no pixels.
+        /// Returns the picture in the target's size, or the picture itself if it has that size.
+        /// - Throws: `DipperError.processingFailed` for a target without pixels.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-            try image.resized(to: target.size(for: image.size), context)
+            try target.check()
+            return try image.resized(to: target.size(for: image.size), context)
         }
     }
 }
@@ -86,8 +88,11 @@ extension ImageProcessors {
         public var decodeTarget: TargetSize? { target }
 
         /// Returns the picture in the target's size, or the picture itself if it has that size.
+        /// - Throws: `DipperError.processingFailed` for a target without pixels, such as the size of a view before its
+        ///   layout.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-            try image.resized(to: target.size(for: image.size), context)
+            try target.check()
+            return try image.resized(to: target.size(for: image.size), context)
         }
     }
 }

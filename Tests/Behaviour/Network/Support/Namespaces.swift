@@ -137,6 +137,16 @@ final class Namespaces {
         return server
     }
 
+    /// Makes the hosts file of the near side: a pipe that nobody writes, or a file with a text.
+    func setHosts(_ text: String?) throws {
+        try FileManager.default.createDirectory(atPath: settings, withIntermediateDirectories: true)
+        if let text {
+            try Data(text.utf8).write(to: URL(fileURLWithPath: settings + "/hosts"))
+        } else if mkfifo(settings + "/hosts", 0o644) != 0 {
+            throw Unavailable(what: "no pipe can be made")
+        }
+    }
+
     private var settings: String { "/etc/netns/\(near)" }
 
     private func start(_ namespace: String, _ program: String, _ arguments: [String]) throws -> LineTool {

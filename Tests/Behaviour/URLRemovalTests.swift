@@ -1,0 +1,174 @@
+import TestSupport
+import Testing
+
+@Suite("All that belongs to a URL can be removed, by the URL alone", .timeLimit(.minutes(2)))
+struct URLRemovalTests {
+    private static let a = url("a")
+
+    /// Requests for one URL under different keys, by the names of what distinguishes them.
+    private static let requests: KeyValuePairs<String, DataRequest> = [
+        "plain": DataRequest(a),
+        "header fields": DataRequest(a).with(\.headers, ["Accept-Language": "de"]),
+        "account": DataRequest(a).with(\.credentials, .basic(user: "ada", password: "secret", identity: "ada")),
+        "user in the URL": DataRequest(URL(string: "http://ada:secret@host.test/a")!),
+        "own key": DataRequest(a).with(\.key, "front page"),
+        "own key and header fields": DataRequest(a).with(\.key, "page").with(\.headers, ["Accept": "text/plain"]),
+    ]
+    private var other: DataRequest { DataRequest(url("ab")).with(\.headers, ["Accept-Language": "de"]) }
+
+    private func fill(_ cache: DataCache, _ transport: ScriptedTransport) async throws {
+        for request in Self.requests.map(\.value) + [other] {
+            if let url = request.url { transport.script(url, [.text("1")]) }
+            _ = try await cache.getData(request).value
+        }
+        await cache.idle()
+    }
+
+    @Test(
+        "whatever header fields, account or key it was fetched with, at once for readers; other URLs keep theirs",
+        arguments: [CacheTiers.all, .memory, .disk])
+    func entries(tiers: CacheTiers) async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        try await fill(test.cache, test.transport)
+        #expect(test.cache.diskCount == 7 && test.cache.memoryCount == 7)
+        test.cache.removeAll(of: Self.a, from: tiers)
+        for (name, request) in Self.requests {
+            #expect(test.cache.hasData(for: request, in: .memory) == !tiers.contains(.memory), "\(name)")
+            #expect(test.cache.hasData(for: request, in: .disk) == !tiers.contains(.disk), "\(name)")
+            #expect(await (test.cache.data(for: request, in: .disk) == nil) == tiers.contains(.disk), "\(name)")
+        }
+        var listed = 0
+        test.cache.forEachEntry { _ in listed += 1 }
+        #expect(listed == (tiers.contains(.disk) ? 1 : 7))
+        await test.cache.synchronize()
+        #expect(test.cache.diskCount == listed)
+        #expect(test.cache.memoryCount == (tiers.contains(.memory) ? 1 : 7))
+        #expect(test.cache.data(for: other) == Data("1".utf8))
+        let reopened = await test.reopened()
+        for (name, request) in Self.requests {
+            #expect(reopened.cache.hasData(for: request) == !tiers.contains(.disk), "\(name)")
+        }
+    }
+
+    @Test("what is stored and not written yet is not written any more")
+    func unwritten() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        for (_, request) in Self.requests { try test.cache.addData(Data(count: 20_000), for: request) }
+        test.cache.removeAll(of: Self.a)
+        try test.cache.addData(Data("new".utf8), for: Self.requests[4].value)
+        for (name, request) in Self.requests where name != "own key" {
+            #expect(!test.cache.hasData(for: request), "\(name)")
+        }
+        await test.cache.synchronize()
+        #expect(test.cache.diskCount == 1)
+        test.cache.clearMemory()
+        #expect(test.cache.data(for: "front page") == Data("new".utf8))
+    }
+
+    @Test("what is being fetched is handed out and not kept, and later calls do not join it", arguments: [true, false])
+    func underWay(hasFolder: Bool) async throws {
+        let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
+        for (name, request) in Self.requests {
+            let (task, transfer) = try await test.begin(request)
+            let (others, othersTransfer) = try await test.begin(other)
+            test.cache.removeAll(of: Self.a)
+            let (later, laterTransfer) = try await test.begin(request)
+            transfer.finish(with: Data("old".utf8))
+            othersTransfer.finish(with: Data("other".utf8))
+            #expect(try await task.value == Data("old".utf8), "\(name)")
+            _ = try await others.value
+            #expect(!test.cache.hasData(for: request), "\(name)")
+            laterTransfer.finish(with: Data("new".utf8))
+            #expect(try await later.value == Data("new".utf8), "\(name)")
+            await test.cache.idle()
+            #expect(test.cache.data(for: request) == Data("new".utf8) && test.cache.hasData(for: other), "\(name)")
+            test.cache.removeData(for: other)
+        }
+    }
+
+    @Test("a part of an interrupted download is not continued after it", arguments: [true, false])
+    func partial(hasFolder: Bool) async throws {
+        let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
+        for (name, request) in Self.requests.filter({ $0.key != "user in the URL" }) {
+            for removes in [false, true] {
+                let (task, transfer) = try await test.begin(request)
+                transfer.hold(Parts.beginning(60))
+                task.cancel()
+                #expect(await task.error == .cancelled)
+                await test.cache.idle()
+                _ = test.cache.queueCounts
+                if removes { test.cache.removeAll(of: Self.a) }
+                let (again, next) = try await test.begin(request)
+                #expect((next.request.headers["Range"] == nil) == removes, "\(name)")
+                again.cancel()
+                #expect(await again.error == .cancelled)
+                if !removes { test.cache.removeData(for: request) }
+            }
+        }
+    }
+
+    @Test("a change on the server makes all entries of its URL out of date (RFC 9111, section 4.4)")
+    func invalidation() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        try await fill(test.cache, test.transport)
+        test.transport.script(Self.a, [.text("2")])
+        test.transport.script(Self.requests[3].value.url!, [.text("2")])
+        test.cache.invalidate(url("form"), after: ["Content-Location": "/a"])
+        for (name, request) in Self.requests {
+            #expect(try await test.ask(request) == "2 from network", "\(name)")
+        }
+        #expect(try await test.ask(other) == "1 from memory")
+    }
+
+    @Test("values that were decoded from its entries are gone too")
+    func values() async throws {
+        let test = TestCache()
+        let request = DataRequest(Self.a).with(\.key, "numbers")
+        test.transport.script(Self.a, [.text("[1]"), .text("[2]")])
+        #expect(try await test.cache.getValue([Int].self, from: request).value == [1])
+        test.cache.removeAll(of: Self.a)
+        #expect(test.cache.valueMemorySize == 0)
+        #expect(try await test.cache.getValue([Int].self, from: request).value == [2])
+    }
+
+    // MARK: Pictures
+
+    private static let pictures: [ImageRequest] = requests.map { ImageRequest($0.value) }.flatMap { [$0, $0.inverted] }
+
+    @Test("so are pictures, processed ones and those that wait to be written, from the tiers that are named")
+    func pictures() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        for request in Self.pictures {
+            if let url = request.url { try test.script(url, .sample()) }
+            try await test.load(request)
+        }
+        let others = ImageRequest(url("b")).with(\.key, "b").inverted
+        try test.script(url("b"), .sample())
+        try await test.load(others)
+        test.cache.removeAll(of: Self.a, from: .memory)
+        #expect(test.cache.memoryCount == 1 && test.cache.cachedTier(for: others) == .memory)
+        for request in Self.pictures { #expect(test.cache.cachedTier(for: request) == .disk, "\(request)") }
+        for request in Self.pictures { #expect(test.cache.image(for: request) != nil, "\(request)") }
+        let added = ImageRequest(Self.a).with(\.key, "added")
+        try test.cache.addImage(.sample(), for: added)
+        test.cache.removeAll(of: Self.a)
+        for request in Self.pictures + [added] { #expect(!test.cache.hasImage(for: request), "\(request)") }
+        await test.cache.synchronize()
+        #expect(test.cache.data.diskCount == 2 && test.cache.hasProcessedImage(for: others))
+    }
+
+    @Test("a picture that is being decoded is handed out and not kept")
+    func decoding() async throws {
+        let decoder = CountingDecoder(isHeld: true)
+        let test = TestImageCache(folder: TemporaryFolder(), decoder: decoder)
+        let request = ImageRequest(Self.a).with(\.key, "cover")
+        try test.script(Self.a, .sample())
+        let task = test.cache.getImage(request)
+        try await decoder.waitForDecodes(1)
+        test.cache.removeAll(of: Self.a)
+        decoder.releaseAll()
+        #expect(try await task.value.size == Image.sample().size)
+        await test.expectEmpty()
+    }
+}

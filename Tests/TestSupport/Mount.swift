@@ -1,0 +1,32 @@
+package import Foundation
+
+/// A small file system in memory, for root. It is unmounted when the test releases it.
+package final class Mount {
+    struct Failed: Error { let code: Int32 }
+
+    package let folder = TemporaryFolder()
+    package var cache: URL { folder.url.appendingPathComponent("cache") }
+
+    package init(megabytes: Int) throws { try mount(0, "size=\(megabytes)m") }
+
+    package func makeReadOnly() throws { try mount(UInt(MS_REMOUNT | MS_RDONLY)) }
+
+    private func mount(_ flags: UInt, _ options: String? = nil) throws {
+        guard Glibc.mount("tmpfs", folder.path, "tmpfs", flags, options) == 0 else { throw Failed(code: errno) }
+    }
+
+    /// Fills what is free with a file of somebody else's.
+    package func fill() throws {
+        let file = open(folder.path + "/theirs", O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        guard file >= 0 else { throw Failed(code: errno) }
+        defer { close(file) }
+        let page = [UInt8](repeating: 1, count: 4_096)
+        while write(file, page, page.count) > 0 {}
+        guard errno == ENOSPC else { throw Failed(code: errno) }
+    }
+
+    /// The number of files of the cache's entries.
+    package var blobs: Int { folder.files.count { $0.hasPrefix("cache/blobs/") } }
+
+    deinit { umount2(folder.path, Int32(MNT_DETACH)) }
+}
