@@ -253,7 +253,7 @@ private struct WorkQueue {
 
     mutating func setCost(_ cost: Int, effort: Int, of id: Int) {
         guard var work = waiting[id], work.cost == nil else { return }
-        let more = (max(0, effort) >> 20) * Self.unit
+        let more = (min(max(0, effort), 1 << 40) >> 20) * Self.unit
         work.cost = cost
         work.weight += more
         if let key = work.key { turns[key, default: 0] += more }

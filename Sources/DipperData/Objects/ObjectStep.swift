@@ -61,7 +61,9 @@ extension ObjectStep {
     }
     /// The effort is that of the first step, which goes through the whole picture even if it makes a small one.
     func load(of material: Material) -> (memory: Int, effort: Int) {
-        (cost(of: material), before?.load(of: material).effort ?? cost(of: material))
+        let memory = cost(of: material)
+        let size = if case .bytes(let data) = material { data.count } else { 0 }
+        return (memory, before?.load(of: material).effort ?? max(memory, size))
     }
     package var place: CallbackQueue? { nil }
     package var programs: Workers? { nil }
