@@ -92,7 +92,8 @@ extension Engine {
         let variant = Variant(vary: chain.vary(with: response.headers), request: run.sent)
         let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
         return EntryInfo(
-            url: url, status: response.status, headers: response.headers, stored: received,
+            url: url, asked: call.request.address(of: call.key), status: response.status, headers: response.headers,
+            stored: received,
             freshness: isStandIn
                 ? Freshness(generated: received, until: received)
                 : store.freshness(of: response, call, requested: run.requested, received: received, after: chain),

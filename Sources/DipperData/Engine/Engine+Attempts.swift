@@ -351,10 +351,11 @@ extension Engine {
             && (store.disk == nil ? fetch.demand.keepsInMemory : fetch.demand.keepsOnDisk)
         fetch.findings.interrupted(partial, isKept: isKeepable)
         guard isKeepable, let partial, let claim = fetch.findings.claim else { return }
-        if partial.isJoined { return store.keepPartial(partial, for: fetch.key, claim: claim) }
+        let asked = lead.request.address(of: lead.key)
+        if partial.isJoined { return store.keepPartial(partial, for: fetch.key, asked: asked, claim: claim) }
         lead.pending.begin()
         workers.async { [store, key = fetch.key] in
-            store.keepPartial(partial.joined, for: key, claim: claim)
+            store.keepPartial(partial.joined, for: key, asked: asked, claim: claim)
             lead.pending.end()
         }
     }
