@@ -179,11 +179,19 @@ struct URLRemovalTests {
         test.transport.script(Self.a, [.redirect(Self.target.absoluteString)])
         test.transport.script(Self.target, [.text("1")])
         test.transport.script(url("down"), [.status(404)])
-        let request = DataRequest(url("down")).with(\.key, "own").with(\.alternatives, [.url(Self.target)])
-        for (url, request) in [(Self.a, DataRequest(Self.a).with(\.key, "own")), (url("down"), request)] {
-            _ = try await test.cache.getData(request).value
+        let down = DataRequest(url("down")).with(\.key, "own")
+        let provider = CustomProvider(key: CacheKey(url("provided"))) { Data("1".utf8) }
+        let requests: [(URL, DataRequest)] = [
+            (Self.a, DataRequest(Self.a).with(\.key, "own")),
+            (url("down"), down.with(\.alternatives, [.url(Self.target)])),
+            (url("down"), down.with(\.alternatives, [.provider(provider)])),
+            (url("provided"), DataRequest(provider)),
+        ]
+        for (url, request) in requests {
+            let value = try await test.cache.getData(request).value
+            #expect(value == Data("1".utf8) && test.cache.hasData(for: request))
             test.cache.removeAll(of: url)
-            #expect(!test.cache.hasData(for: "own"))
+            #expect(!test.cache.hasData(for: request), "\(request)")
             await test.cache.idle()
             #expect(test.cache.diskCount == 0 && test.cache.memoryCount == 0)
         }
