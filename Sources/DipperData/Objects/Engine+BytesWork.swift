@@ -160,6 +160,7 @@ extension Engine {
     private func arrived(_ response: DataResponse, of supply: BytesWork, in cache: ObjectCache) {
         supply.waiting = response.data.count
         supply.data = response.data
+        supply.arrival = nextNumber()
         let source = supply.origin.source
         supply.basis = Provenance(
             info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,

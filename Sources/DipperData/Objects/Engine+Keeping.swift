@@ -64,12 +64,12 @@ extension Engine {
     }
 
     /// Removes objects made from other bytes, because one of the newest has been made.
-    func supersede(by object: MadeObject, _ origin: Origin, in cache: ObjectCache) {
+    func supersede(by object: MadeObject, of supply: BytesWork, _ origin: Origin, in cache: ObjectCache) {
         let info = object.basis.info
         let makes = cache.state.works[origin.key]?.makes ?? []
         for make in makes where make.stage != .looking {
-            // A fetch that is under way brings no older bytes.
-            if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
+            // A fetch that is under way brings no older bytes, and newer ones may have come already.
+            if let root = make.root, root.basis == nil || root.arrival >= supply.arrival { continue }
             (make.isOutdated, make.isClosed) = (true, true)
         }
         for write in cache.state.writes.values.joined() where write.origin.key == origin.key {

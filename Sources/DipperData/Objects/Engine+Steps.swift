@@ -58,9 +58,9 @@ extension Engine {
         }
         switch result {
         case .made(let object):
-            for make in makes where make.isValid && make.supply?.isNewest == true {
-                make.supply?.isNewest = false
-                supersede(by: object, make.origin, in: cache)
+            for make in makes where make.isValid {
+                guard let supply = make.supply, exchange(&supply.isNewest, with: false) else { continue }
+                supersede(by: object, of: supply, make.origin, in: cache)
             }
             made(object, for: makes, isWritten: object.form != nil)
         case .otherBytes:

@@ -124,6 +124,8 @@ final class BytesWork: SharedWork, @unchecked Sendable {
     var failure: DipperError?
     var data: Data?
     var basis: Provenance?
+    /// The order in which the bytes came, among all.
+    var arrival: UInt64 = 0
     /// The number of bytes that wait to be made into an object.
     var waiting = 0
     var previews: Previews?
