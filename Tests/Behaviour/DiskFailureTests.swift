@@ -569,7 +569,7 @@ struct RealDiskTests {
     func notRemoved() async throws {
         let mount = try Mount(megabytes: 8)
         let writer = TestCache { $0.directory = mount.cache }
-        try await writer.cache.keep(["a"], size: 9_000)
+        try await writer.cache.keep(["k0"], size: 9_000)
         try await writer.cache.finishRemovals()
         await writer.cache.shutdown()
         try mount.makeReadOnly()
