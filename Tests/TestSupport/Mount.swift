@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 
 /// A small file system in memory, for root. It is unmounted when the test releases it.
 package final class Mount {
