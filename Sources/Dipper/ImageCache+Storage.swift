@@ -191,8 +191,10 @@ extension ImageCache {
     }
 
     /// Removes all files of a URL, whatever header fields, account or key they were fetched with, and all pictures made
-    /// of them, from all tiers or from some of them: all that the calls have kept which ``cancel(_:)`` would end. Takes
-    /// time by the number of pictures in memory.
+    /// of them, from all tiers or from some of them. Takes time by the number of pictures in memory.
+    ///
+    /// A file is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
+    /// What a low-data source brings is of that source's own URL alone.
     public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
         let (address, objects) = (DataRequest(url).address, home(of: defaults).objects)
         objects.removeAll(of: address, from: tiers)

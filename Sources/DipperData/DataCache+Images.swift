@@ -60,8 +60,8 @@ extension DataCache {
 
     package var now: Date { configuration.now() }
 
-    package func infoOfAdded(_ request: DataRequest) -> EntryInfo {
-        EntryInfo(url: request.address, stored: now.timeIntervalSince1970)
+    package func infoOfAdded(_ request: DataRequest, asked: String? = nil) -> EntryInfo {
+        EntryInfo(url: request.address, asked: asked, stored: now.timeIntervalSince1970)
     }
 
     /// Creates a memory tier for objects that has this cache's clock, and follows its removals and its memory pressure.

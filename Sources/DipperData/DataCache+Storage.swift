@@ -147,7 +147,7 @@ extension DataCache {
     func add(
         _ data: Data, _ key: CacheKey, _ request: DataRequest, whenWritten: (@Sendable (Bool) -> Void)? = nil
     ) {
-        let info = infoOfAdded(request)
+        let info = infoOfAdded(request, asked: request.address(of: key))
         let call = Call(request, key: key, defaults: defaults)
         // Pictures and values that are being made of the earlier bytes are not kept.
         let claim = store.history.claim(key, of: request.plainKey, isAddition: true, isReplacing: true)
@@ -184,6 +184,9 @@ extension DataCache {
 
     /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
     /// files made of it, from all tiers or from some of them. Takes time by the number of entries in memory.
+    ///
+    /// An entry is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
+    /// What a ``DataRequest/lowDataSource`` brings is of that source's own URL alone.
     ///
     /// The tiers of the program's own cannot be searched: they lose the entry of the URL alone, and those in memory.
     ///

@@ -53,6 +53,23 @@ struct GivenSlotTests {
         #expect(failures.value.isEmpty)
     }
 
+    @Test(
+        "The slot goes to the one that waits, also where the one that gave it would come first",
+        arguments: [(QueueConfiguration.Order.lifo, Priority.normal), (.fifo, .high)])
+    func comesFirst(order: QueueConfiguration.Order, priority: Priority) async throws {
+        let test = TestCache { $0.fastQueue = QueueConfiguration(maxConcurrent: 1, order: order) }
+        let (task, trickle) = try await beginTrickle(test)
+        task.priority = priority
+        let waiting = test.cache.getData(url("waiting"))
+        for _ in 1...2 { try await test.clock.wake(after: .seconds(5)) }
+        let next = try await test.transport.nextTransfer()
+        #expect(next.request.url == url("waiting") && trickle.isCancelled)
+        next.finish(with: Data("w".utf8))
+        #expect(try await waiting.value == Data("w".utf8))
+        #expect(try await test.transport.nextTransfer().request.url == url("trickle"))
+        await test.cache.shutdown()
+    }
+
     @Test("A prefetch that brings little holds up no other prefetch")
     func prefetch() async throws {
         let test = TestCache()

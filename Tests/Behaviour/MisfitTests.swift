@@ -168,4 +168,16 @@ struct MisfitTests {
         #expect(failed == .status(404) && failed?.url == url("d") && failed?.earlier.first?.url == a)
         #expect(failed?.earlier == [bad == .page ? .unsupportedFormat : .undecodable])
     }
+
+    @Test("the time limit of the call also ends the fetch that goes on after a page")
+    func timeLimit() async throws {
+        test.transport.script(a, [.body(page)])
+        let request = ImageRequest(a).with(\.alternatives, [url("silent")]).with(\.timeout, .seconds(10))
+        let task = test.cache.getImage(request)
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.url == url("silent"))
+        try await test.clock.wake(after: .seconds(10))
+        #expect(await task.error == .timedOut)
+        #expect(transfer.isCancelled)
+    }
 }

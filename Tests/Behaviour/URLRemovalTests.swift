@@ -4,6 +4,7 @@ import Testing
 @Suite("All that belongs to a URL can be removed, by the URL alone", .timeLimit(.minutes(2)))
 struct URLRemovalTests {
     private static let a = url("a")
+    private static let b = url("b")
 
     /// Requests for one URL under different keys, by the names of what distinguishes them.
     private static let requests: KeyValuePairs<String, DataRequest> = [
@@ -16,9 +17,9 @@ struct URLRemovalTests {
     ]
     private var other: DataRequest { DataRequest(url("ab")).with(\.headers, ["Accept-Language": "de"]) }
 
-    private func fill(_ cache: DataCache, _ transport: ScriptedTransport) async throws {
+    private func fill(_ cache: DataCache, _ transport: ScriptedTransport, redirects: Bool = false) async throws {
         for request in Self.requests.map(\.value) + [other] {
-            if let url = request.url { transport.script(url, [.text("1")]) }
+            if let url = request.url, !redirects || url == other.url { transport.script(url, [.text("1")]) }
             _ = try await cache.getData(request).value
         }
         await cache.idle()
@@ -130,6 +131,124 @@ struct URLRemovalTests {
         test.cache.removeAll(of: Self.a)
         #expect(test.cache.valueMemorySize == 0)
         #expect(try await test.cache.getValue([Int].self, from: request).value == [2])
+    }
+
+    // MARK: Redirects
+
+    private static let target = URL(string: "http://elsewhere.test/b")!
+
+    private func redirect(_ transport: ScriptedTransport, to step: ScriptedTransport.Step? = nil) {
+        for request in Self.requests.map(\.value) {
+            if let url = request.url { transport.script(url, [.redirect(Self.target.absoluteString)]) }
+        }
+        if let step { transport.script(Self.target, [step]) }
+    }
+
+    @Test(
+        "so is what came from another URL after a redirect: by the URL that was asked for, and by the other one",
+        arguments: [a, target], [CacheTiers.all, .memory, .disk])
+    func redirected(removed: URL, tiers: CacheTiers) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        redirect(test.transport, to: .text("1"))
+        try await fill(test.cache, test.transport, redirects: true)
+        #expect(test.cache.diskCount == 7 && test.cache.memoryCount == 7)
+        #expect(test.cache.entry(for: CacheKey(Self.a))?.url == Self.target.absoluteString)
+        test.cache.removeAll(of: Self.b, from: tiers)
+        #expect(test.cache.memoryCount == 7)
+        test.cache.removeAll(of: removed, from: tiers)
+        for (name, request) in Self.requests {
+            #expect(test.cache.hasData(for: request, in: .memory) == !tiers.contains(.memory), "\(name)")
+            #expect(test.cache.hasData(for: request, in: .disk) == !tiers.contains(.disk), "\(name)")
+        }
+        await test.cache.synchronize()
+        #expect(test.cache.diskCount == (tiers.contains(.disk) ? 1 : 7))
+        let reopened = await test.reopened()
+        for (name, request) in Self.requests {
+            #expect((reopened.cache.data(for: request) != nil) == !tiers.contains(.disk), "\(name)")
+        }
+        // What was read from disk is found as well.
+        reopened.cache.removeAll(of: removed)
+        #expect(reopened.cache.memoryCount == 0)
+        await reopened.cache.synchronize()
+        #expect(reopened.cache.diskCount == 1 && reopened.cache.data(for: other) == Data("1".utf8))
+    }
+
+    @Test("an answer after a redirect, of an alternative or of a provider that is not written yet stays unwritten")
+    func redirectedUnwritten() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.transport.script(Self.a, [.redirect(Self.target.absoluteString)])
+        test.transport.script(Self.target, [.text("1")])
+        test.transport.script(url("down"), [.status(404)])
+        let down = DataRequest(url("down")).with(\.key, "own")
+        let provider = CustomProvider(key: CacheKey(url("provided"))) { Data("1".utf8) }
+        let requests: [(URL, DataRequest)] = [
+            (Self.a, DataRequest(Self.a).with(\.key, "own")),
+            (url("down"), down.with(\.alternatives, [.url(Self.target)])),
+            (url("down"), down.with(\.alternatives, [.provider(provider)])),
+            (url("provided"), DataRequest(provider)),
+        ]
+        for (url, request) in requests {
+            let value = try await test.cache.getData(request).value
+            #expect(value == Data("1".utf8) && test.cache.hasData(for: request))
+            test.cache.removeAll(of: url)
+            #expect(!test.cache.hasData(for: request), "\(request)")
+            await test.cache.idle()
+            #expect(test.cache.diskCount == 0 && test.cache.memoryCount == 0)
+        }
+    }
+
+    @Test("a part of a download that was interrupted after a redirect is not continued", arguments: [true, false])
+    func redirectedPartial(hasFolder: Bool) async throws {
+        let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
+        redirect(test.transport)
+        for (name, request) in Self.requests.filter({ $0.key != "user in the URL" }) {
+            for removes in [false, true] {
+                let (task, transfer) = try await test.begin(request)
+                transfer.hold(Parts.beginning(60))
+                task.cancel()
+                #expect(await task.error == .cancelled)
+                await test.cache.idle()
+                _ = test.cache.queueCounts
+                if removes { test.cache.removeAll(of: Self.a) }
+                let (again, next) = try await test.begin(request)
+                #expect((next.request.headers["Range"] == nil) == removes, "\(name)")
+                again.cancel()
+                #expect(await again.error == .cancelled)
+                if !removes { test.cache.removeData(for: request) }
+            }
+        }
+    }
+
+    @Test(
+        "pictures of redirected URLs and processed ones are gone, from the tiers that are named",
+        arguments: [false, true])
+    func redirectedPictures(isReopened: Bool) async throws {
+        var test = TestImageCache(folder: TemporaryFolder())
+        redirect(test.transport)
+        try test.script(Self.target, .sample())
+        for request in Self.pictures { try await test.load(request) }
+        #expect(test.cache.data.diskCount == 12 && test.cache.memoryCount == 12)
+        if isReopened {
+            test = await test.reopened()
+            for request in Self.pictures { #expect(test.cache.image(for: request) != nil, "\(request)") }
+        }
+        test.cache.removeAll(of: Self.a, from: .memory)
+        #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0)
+        for request in Self.pictures { #expect(test.cache.cachedTier(for: request) == .disk, "\(request)") }
+        test.cache.removeAll(of: Self.a)
+        for request in Self.pictures { #expect(!test.cache.hasImage(for: request), "\(request)") }
+        await test.expectEmpty()
+    }
+
+    @Test("what the program has added under the key of a URL is gone too", arguments: [CacheTiers.memory, .disk])
+    func addedUnderKey(tiers: CacheTiers) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let keys = [CacheKey(Self.a), CacheKey(Self.a, headers: ["Accept": "text/plain"])]
+        for key in keys + [CacheKey(url("ab")), "a"] { try await test.cache.addDataAndWait(Data("1".utf8), for: key) }
+        test.cache.removeAll(of: Self.a, from: tiers)
+        for key in keys { #expect(!test.cache.hasData(for: key, in: tiers), "\(key)") }
+        await test.cache.synchronize()
+        #expect(test.cache.diskCount == (tiers == .disk ? 2 : 4) && test.cache.memoryCount == (tiers == .disk ? 4 : 2))
     }
 
     // MARK: Pictures

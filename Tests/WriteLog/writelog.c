@@ -190,6 +190,22 @@ static int truncated(int file, off_t size) {
 int ftruncate(int file, off_t size) { return truncated(file, size); }
 int ftruncate64(int file, off_t size) { return truncated(file, size); }
 
+/* Returns its error, and sets no errno. */
+static int allocated(int file, off_t offset, off_t length) {
+    if (!atomic_load(&is_recording)) return syscall(SYS_fallocate, file, 0, offset, length) ? errno : 0;
+    pthread_mutex_lock(&lock);
+    uint64_t object = number_of_file(file);
+    struct stat before;
+    int failed = fstat(file, &before) || syscall(SYS_fallocate, file, 0, offset, length) ? errno : 0;
+    if (!failed && object && before.st_size < offset + length)
+        add(WRITE_LOG_TRUNCATE, object)->offset = (uint64_t)(offset + length);
+    pthread_mutex_unlock(&lock);
+    return failed;
+}
+
+int posix_fallocate(int file, off_t offset, off_t length) { return allocated(file, offset, length); }
+int posix_fallocate64(int file, off_t offset, off_t length) { return allocated(file, offset, length); }
+
 static int flushed(int file, long call) {
     if (!atomic_load(&is_recording)) return (int)syscall(call, file);
     pthread_mutex_lock(&lock);

@@ -40,6 +40,8 @@ struct Attempt: Sendable {
     var authorization: String?
     var proxy: ProxyLogin?
     var asksForRange = false
+    /// Whether the request may be repeated without harm.
+    var isRepeatable = true
 
     /// - Parameter asked: the URL that the caller asked for, to whose origin alone the credentials belong.
     init(
@@ -101,7 +103,7 @@ struct Attempt: Sendable {
     /// (RFC 9110, sections 13.1 and 14.2): a server that cannot cope with one is asked once without it. What is kept
     /// stays, because the server may refuse the plain request as well.
     mutating func takesBack() -> Bool {
-        guard asked != nil || continued != nil else { return false }
+        guard isRepeatable, asked != nil || continued != nil else { return false }
         isTakenBack = true
         return true
     }

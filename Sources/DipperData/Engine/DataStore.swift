@@ -386,10 +386,10 @@ final class DataStore: Sendable {
     // MARK: Partial bodies
 
     /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
-    func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
-        disk?.keepPartial(partial, for: key, claim: claim)
+    func keepPartial(_ partial: PartialBody, for key: CacheKey, asked: String?, claim: Claim) {
+        disk?.keepPartial(partial, for: key, asked: asked, claim: claim)
         guard let partials else { return }
-        let record = EntryRecord(partial.unpooled, for: key, now: now())
+        let record = EntryRecord(partial.unpooled, for: key, asked: asked, now: now())
         partials.insert(
             record.value, for: key, cost: record.value.cost(for: key), lifetime: record.lifetime,
             permit: Permit(record.value.info, claim, isLatest: true))
@@ -431,15 +431,15 @@ final class DataStore: Sendable {
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
 
-    /// Removes the entries whose URL has this text, whatever their keys. The shared tiers cannot be searched by URL: they
-    /// lose the entry of the URL alone, and those that memory has.
+    /// Removes the entries whose URL, as asked for or after redirects, has this text, whatever their keys. The shared
+    /// tiers cannot be searched by URL: they lose the entry of the URL alone, and those that memory has.
     func removeAll(of address: String, from tiers: CacheTiers) {
         history.removeAll(of: address, from: tiers)
         if tiers.contains(.disk) { disk?.removeAll(of: address) }
         var keys = [CacheKey(verbatim: address)]
         if tiers.contains(.memory) {
-            keys += memory.removeAll { $0.info.url == address }
-            partials?.removeAll { $0.info.url == address }
+            keys += memory.removeAll { $0.info.isOf(address) }
+            partials?.removeAll { $0.info.isOf(address) }
             if let listener = listener.load() { for key in keys { listener.replaced(key) } }
         }
         if tiers.contains(.shared) { for key in keys { self.tiers?.remove(key) } }

@@ -92,7 +92,8 @@ extension Engine {
         let variant = Variant(vary: chain.vary(with: response.headers), request: run.sent)
         let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
         return EntryInfo(
-            url: url, status: response.status, headers: response.headers, stored: received,
+            url: url, asked: call.request.address(of: call.key), status: response.status, headers: response.headers,
+            stored: received,
             freshness: isStandIn
                 ? Freshness(generated: received, until: received)
                 : store.freshness(of: response, call, requested: run.requested, received: received, after: chain),
@@ -223,13 +224,14 @@ final class PendingWrite: Sendable {
 
 /// The validations of calls, asked about an answer. Those of the program run elsewhere, all others on the loop.
 struct Verdicts: Sendable {
-    fileprivate var own: [ObjectIdentifier: DipperError?] = [:]
+    /// With the calls, so that none of another call has the identity of one that is gone.
+    fileprivate var own: [ObjectIdentifier: (call: Call, error: DipperError?)] = [:]
 
     /// A call with a validation of its own that joined after the question accepts nothing yet.
     func accepts(_ value: StoredData, for call: Call) -> Bool {
         guard call.hasOwnValidation else { return call.accepts(value) }
-        guard let error = own[ObjectIdentifier(call)] else { return false }
-        return error == nil
+        guard let verdict = own[ObjectIdentifier(call)] else { return false }
+        return verdict.error == nil
     }
 
     func use(of value: StoredData, for call: Call, at now: TimeInterval) -> StoredUse {
@@ -260,7 +262,7 @@ struct Verdicts: Sendable {
 
     func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
         guard call.hasOwnValidation else { return call.request.validation.check(response) }
-        return own[ObjectIdentifier(call)] ?? nil
+        return own[ObjectIdentifier(call)]?.error
     }
 }
 
@@ -288,7 +290,7 @@ extension Engine {
         work {
             var verdicts = Verdicts()
             for call in calls where verdicts.own[ObjectIdentifier(call)] == nil {
-                verdicts.own.updateValue(judge(call), forKey: ObjectIdentifier(call))
+                verdicts.own[ObjectIdentifier(call)] = (call, judge(call))
             }
             return verdicts
         } then: { engine, verdicts in

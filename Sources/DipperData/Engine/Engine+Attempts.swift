@@ -187,16 +187,18 @@ extension Engine {
     }
 
     private func transfer(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders?) {
+        // A hook may have taken its time.
+        guard mayUseNetwork(fetch) else { return failed(fetch, .unreachable) }
         run.joined = fetch.findings.partial.map { JoinedBody($0) }
         run.attempt.asksForRange = asked.headers["Range"] != nil
-        run.isRepeatable = asked.method == "GET"
+        run.attempt.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
         run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
         run.number = nextNumber()
         transfers[run.number] = fetch
         run.reception = Reception()
-        run.hasBroughtBytes = false
+        (run.hasBroughtBytes, run.givesWay, run.isLost, run.looks) = (false, false, false, nil)
         (run.progressPace, run.bytesPace) = (Pacing(), Pacing())
         run.reception.setWanted(!fetch.wanted.isEmpty)
         let receive: @Sendable (TransferEvent) -> Void = {
@@ -247,6 +249,7 @@ extension Engine {
         case .finished(let result):
             transfers[number] = nil
             (run.number, run.transfer) = (0, nil)
+            if run.reception.received > 0 { run.hasBroughtBytes = true }
             switch result {
             case .failure(let error) where error.status == 407 && run.attempt.proxy?.canAnswer == true:
                 answerChallenge(fetch, run, "", isOfProxy: true, orElse: result)
@@ -273,7 +276,7 @@ extension Engine {
             let step = attempt.received(response)
             return (attempt, step)
         } then: { engine, result in
-            guard !fetch.isOver else { return }
+            guard !fetch.isOver, fetch.run === run else { return }
             run.attempt = result.0
             engine.goOn(fetch, run, with: result.1)
         }
@@ -351,10 +354,11 @@ extension Engine {
             && (store.disk == nil ? fetch.demand.keepsInMemory : fetch.demand.keepsOnDisk)
         fetch.findings.interrupted(partial, isKept: isKeepable)
         guard isKeepable, let partial, let claim = fetch.findings.claim else { return }
-        if partial.isJoined { return store.keepPartial(partial, for: fetch.key, claim: claim) }
+        let asked = lead.request.address(of: lead.key)
+        if partial.isJoined { return store.keepPartial(partial, for: fetch.key, asked: asked, claim: claim) }
         lead.pending.begin()
         workers.async { [store, key = fetch.key] in
-            store.keepPartial(partial.joined, for: key, claim: claim)
+            store.keepPartial(partial.joined, for: key, asked: asked, claim: claim)
             lead.pending.end()
         }
     }

@@ -142,7 +142,7 @@ extension Engine {
         if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
         settle(fetch)
         if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
-        if fetch.failure == .networkNotAllowed { permissionChanged(of: fetch) }
+        if fetch.knownFindings?.offline != nil { permissionChanged(of: fetch) }
         // mutant QueueTests: `if waiter.wait.want.queue == .fast {` => `if waiter.wait.want.queue == .slow {`
         if waiter.wait.want.queue == .fast { endBackOff(of: fetch) }
     }

@@ -5,6 +5,8 @@ extension Engine {
         guard let fetch = waiter.wait.fetch else { return }
         leave(waiter, result)
         settle(fetch)
+        // The call may have been the one that permitted the network.
+        if !fetch.isOver, network.conditions != NetworkConditions() { permissionChanged(of: fetch) }
     }
 
     /// - Parameters:
@@ -16,8 +18,10 @@ extension Engine {
     ) {
         guard let fetch = task.wait.fetch else { return }
         fetch.remove(task)
-        if let timer = task.wait.knownLimits?.timeout { timers.cancel(timer) }
-        if let timer = task.wait.knownLimits?.patience { timers.cancel(timer) }
+        if let limits = task.wait.knownLimits {
+            if let timer = exchange(&limits.timeout, with: nil) { timers.cancel(timer) }
+            if let timer = exchange(&limits.patience, with: nil) { timers.cancel(timer) }
+        }
         task.detach(in: task.wait.want.queue, attempts: fetch.attempts)
         // Perhaps nothing can be made of the answer.
         if !task.tellsEnd, fetch.attempts > 0, case .success? = result { task.wait.limits.past = fetch }

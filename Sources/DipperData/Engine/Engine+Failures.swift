@@ -14,8 +14,10 @@ extension Engine {
         if isOffline {
             if !mayUseNetwork(fetch) { error = .networkNotAllowed.at(error.url) }
             fetch.findings.budget.hold(at: time)
-        } else if let run, run.givesWay || gaveWay(fetch, run, error) {
-            return park(fetch, for: .zero, isSilent: true)
+        } else if let run, run.givesWay && failure.isCancelled || gaveWay(fetch, run, error) {
+            park(fetch, for: .zero, isSilent: true)
+            // Those that wait take the slot before the fetch may have it again.
+            return decide()
         }
         let attempt = FailedAttempt(
             error: error, isOffline: isOffline,
@@ -206,7 +208,7 @@ extension Engine {
     }
 
     /// Whether the queue of a fetch, and one of its calls, may use the network in its present conditions.
-    private func mayUseNetwork(_ fetch: Fetch) -> Bool {
+    func mayUseNetwork(_ fetch: Fetch) -> Bool {
         if network.conditions == NetworkConditions() || fetch.sources.provider != nil { return true }
         return queues.configuration(of: fetch.queue).allowsConstrainedNetwork
             && fetch.calls.contains { $0.request.allowsConstrainedNetwork }
@@ -282,7 +284,8 @@ extension Engine {
         let needed = min((now - blocked).timeInterval * Self.rateGrowth, Self.mostNeeded)
         var slowest: (run: Run, fetch: Fetch, rate: Double)?
         for case let fetch as Fetch in inTheWay {
-            guard let run = fetch.run, run.transfer != nil, run.isRepeatable, fetch.sources.provider == nil else {
+            guard let run = fetch.run, run.transfer != nil, run.attempt.isRepeatable, fetch.sources.provider == nil
+            else {
                 continue
             }
             let received = run.reception.received

@@ -202,7 +202,7 @@ actor Engine: LoopClient {
 
     func reconsider() { isUndecided = true }
 
-    private func decide() {
+    func decide() {
         while exchange(&isUndecided, with: false) {
             var actions: [Queues.Action] = []
             queues.dispatch(into: &actions)

@@ -193,8 +193,6 @@ final class Run: @unchecked Sendable {
     var wasThrottled: Bool
     /// The number of the transfer that is watched because there is no way to its host; zero for none.
     var watched: UInt64 = 0
-    /// Whether the request may be repeated without harm.
-    var isRepeatable = false
     /// The first and the latest look at the transfer while others waited for its slot, and the bytes at the latest.
     var looks: (first: Duration, last: Duration, received: Int)?
     /// Whether the transfer gives its slot to others.

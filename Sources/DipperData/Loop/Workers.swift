@@ -63,7 +63,10 @@ package final class Workers: Sendable {
             guard let allowed = isEnding ? Rank.background : self.allowed,
                 let (id, first) = queue.first(downTo: slow < mostSlow ? allowed : .urgent)
             else { return nil }
-            if first.cost == nil, let measure = first.measure { return { self.setCost(of: id, measure) } }
+            if first.cost == nil, let measure = first.measure {
+                queue.setMeasuring(id)
+                return { self.setCost(of: id, measure) }
+            }
             let (run, cost, isSlow) = (first.run, first.cost ?? 0, first.place.rank != .urgent)
             // No cost is above the budget, so one piece may always run.
             guard cost <= budget - used else { return nil }
@@ -80,6 +83,7 @@ package final class Workers: Sendable {
         private func setCost(of id: Int, _ measure: Measure) {
             let (memory, effort) = measure()
             locked { queue.setCost(min(max(0, memory), budget), effort: effort, of: id) }
+            condition.broadcast()
         }
 
         private func count(_ change: Int, _ isSlow: Bool, _ cost: Int) {
@@ -209,6 +213,8 @@ private struct WorkQueue {
         /// The number of later pieces, of no effort, that come before this one.
         var weight = WorkQueue.unit
         var place: Workers.Place
+        /// The number of the entry before, while a thread measures the cost.
+        fileprivate var measured: Int?
         /// The valid entry of the heap; others of this work are skipped.
         fileprivate var entry: Entry?
     }
@@ -251,19 +257,27 @@ private struct WorkQueue {
         return lastID
     }
 
+    /// The piece has no place in the heap until its cost is known, so that other threads go on to the next one.
+    mutating func setMeasuring(_ id: Int) {
+        guard var work = waiting[id] else { return }
+        (work.measured, work.entry) = (work.entry?.number, nil)
+        waiting[id] = work
+    }
+
     mutating func setCost(_ cost: Int, effort: Int, of id: Int) {
         guard var work = waiting[id], work.cost == nil else { return }
         let more = (min(max(0, effort), 1 << 40) >> 20) * Self.unit
         work.cost = cost
         work.weight += more
         if let key = work.key { turns[key, default: 0] += more }
-        enter(id, work, number: work.entry?.number)
+        let number = exchange(&work.measured, with: nil)
+        enter(id, work, number: number)
     }
 
     mutating func move(_ id: Int, to place: Workers.Place) {
         guard var work = waiting[id], work.place != place else { return }
         work.place = place
-        enter(id, work)
+        if work.measured == nil { enter(id, work) } else { waiting[id] = work }
     }
 
     private mutating func enter(_ id: Int, _ work: Waiting, number: Int? = nil) {

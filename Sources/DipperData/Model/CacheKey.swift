@@ -103,6 +103,12 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         return own.starts(with: other) && [nil, UInt8(ascii: "\n")].contains(own.dropFirst(other.count).first)
     }
 
+    /// The text of the URL of which this may be the default key; see ``isOf(_:)``.
+    var address: String? {
+        let first = string.prefix { $0 != "\n" }
+        return first.contains("://") ? String(first) : nil
+    }
+
     /// Returns the key of a variant of the answer that is kept under this key (RFC 9111, section 4.1), chosen by the
     /// request fields in `selection`. An answer that replaces another has a new `family`.
     func variant(_ selection: String, family: UInt64) -> CacheKey {

@@ -246,11 +246,14 @@ extension CurlPool {
         return options.areSet
     }
 
+    /// One body at a time, because a few bytes can become many.
+    private static let decoder = DispatchQueue(label: "dipper.decoding")
+
     func decode(
         _ response: TransferResponse, _ codings: [ContentCoding]?, atMost limit: Int,
         then receive: @escaping @Sendable (TransferEvent) -> Void
     ) {
-        DispatchQueue.global().async(group: decoding) {
+        Self.decoder.async(group: decoding) {
             var response = response
             do throws(DipperError) {
                 guard let codings else { throw .malformedResponse.with(detail: "an unknown content coding") }

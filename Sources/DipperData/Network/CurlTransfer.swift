@@ -27,6 +27,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private(set) var isOver = false
     /// When the connection is given up after an early end.
     private(set) var drainsUntil: ContinuousClock.Instant?
+    private var isPreviewing = false
     private static let previews = DispatchQueue(label: "dipper.previews")
     private var answer = CurlAnswer()
     private var body = ByteBuffer()
@@ -61,9 +62,13 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         pool.post { _ in
             guard !self.isOver, self.body.count > 0, [200, 206].contains(self.answer.status) else { return }
             guard let codings = self.codings else { return reply(self.body.snapshot(), self.offset) }
+            // Each time all bytes are decoded: one time after the other.
+            guard !self.isPreviewing else { return }
+            self.isPreviewing = true
             Self.previews.async { [body = self.body.snapshot(), limit = self.limit] in
                 let decoded = try? ContentDecoder.decode(body, codings ?? [], atMost: limit, isBeginning: true)
                 if let decoded, !decoded.isEmpty { reply(decoded, 0) }
+                self.pool.post { _ in self.isPreviewing = false }
             }
         }
     }

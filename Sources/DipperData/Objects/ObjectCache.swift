@@ -327,7 +327,7 @@ package final class ObjectCache: Sendable {
 
     /// Removes the objects made of the bytes of a URL, whatever their keys. Takes time by the number of all objects.
     package func removeAll(of address: String, from tiers: CacheTiers) {
-        if tiers.contains(.disk) { unstage { _, object in object.basis.info.url == address } }
+        if tiers.contains(.disk) { unstage { _, object in object.basis.info.isOf(address) } }
         if tiers.contains(.memory) { memory.removeAll(of: address) }
     }
 

@@ -305,6 +305,9 @@ public struct DataRequest: Sendable {
     /// The URL's text without user and fragment, as it is kept with an entry.
     package var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
+    /// The URL whose entry is kept under a key; see ``RemovalHistory/removeAll(of:from:)``.
+    func address(of key: CacheKey) -> String? { url?.withoutFragment ?? key.address }
+
     /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }
 

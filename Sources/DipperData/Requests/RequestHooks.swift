@@ -129,6 +129,11 @@ public struct RedirectHandler: Sendable {
     }
 }
 
+extension RedirectHandler.Redirection: RedactedStringConvertible {
+    /// The status, the URL without secrets, and the names of the fields.
+    public var description: String { "\(status) \(Redaction.standard.text(url)) \(headers)" }
+}
+
 struct RequestHooks: Sendable {
     var modifier: RequestModifier?
     var bodyTransform: BodyTransform?

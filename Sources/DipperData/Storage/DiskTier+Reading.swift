@@ -32,7 +32,7 @@ extension DiskTier {
         if let item { return item.record.map { ($0, $0.lifetime.expires) } }
         guard goneBefore < .infinity, let found = stored(id, slot, opened, withBody: withBody) else { return nil }
         let info = found.record.value.info
-        let gone = max(goneBefore, removals.goneBefore(slot, info.url), history.storedBefore)
+        let gone = max(goneBefore, removals.goneBefore(slot, Addresses(info)), history.storedBefore)
         return info.stored < gone ? nil : found
     }
 
@@ -125,8 +125,8 @@ extension DiskTier {
             rows.filter { row in
                 let slot = StagingArea.Slot(key: CacheKey(verbatim: row.key))
                 if let item = state.staged[slot] { return item.record != nil }
-                return row.stored >= max(flushed, state.staged.goneBefore(slot, row.url))
-                    && !removals.contains { $0.covers(slot, row.url) }
+                return row.stored >= max(flushed, state.staged.goneBefore(slot, row.addresses))
+                    && !removals.contains { $0.covers(slot, row.addresses) }
             }
         }
     }
@@ -181,7 +181,7 @@ extension DiskTier {
 extension CachedEntry {
     init(_ row: EntryIndex.Row) {
         self.init(
-            key: CacheKey(verbatim: row.key), url: row.url, size: row.size,
+            key: CacheKey(verbatim: row.key), url: row.addresses.url, size: row.size,
             stored: Date(timeIntervalSince1970: row.stored), accessed: Date(timeIntervalSince1970: row.accessed),
             expires: row.lifetime.expires.isFinite ? Date(timeIntervalSince1970: row.lifetime.expires) : nil)
     }

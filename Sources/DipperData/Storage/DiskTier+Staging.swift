@@ -21,9 +21,9 @@ extension DiskTier {
 
     func remove(_ key: CacheKey) { stage(nil, for: .init(key: key)) }
 
-    func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
+    func keepPartial(_ partial: PartialBody, for key: CacheKey, asked: String?, claim: Claim) {
         guard partial.count <= options.partialLimit else { return dropPartial(of: key) }
-        let record = EntryRecord(partial, for: key, now: now())
+        let record = EntryRecord(partial, for: key, asked: asked, now: now())
         stage(record, for: .init(key: key, table: .partial), ifAllowed: { claim.isCurrent })
     }
 

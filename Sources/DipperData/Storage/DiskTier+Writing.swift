@@ -92,7 +92,8 @@ extension DiskTier {
         if table == .partial { format.compression = .off }
         let (body, trailer) = try format.encode(record)
         let row = EntryIndex.Row(
-            id: id, key: record.key.string, url: record.value.info.url, size: body.count + trailer.count,
+            id: id, key: record.key.string, addresses: Addresses(record.value.info),
+            size: body.count + trailer.count,
             stored: record.value.info.stored, accessed: time, lifetime: record.lifetime, trailer: Data(trailer))
         return (row, body)
     }

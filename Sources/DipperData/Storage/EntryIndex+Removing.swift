@@ -44,7 +44,7 @@ extension EntryIndex {
         case oldest(untilSize: Int)
         case expired(at: TimeInterval)
         case derived(of: CacheKey)
-        /// The rows with other keys than the URL itself.
+        /// The rows with other keys than the URL itself, which was asked for or answered.
         case url(String, Table)
         case stored(before: TimeInterval, after: Int?)
         /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
@@ -89,7 +89,10 @@ extension EntryIndex {
                 "\(query) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?", Data(first.utf8), Data(end.utf8),
                 most, body: Row.init)
         case .url(let url, _):
-            rows = try db.all("\(query) WHERE url = ? LIMIT ?", Data(url.utf8), most, body: Row.init)
+            // A line feed and the byte after it: between them are the texts that begin with the URL.
+            rows = try db.all(
+                "\(query) WHERE \(Self.isOfURL) LIMIT ?4", Data(url.utf8), Data("\(url)\n".utf8),
+                Data("\(url)\u{b}".utf8), most, body: Row.init)
         case .stored(let time, let last):
             // A step looks at a limited number of rows, even if it removes none.
             let following = try db.all(

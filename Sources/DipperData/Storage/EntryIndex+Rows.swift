@@ -5,7 +5,7 @@ extension EntryIndex {
     struct Row: Sendable {
         var id: Int
         var key: String
-        var url: String
+        var addresses: Addresses
         /// In bytes, of body and trailer on disk.
         var size: Int
         var stored: TimeInterval
@@ -59,8 +59,8 @@ extension EntryIndex {
                 (SELECT 1 + max(cleared, ifnull((SELECT max(place) FROM \(table.rawValue)), 0)) FROM total),
                 ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?
             )
-            """, row.id, Data(row.key.utf8), row.url == row.key ? nil : Data(row.url.utf8), row.size, row.stored,
-            row.accessed, row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
+            """, row.id, Data(row.key.utf8), row.addresses.text == row.key ? nil : Data(row.addresses.text.utf8),
+            row.size, row.stored, row.accessed, row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
             row.lifetime.accessExtension.map { min($0, .longest) }, turn, row.blob, row.trailer, body)
     }
 
@@ -132,7 +132,8 @@ extension EntryIndex.Row {
     init(_ row: SQLiteConnection.Row) throws {
         guard let id = row.integer(0), let key = row.text(1) else { throw EntryIndex.Damage() }
         self.init(
-            id: id, key: key, url: row.text(2) ?? key, size: try EntryIndex.number(row, 3),
+            id: id, key: key, addresses: row.text(2).map { Addresses($0) } ?? Addresses(key),
+            size: try EntryIndex.number(row, 3),
             stored: EntryIndex.moment(row, 4), accessed: EntryIndex.moment(row, 5),
             lifetime: Lifetime(
                 expires: EntryIndex.time(row, 6) ?? .infinity, accessExtension: EntryIndex.time(row, 7)),

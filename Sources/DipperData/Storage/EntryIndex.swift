@@ -104,6 +104,14 @@ final class EntryIndex: Sendable {
     /// The SQL condition for derived entries, by their keys. A query must contain it to use `entry_by_origin`.
     static let isDerived = "instr(key, x'0A23') > 0"
 
+    /// The SQL condition for rows with two URLs, and the one that was asked for; see ``Addresses``.
+    private static let isRedirected = "instr(url, x'0A') > 0"
+    private static let asked = "substr(url, instr(url, x'0A') + 1)"
+
+    /// The SQL condition for rows with the URL `?1` as either; `?2` and `?3` are the bounds of what follows it and a line
+    /// break.
+    static let isOfURL = "url = ?1 OR (url > ?2 AND url < ?3) OR (\(isRedirected) AND \(asked) = ?1)"
+
     static func create(_ db: SQLiteConnection, _ boot: String) throws {
         if try db.hasRow("SELECT 1 FROM sqlite_master WHERE name = 'entry'") { return }
         try db.run(
@@ -115,6 +123,7 @@ final class EntryIndex: Sendable {
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
                 CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
                 CREATE INDEX entry_by_url ON entry (url) WHERE url IS NOT NULL;
+                CREATE INDEX entry_by_asked ON entry (\(asked)) WHERE \(isRedirected);
                 CREATE TABLE partial \(columns);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL, cleared INTEGER NOT NULL);
                 INSERT INTO total VALUES (0, 0, 0);

@@ -4,10 +4,11 @@ import Foundation
 ///
 /// Its metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
 /// seconds; NaN for none; a fixed time in seconds since 1970, negated), generated and fresh until (Float64, seconds
-/// since 1970; infinities for ever and never), family (UInt64), status (UInt32), key, URL, number of header fields
-/// (UInt32), then name and value of each; number of request fields that chose the answer (UInt32, all bits set if there
-/// is only one answer), then of each its name, 1 or 0 (UInt32) for whether the request had it, and its value. Those of
-/// a compressed body end with its length when decompressed (UInt64). Texts are a UInt32 length in bytes and UTF-8.
+/// since 1970; infinities for ever and never), family (UInt64), status (UInt32), key, URLs (``Addresses``), number of
+/// header fields (UInt32), then name and value of each; number of request fields that chose the answer (UInt32, all
+/// bits set if there is only one answer), then of each its name, 1 or 0 (UInt32) for whether the request had it, and
+/// its value. Those of a compressed body end with its length when decompressed (UInt64). Texts are a UInt32 length in
+/// bytes and UTF-8.
 struct EntryRecord {
     var key: CacheKey
     var value: StoredData
@@ -27,7 +28,7 @@ struct EntryRecord {
         bytes.append(value: info.family)
         bytes.append(value: UInt32(clamping: info.status))
         bytes.append(text: key.string)
-        bytes.append(text: info.url)
+        bytes.append(text: Addresses(info).text)
         bytes.append(value: UInt32(clamping: info.headers.fields.count))
         for field in info.headers.fields {
             bytes.append(text: field.name)
@@ -85,9 +86,10 @@ struct EntryRecord {
 extension EntryRecord {
     private static let partialLife = 7
 
-    init(_ partial: PartialBody, for key: CacheKey, now: Date) {
+    init(_ partial: PartialBody, for key: CacheKey, asked: String?, now: Date) {
         let info = EntryInfo(
-            url: partial.url, headers: Storing.fields(of: partial.headers), stored: now.timeIntervalSince1970)
+            url: partial.url, asked: asked, headers: Storing.fields(of: partial.headers),
+            stored: now.timeIntervalSince1970)
         self.init(
             key: key, value: StoredData(data: partial.bytes, info: info),
             lifetime: Lifetime(.days(Self.partialLife), extendedBy: .unchanged, now: now))
@@ -112,7 +114,7 @@ private struct RecordReader {
         guard let stored = readMoment(), let expires = readTime(), let added = readTime(),
             let generated = readMoment(), let until = readTime()?.bounded, let family = read(UInt64.self),
             let status = read(UInt32.self),
-            let key = readText(), let url = readText(), let count = read(UInt32.self)
+            let key = readText(), let addresses = readText().map({ Addresses($0) }), let count = read(UInt32.self)
         else { return nil }
         var fields: [HTTPHeaders.Field] = []
         for _ in 0..<count {
@@ -130,7 +132,8 @@ private struct RecordReader {
             }
         }
         let info = EntryInfo(
-            url: url, status: Int(status), headers: HTTPHeaders(fields), stored: stored,
+            url: addresses.url, asked: addresses.asked, status: Int(status), headers: HTTPHeaders(fields),
+            stored: stored,
             freshness: Freshness(generated: generated, until: until),
             variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family, begun: begun)
         return EntryRecord(

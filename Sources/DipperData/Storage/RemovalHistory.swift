@@ -19,6 +19,8 @@ package final class RemovalHistory: Sendable {
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
     private let claims = Mutex<[CacheKey: [Claim.Losses]]>([:])
+    /// The number of the latest claim, by which the order of claims is known.
+    private let latest = Atomic<UInt64>(0)
 
     package init() {}
 
@@ -38,7 +40,8 @@ package final class RemovalHistory: Sendable {
         _ key: CacheKey, of url: CacheKey? = nil, within outer: Claim? = nil, isAddition: Bool = false,
         isReplacing: Bool = false
     ) -> Claim {
-        let claim = Claim(key, url, self, outer, isAddition: isAddition)
+        let number = latest.add(1, ordering: .relaxed).newValue
+        let claim = Claim(key, url, self, outer, number, isAddition: isAddition)
         claims.withLock { claims in
             if isReplacing { for losses in claims.removeValue(forKey: key) ?? [] { losses.add(.max) } }
             claim.losses.place = claims[key]?.count ?? 0
@@ -83,14 +86,15 @@ package final class RemovalHistory: Sendable {
         }
     }
 
-    /// Records that an entry is being kept.
+    /// Records that an entry is being kept: what was asked for before it comes too late.
     /// - Parameter isLatest: whether the program adds the entry, which then replaces none kept after the claim was made.
     /// - Returns: `false`, and nothing is recorded, if the entry must not be kept.
     @discardableResult
     func supersede(_ key: CacheKey, by claim: Claim? = nil, isLatest: Bool = false) -> Bool {
         claims.withLock { claims in
             if let claim, claim.isOutdated || isLatest && !claim.isLatest { return false }
-            for losses in claims[key] ?? [] where !isLatest || !losses.isOfAddition {
+            let number = claim?.losses.number ?? .max
+            for losses in claims[key] ?? [] where losses.number <= number && !(isLatest && losses.isOfAddition) {
                 losses.add(Claim.Losses.superseded)
             }
             return true
@@ -119,12 +123,15 @@ package final class Claim: Sendable {
     fileprivate final class Losses: Sendable {
         static let superseded: UInt8 = 0x80
         let isOfAddition: Bool
+        let number: UInt64
         /// Among those of its key, so that each of thousands leaves in constant time; under the lock of the history.
         nonisolated(unsafe) var place = 0
         private let rights = Atomic<UInt8>(0)
         let url: CacheKey?
 
-        init(_ url: CacheKey?, isOfAddition: Bool) { (self.url, self.isOfAddition) = (url, isOfAddition) }
+        init(_ url: CacheKey?, _ number: UInt64, isOfAddition: Bool) {
+            (self.url, self.number, self.isOfAddition) = (url, number, isOfAddition)
+        }
 
         var all: UInt8 { rights.load(ordering: .sequentiallyConsistent) }
 
@@ -138,10 +145,11 @@ package final class Claim: Sendable {
     private let outer: Claim?
 
     fileprivate init(
-        _ key: CacheKey, _ url: CacheKey?, _ history: RemovalHistory, _ outer: Claim?, isAddition: Bool
+        _ key: CacheKey, _ url: CacheKey?, _ history: RemovalHistory, _ outer: Claim?, _ number: UInt64,
+        isAddition: Bool
     ) {
         (self.key, self.history, self.outer) = (key, history, outer)
-        losses = Losses(url, isOfAddition: isAddition)
+        losses = Losses(url, number, isOfAddition: isAddition)
         begun = RemovalHistory.now
     }
 

@@ -8,9 +8,9 @@ struct StagingArea: Sendable {
         var table = EntryIndex.Table.entry
 
         /// The few scopes that cover the slot: nobody looks for them among all removals or all changes.
-        /// - Parameter url: that of the entry, as far as it is known.
-        fileprivate func scopes(_ url: String?) -> [Scope] {
-            [.all] + (url.map { [.url($0)] } ?? []) + derivedScopes
+        /// - Parameter addresses: those of the entry, as far as they are known.
+        fileprivate func scopes(_ addresses: Addresses?) -> [Scope] {
+            [.all] + (addresses?.all ?? []).map(Scope.url) + derivedScopes
         }
 
         fileprivate var derivedScopes: [Scope] {
@@ -37,8 +37,8 @@ struct StagingArea: Sendable {
         case derived(of: CacheKey)
         case url(String)
 
-        /// - Parameter url: that of the entry, as far as it is known.
-        func covers(_ slot: Slot, _ url: String? = nil) -> Bool { slot.scopes(url).contains(self) }
+        /// - Parameter addresses: those of the entry, as far as they are known.
+        func covers(_ slot: Slot, _ addresses: Addresses? = nil) -> Bool { slot.scopes(addresses).contains(self) }
     }
 
     /// A removal of many entries, to be carried out before later changes. All that it covers on disk counts as removed;
@@ -79,8 +79,8 @@ struct StagingArea: Sendable {
     var newRemovals: [Scope] { removals.filter { !$0.value.hasFailed }.map(\.key) }
 
     /// Versions on disk from before this time do not count; infinite if none counts.
-    func goneBefore(_ slot: Slot, _ url: String? = nil) -> TimeInterval {
-        outdated.contains(slot) ? .infinity : removals.goneBefore(slot, url)
+    func goneBefore(_ slot: Slot, _ addresses: Addresses? = nil) -> TimeInterval {
+        outdated.contains(slot) ? .infinity : removals.goneBefore(slot, addresses)
     }
 
     /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
@@ -149,7 +149,7 @@ struct StagingArea: Sendable {
             switch scope {
             case .all: Set(items.keys)
             case .derived: derived[scope] ?? []
-            case .url(let url): Set(items.values.filter { $0.record?.value.info.url == url }.map(\.slot))
+            case .url(let url): Set(items.values.filter { $0.record?.value.info.isOf(url) == true }.map(\.slot))
             }
         for slot in slots { drop(slot) }
     }
@@ -215,9 +215,9 @@ struct StagingArea: Sendable {
 }
 
 extension [StagingArea.Scope: StagingArea.PendingRemoval] {
-    func goneBefore(_ slot: StagingArea.Slot, _ url: String?) -> TimeInterval {
+    func goneBefore(_ slot: StagingArea.Slot, _ addresses: Addresses?) -> TimeInterval {
         if isEmpty { return -.infinity }
-        return slot.scopes(url).compactMap { self[$0] }.reduce(-.infinity) {
+        return slot.scopes(addresses).compactMap { self[$0] }.reduce(-.infinity) {
             Swift.max($0, $1.hasFailed ? $1.time : .infinity)
         }
     }

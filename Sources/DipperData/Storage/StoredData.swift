@@ -15,6 +15,8 @@ package struct StoredData: Sendable {
 /// The metadata of an entry, a class so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
     let url: String
+    /// The URL that was asked for, if redirects or an alternative led to another.
+    let asked: String?
     package let status: Int
     package let headers: HTTPHeaders
     /// The time at which the entry was stored, in seconds since 1970.
@@ -38,12 +40,13 @@ package final class EntryInfo: Sendable {
     ///   - freshness: `nil` for bytes whose freshness no server limits.
     ///   - begun: a moment before the bytes were requested or read.
     init(
-        url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
+        url: String, asked: String? = nil, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
         freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
         begun: UInt64 = RemovalHistory.now
     ) {
         self.begun = begun
         self.url = url
+        self.asked = asked == url ? nil : asked
         self.status = status
         self.headers = headers
         self.stored = stored
@@ -58,7 +61,7 @@ package final class EntryInfo: Sendable {
                 $0 + $1.0.utf8.count + ($1.1?.utf8.count ?? 0) + Self.fieldCost
             }
         }
-        textBytes = url.utf8.count + fields + (values ?? 0)
+        textBytes = url.utf8.count + (self.asked?.utf8.count ?? 0) + fields + (values ?? 0)
     }
 
     /// The estimated storage of two texts in an array, in bytes.
@@ -68,8 +71,8 @@ package final class EntryInfo: Sendable {
 
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
         EntryInfo(
-            url: url, status: status, headers: headers, stored: stored, freshness: freshness, variant: variant,
-            family: family, isStandIn: isStandIn, begun: begun)
+            url: url, asked: asked, status: status, headers: headers, stored: stored, freshness: freshness,
+            variant: variant, family: family, isStandIn: isStandIn, begun: begun)
     }
 
     func saysTheSame(as other: EntryInfo) -> Bool {
@@ -78,12 +81,31 @@ package final class EntryInfo: Sendable {
             && headers.fields.filter { !isMoment($0) } == other.headers.fields.filter { !isMoment($0) }
     }
 
+    func isOf(_ address: String) -> Bool { url == address || asked == address }
+
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 
     package var source: URL? { url.hasPrefix("http") ? URL(text: url) : nil }
 
     /// Returns whether a request with these header fields may see a picture or other value made from this answer.
     package func mayBeShown(to request: HTTPHeaders) -> Bool { (200...299).contains(status) && isChosen(by: request) }
+}
+
+/// The URLs of an entry in one text: the one after redirects, then, after a line break, the one asked for if it differs.
+struct Addresses {
+    var url: String
+    var asked: String?
+
+    init(_ info: EntryInfo) { (url, asked) = (info.url, info.asked) }
+
+    init(_ text: String) {
+        let end = text.utf8.firstIndex(of: UInt8(ascii: "\n"))
+        url = end.map { String(text[..<$0]) } ?? text
+        asked = end.map { String(text[text.utf8.index(after: $0)...]) }
+    }
+
+    var text: String { asked.map { "\(url)\n\($0)" } ?? url }
+    var all: [String] { [url] + (asked.map { [$0] } ?? []) }
 }
 
 /// An entry of the disk tier, without its bytes.

@@ -42,7 +42,7 @@ package final class ObjectMemoryTier: Sendable {
     package func removeDerived(of key: CacheKey) { memory.removeDerived(of: key) }
     package func derivedKeys(of key: CacheKey) -> [CacheKey] { memory.derivedKeys(of: key) }
     package func removeAll() { memory.removeAll() }
-    func removeAll(of address: String) { memory.removeAll { $0.info.url == address } }
+    func removeAll(of address: String) { memory.removeAll { $0.info.isOf(address) } }
     package func removeExpired(storedBefore limit: TimeInterval) { memory.removeExpired(storedBefore: limit) }
     package func trim(to bytes: Int) { memory.trim(toCost: max(0, bytes)) }
     package var costLimit: Int {

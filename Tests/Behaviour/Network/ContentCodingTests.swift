@@ -138,4 +138,30 @@ struct ContentCodingTests {
         task.cancel()
         await hostile.stop()
     }
+
+    @Test("a coded body that is broken off was no refusal of the condition, and the stale answer waits for the retries")
+    func brokenOff() async throws {
+        let bytes = Self.deflated(Array(Self.text.utf8), windowBits: 31)
+        let conditions = Box<[String?]>([])
+        let hostile = try await HostileServer {
+            $0.retryPolicy = .fixed(.zero, retries: 1)
+        } script: { request in
+            conditions.update { $0.append(request.header("If-None-Match")) }
+            let head = "HTTP/1.1 200 OK\r\nETag: \"v\"\r\nCache-Control: max-age=0\r\n"
+            switch conditions.value.count {
+            case 1: return [.send(head + "Content-Length: 3\r\n\r\nold"), .close]
+            case 2:
+                let half = Array(bytes.prefix(bytes.count / 2))
+                return [
+                    .send(head + "Content-Encoding: gzip\r\nContent-Length: \(bytes.count)\r\n\r\n"), .bytes(half),
+                    .reset,
+                ]
+            default: return [.send(head + "Content-Length: 3\r\n\r\nnew"), .close]
+            }
+        }
+        #expect(await hostile.outcome() == .body("old"))
+        #expect(await hostile.outcome() == .body("new"))
+        #expect(conditions.value == [nil, "\"v\"", "\"v\""])
+        await hostile.stop()
+    }
 }

@@ -162,6 +162,21 @@ struct DecodeMemoryTests {
                 #expect(error == .undecodable && error?.detail?.hasPrefix("the header") == true, "\(bytes)")
             }
         }
+
+        @Test("The number of parts that a file announces is bounded, also of parts without bytes")
+        func manyParts() {
+            typealias Bytes = HeaderBytes
+            let items = (1...0xFFFF).flatMap { Bytes.big16($0) + [0, 0, 0xFF, 0xFF] }
+            let boxes = [
+                Bytes.fullBox("hdlr", [0, 0, 0, 0] + Array("pict".utf8) + Array(repeating: 0, count: 13)),
+                Bytes.fullBox("pitm", Bytes.big16(1)), Bytes.fullBox("iloc", [0, 0, 0xFF, 0xFF] + items),
+                Bytes.fullBox(
+                    "iinf", Bytes.big16(1) + Bytes.fullBox("infe", flags: 2 << 24, [0, 1, 0, 0] + Array("av01\0".utf8))),
+            ]
+            let file =
+                Bytes.box("ftyp", Array("avif\0\0\0\0avifmif1".utf8)) + Bytes.fullBox("meta", Array(boxes.joined()))
+            #expect(failure(Data(file)) { $0.pixels = 1 << 40 } != nil)
+        }
     #endif
 }
 

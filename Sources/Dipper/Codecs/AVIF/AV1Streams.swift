@@ -81,6 +81,8 @@
                 return try box.number(at: offset, width)
             }
             for _ in 0..<(try number(version < 2 ? 2 : 4)) {
+                // The numbers of items and extents are the file's; their widths may be zero.
+                parts -= 1
                 let item = try number(version < 2 ? 2 : 4)
                 let method = try version == 0 ? 0 : number(2) & 15
                 _ = try number(2)
@@ -90,12 +92,13 @@
                 var joined = Data()
                 for _ in 0..<extents {
                     let part = try rest.part(at: number(widths >> 4), count: number(widths & 15))
+                    parts -= 1 + (extents > 1 ? part.available : 0)
+                    guard parts > 0 else { throw ByteReader.broken }
                     if extents == 1 { try body(&self, item, part) }
                     // libavif refuses an item that is larger than the file.
                     guard joined.count + part.available <= file.available else { throw ByteReader.broken }
                     if extents > 1 { joined.append(contentsOf: part.bytes) }
                 }
-                parts -= joined.count
                 if extents > 1 {
                     try joined.withBytes { bytes throws(DipperError) in try body(&self, item, ByteReader(bytes)) }
                 }
