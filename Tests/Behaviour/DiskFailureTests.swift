@@ -143,6 +143,43 @@ struct DiskFailureTests {
         #expect(!FileManager.default.fileExists(atPath: file.path))
     }
 
+    @Test("a file that cannot be deleted is an error as often as it is asked about, also beside another open cache")
+    func stillThere() async throws {
+        let (test, other) = (cache(memoryLimit: 0), TestCache.onDisk(folder))
+        try await other.cache.keep(["a"], size: 9_000)
+        let file = try #require(test.cache.file(for: "a"))
+        disk.fail([.remove])
+        test.cache.removeData(for: "a")
+        for _ in 0..<3 {
+            await #expect(throws: DipperError.notRemoved) { try await test.cache.finishRemovals() }
+            #expect(FileManager.default.fileExists(atPath: file.path))
+        }
+        disk.heal()
+        try await test.cache.finishRemovals()
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+    }
+
+    @Test("nothing is left to remove in a folder that is refused, or cannot be written, if entries were only added")
+    func onlyAdded() async throws {
+        for isRefused in [true, false] {
+            let folder = TemporaryFolder()
+            if isRefused {
+                try Data("theirs".utf8).write(to: folder.url.appendingPathComponent("theirs"))
+            } else {
+                disk.fail(.readOnly)
+            }
+            let test = TestCache(folder: folder) { disk.attach(to: &$0) }
+            try await test.cache.addDataAndWait(Data(count: 10), for: "new")
+            try await test.cache.finishRemovals()
+            try test.cache.addData(Data(count: 10), for: "newer")
+            try await test.cache.finishRemovals()
+            #expect(test.cache.data(for: "newer")?.count == 10, "in memory")
+            test.cache.trim(toDiskSize: 0)
+            await #expect(throws: DipperError.notRemoved) { try await test.cache.finishRemovals() }
+            disk.heal()
+        }
+    }
+
     // MARK: An index that another process holds
 
     private func filled() async throws -> TestCache {
@@ -437,6 +474,81 @@ struct RealDiskTests {
         await test.cache.shutdown()
     }
 
+    /// Returns a cache with twelve entries of 90,000 bytes, whose files leave no room when they are deleted.
+    private func kept(on mount: Mount, _ disk: FailingDisk? = nil) async throws -> TestCache {
+        let test = TestCache.onDisk(mount.folder) {
+            $0.directory = mount.cache
+            disk?.attach(to: &$0)
+        }
+        try await test.cache.keep((0..<12).map { "k\($0)" }, size: 90_000)
+        try mount.keepBlobs()
+        return test
+    }
+
+    @Test("removals on a full disk where deleting files frees nothing give up few of them, however many fail")
+    func snapshots() async throws {
+        let (mount, disk) = (try Mount(megabytes: 3), FailingDisk())
+        let test = try await kept(on: mount, disk)
+        try FileManager.default.removeItem(at: mount.cache.appendingPathComponent("reserve"))
+        try mount.fill()
+        disk.fail(.full)
+        for number in 0..<5 {
+            test.cache.removeData(for: CacheKey("k\(number)"))
+            await #expect(throws: DipperError.notRemoved) { try await test.cache.finishRemovals() }
+            test.cache.removeDerived(of: CacheKey("k\(number)"))
+            await #expect(throws: DipperError.notRemoved) { try await test.cache.finishRemovals() }
+        }
+        #expect(mount.blobs == 6)
+        await test.cache.shutdown()
+    }
+
+    @Test("a crowded volume where deleting files frees nothing costs a few entries a minute, not all")
+    func vainEviction() async throws {
+        let mount = try Mount(megabytes: 3)
+        let test = try await kept(on: mount)
+        try mount.fill()
+        func write() async throws {
+            for number in 0..<20 {
+                try await test.cache.addDataAndWait(Data(count: 90_000), for: CacheKey("\(number)"))
+            }
+        }
+        try await write()
+        let left = mount.blobs
+        #expect((6..<12).contains(left))
+        test.date.advance(by: 61)
+        try await write()
+        #expect((left / 2..<left).contains(mount.blobs))
+        await test.cache.shutdown()
+    }
+
+    @Test("what is written right after clearing a crowded volume stays")
+    func afterClearing() async throws {
+        let mount = try Mount(megabytes: 4)
+        let test = TestCache.onDisk(mount.folder) { $0.directory = mount.cache }
+        try await test.cache.keep((0..<12).map { "k\($0)" }, size: 90_000)
+        try mount.fill(leaving: 550_000)
+        test.cache.clear()
+        try await test.cache.addDataAndWait(DiskBytes.of(450_000, "new"), for: .durable)
+        try await test.cache.finishRemovals()
+        test.cache.clearMemory()
+        #expect(test.cache.data(for: .durable)?.count == 450_000 && mount.blobs == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a volume that can have no more files gives up the reserve for a cache that is opened")
+    func openingWhenFull() async throws {
+        let mount = try Mount(megabytes: 3, files: 200)
+        let test = TestCache.onDisk(mount.folder) { $0.directory = mount.cache }
+        try await test.cache.keep(["a"], size: 9_000)
+        try mount.fillWithFiles()
+        let other = TestCache.onDisk(mount.folder) { $0.directory = mount.cache }
+        other.cache.clear()
+        try await other.cache.finishRemovals()
+        #expect(mount.blobs == 0)
+        await other.cache.shutdown()
+        await test.cache.shutdown()
+    }
+
     @Test("a volume that is smaller than the limit does not become full: each entry is written, and old ones go")
     func smallVolume() async throws {
         let mount = try Mount(megabytes: 3)
@@ -457,7 +569,7 @@ struct RealDiskTests {
     func notRemoved() async throws {
         let mount = try Mount(megabytes: 8)
         let writer = TestCache { $0.directory = mount.cache }
-        try await writer.cache.keep(["a"], size: 9_000)
+        try await writer.cache.keep(["k0"], size: 9_000)
         try await writer.cache.finishRemovals()
         await writer.cache.shutdown()
         try mount.makeReadOnly()

@@ -36,9 +36,8 @@ final class BlobFiles: Sendable {
     private let faults: (any DiskFaults)?
     let lock: StoreLock?
     private let written = Atomic<UInt64>(0)
-    /// Whether a removal, or the deletion of a file, has failed since somebody asked last.
-    let hasFailed = Atomic(false)
     private let isRoomGivenUp = Atomic(false)
+    private let hasRetried = Atomic(false)
     /// Once is enough: `blobs` is created when the store is opened.
     private let isRootFlushed = Atomic(false)
 
@@ -117,18 +116,17 @@ final class BlobFiles: Sendable {
         isRootFlushed.store(true, ordering: .relaxed)
     }
 
-    @discardableResult
-    func remove(_ names: [String]) -> Bool {
-        var areGone = true
-        for name in names {
-            guard faults?.error(for: .remove) == nil, let shard = try? folder(of: name) else {
-                areGone = false
-                continue
+    /// Returns the names of the files that are still there.
+    func remove(_ names: some Sequence<String>) -> [String] {
+        names.filter { name in
+            guard faults?.error(for: .remove) == nil else { return true }
+            do {
+                guard let shard = try folder(of: name) else { return false }
+                return !shard.remove(name) && shard.entry(name) != nil
+            } catch {
+                return true
             }
-            if !shard.remove(name), shard.entry(name) != nil { areGone = false }
         }
-        if !areGone { hasFailed.store(true, ordering: .relaxed) }
-        return areGone
     }
 
     func shards() throws(FileError) -> [String] {
@@ -149,8 +147,9 @@ final class BlobFiles: Sendable {
 
     // MARK: Room
 
-    private static let reserve = "reserve"
+    static let reserve = "reserve"
     private static let reserveSize = 256 << 10
+    static let mostGivenUp = 2 * reserveSize
 
     /// The size of the volume and what is free, in bytes; `nil` if the file system does not say.
     var volume: (size: Int, free: Int)? {
@@ -164,28 +163,36 @@ final class BlobFiles: Sendable {
     var isTight: Bool { isRoomGivenUp.load(ordering: .relaxed) }
 
     func keepReserve() {
-        guard lock != nil else { return }
+        guard lock != nil, !(isTight && faults?.error(for: .write) != nil) else { return }
         let file = openat(
             root.descriptor, Self.reserve, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o600)
         let code = file < 0 ? errno : posix_fallocate(file, 0, off_t(Self.reserveSize))
         if file >= 0 { close(file) }
         if FileError.isFull(code) { root.remove(Self.reserve) }
         isRoomGivenUp.store(FileError.isFull(code), ordering: .relaxed)
+        if code == 0 { hasRetried.store(false, ordering: .relaxed) }
     }
 
     /// Gives up the reserve, for a removal on a full disk; without one, files of bodies, whose rows then count as
-    /// absent. Returns whether there is more room.
-    func giveUpRoom() -> Bool {
+    /// absent: as many as the reserve has bytes, whatever the file system says is free then. A snapshot may keep them,
+    /// another program may take them, and a quota does not show in what is free.
+    /// - Parameter most: the size of the files to give up, in bytes.
+    /// - Returns: the size of the files given up; `nil` if it is no use to try again.
+    func giveUpRoom(bodies most: Int) -> Int? {
         isRoomGivenUp.store(true, ordering: .relaxed)
-        if root.remove(Self.reserve) { return true }
-        var isMore = false
-        for shard in (try? shards()) ?? [] {
-            for name in (try? names(inShard: shard)) ?? [] {
-                guard let free = volume?.free, free < Self.reserveSize else { return isMore }
-                if BlobName(name) != nil, remove([name]) { isMore = true }
+        if root.remove(Self.reserve) { return 0 }
+        // Another process may have given up the reserve just now.
+        if let free = volume?.free, free >= Self.reserveSize, !hasRetried.exchange(true, ordering: .relaxed) {
+            return 0
+        }
+        let most = min(most, Self.reserveSize)
+        var given = 0
+        for shard in most > 0 ? (try? shards()) ?? [] : [] where given < most {
+            for name in (try? names(inShard: shard)) ?? [] where given < most && BlobName(name) != nil {
+                if let size = try? size(of: name), remove([name]).isEmpty { given += size }
             }
         }
-        return isMore
+        return given > 0 ? given : nil
     }
 
     /// `nil` for a name from a damaged index that might lead elsewhere.

@@ -10,7 +10,7 @@ protocol DiskJob: Sendable {
 
 extension DiskTier {
     enum JobKind {
-        case asked, clearing, keepingLimit
+        case asked, clearing, keepingLimit, expiring
         /// The caller of ``verify()`` alone waits for it.
         case verification
         /// Work that nobody waits for: opening an index that another process holds, the end of another store's clearing,
@@ -18,7 +18,7 @@ extension DiskTier {
         case opening, leftovers, sweep
 
         /// Whether ``synchronize()`` waits for the job. Others are cut short when the tier ends.
-        var isAwaited: Bool { [.asked, .clearing, .keepingLimit].contains(self) }
+        var isAwaited: Bool { [.asked, .clearing, .keepingLimit, .expiring].contains(self) }
 
         /// How often a step is tried while another process holds the index.
         var mostAttempts: Int { isAwaited || self == .verification ? DiskTier.mostAttempts : .max }
@@ -39,8 +39,9 @@ extension DiskTier {
     private func carryOn(_ job: some DiskJob, _ kind: JobKind, _ number: UInt64, attempts: Int = 0) {
         let isRunning = writer.run {
             var job = job
+            let room: Room = kind == .clearing ? .bodies : .reserve
             do {
-                if !self.isClosed || kind.isAwaited, try self.attemptOnce({ try job.step(self) }) {
+                if !self.isClosed || kind.isAwaited, try self.attemptOnce(room: room, { try job.step(self) }) {
                     return self.carryOn(job, kind, number)
                 }
             } catch let error
@@ -50,7 +51,7 @@ extension DiskTier {
                 return self.carryOn(job, kind, number, attempts: attempts + 1)
             } catch {
                 self.indexFailed(error)
-                if kind == .asked || kind == .clearing { self.opened.files?.hasFailed.store(true, ordering: .relaxed) }
+                if kind == .asked || kind == .clearing { self.state.withLock { $0.hasFailedRemoval = true } }
             }
             self.end(job, number)
         }

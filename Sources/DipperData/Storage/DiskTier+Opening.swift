@@ -15,7 +15,7 @@ extension DiskTier {
             start(SweepRequest(), .sweep)
             writer.run {
                 self.noteExpiries()
-                self.opened.files?.keepReserve()
+                self.keepReserve()
                 self.carryOnClearing()
             }
         }
@@ -41,25 +41,34 @@ extension DiskTier {
         do {
             let folder = try CacheFolder.open(options.folder)
             do throws(FileError) {
-                new.files = try BlobFiles(root: folder, faults: options.faults)
+                new.files = try files(in: folder)
             } catch {
                 complain("the folder cannot be written: nothing is kept on disk", error)
                 if [EROFS, EACCES, EPERM, ENOSPC, EDQUOT].contains(error.code) { openReadingOnly(folder, &new) }
                 new.problem = StoreProblem("\(error)", isReadable: new.index != nil)
             }
             if new.files?.lock == nil { return new }
-            try openIndex(in: folder, isWaiting, &new)
+            let room: Room = state.withLock { $0.staged.removals.isEmpty } ? .reserve : .bodies
+            try withRoom(room, new.files) { try openIndex(in: folder, isWaiting, &new) }
         } catch let refusal as StoreProblem {
             return Opened(problem: refusal)
         } catch let error where IndexFailure(error) == .busy {
             new.isIndexHeld = true
-        } catch let error where IndexFailure(error) == .full && new.files?.giveUpRoom() == true {
-            return open(isWaiting)
         } catch {
             complain("the folder or its index cannot be opened: nothing is kept on disk", error)
             new.problem = StoreProblem("\(error)")
         }
         return new
+    }
+
+    /// A full disk may leave no room for the folders and the lock either.
+    private func files(in folder: Folder) throws(FileError) -> BlobFiles {
+        do {
+            return try BlobFiles(root: folder, faults: options.faults)
+        } catch {
+            guard FileError.isFull(error.code), folder.remove(BlobFiles.reserve) else { throw error }
+            return try BlobFiles(root: folder, faults: options.faults)
+        }
     }
 
     private func openReadingOnly(_ folder: Folder, _ new: inout Opened) {

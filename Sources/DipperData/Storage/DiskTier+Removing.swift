@@ -18,13 +18,16 @@ extension DiskTier {
 
     /// Removes expired entries, then others in the order of eviction, until a tenth of the limit is free: for up to ten
     /// milliseconds at once, the rest in the background. The entries take at most three quarters of what they have and
-    /// what is free on the volume, so that a small or crowded volume does not become full.
+    /// what is free on the volume, so that a small or crowded volume does not become full. Where deleting files was seen
+    /// to free nothing, as with snapshots, the volume does not count for a minute.
     func keepLimit() {
-        guard let bytes = try? opened.writableIndex?.totals().bytes, case let limit = limit(bytes), bytes > limit
+        guard let bytes = try? opened.writableIndex?.totals().bytes, case let (limit, isForRoom) = limit(bytes),
+            bytes > limit
         else { return }
         var job = Removal(
             (.expired(at: now().timeIntervalSince1970), .expired),
             (.oldest(untilSize: limit - limit / 10), .overLimit))
+        job.isForRoom = isForRoom
         let end = ContinuousClock.now + .milliseconds(10)
         do {
             while try attemptOnce({ try job.step(self) }), .now < end {}
@@ -35,11 +38,15 @@ extension DiskTier {
         job.end(self)
     }
 
-    private func limit(_ bytes: Int) -> Int {
+    private func limit(_ bytes: Int) -> (bytes: Int, isForRoom: Bool) {
         let limit = sizeLimit ?? .max
-        guard let free = opened.files?.volume?.free, (bytes + free) / 4 * 3 < bytes else { return limit }
+        let vain = state.withLock { $0.lastVainEviction }
+        // Files that are still to be deleted will leave room.
+        if has(.clearing, .leftovers) || abs(now().timeIntervalSince1970 - vain) < 60 { return (limit, false) }
+        guard let free = opened.files?.volume?.free, (bytes + free) / 4 * 3 < bytes else { return (limit, false) }
         // What has been removed from the index leaves room in its file.
-        return min(limit, (bytes + free + ((try? opened.index?.freeBytes()) ?? 0)) / 4 * 3)
+        let room = (bytes + free + ((try? opened.index?.freeBytes()) ?? 0)) / 4 * 3
+        return room < limit ? (room, true) : (limit, false)
     }
 
     func carryOnClearing() {
@@ -49,19 +56,25 @@ extension DiskTier {
         start(OrphanSweep(.clearing, index), .leftovers)
     }
 
-    func carryOutRemovals(_ removals: [StagingArea.Scope: StagingArea.PendingRemoval]) -> Bool {
+    /// - Parameter room: that of the removals of single entries.
+    @discardableResult
+    func carryOutRemovals(
+        _ removals: [StagingArea.Scope: StagingArea.PendingRemoval], _ room: Room = .reserve
+    ) -> Bool {
         var areDone = true
         for (scope, removal) in removals {
             // After one that failed, others lose no time.
             let mayTry = areDone || !(removal.hasFailed || state.withLock { $0.isStalled })
-            let isDone = mayTry && attempt { try removeAll(in: scope, removal) } == true
+            let isDone = mayTry && attempt(room: .bodies, { try removeAll(in: scope, removal) }) == true
             state.withLock { $0.staged.finish(scope, removal, isDone: isDone) }
             areDone = areDone && isDone
         }
         let outdated = state.withLock { $0.staged.outdated }
         if outdated.isEmpty { return areDone }
         let changes = outdated.map { EntryIndex.Change(id: EntryIndex.id(of: $0.key), table: $0.table) }
-        guard let index = opened.writableIndex, attempt({ remove(try index.write(.relaxed, changes)) }) != nil else {
+        guard let index = opened.writableIndex,
+            attempt(room: room, { remove(try index.write(.relaxed, changes)) }) != nil
+        else {
             return false
         }
         state.withLock { $0.staged.removedOutdated(outdated) }
@@ -97,14 +110,18 @@ extension DiskTier {
     func finishRemovals() async throws(DipperError) {
         let failure: DipperError? = await fromThread { answer in
             let isRunning = writer.run {
-                let (removals, opened) = self.state.withLock {
-                    ($0.staged.removals.filter(\.value.hasFailed), $0.opened)
+                self.carryOutRemovals(self.state.withLock { $0.staged.removals.filter(\.value.hasFailed) }, .bodies)
+                self.remove(Array(self.state.withLock { exchange(&$0.undeleted, with: []) }))
+                let (isOwed, hasFailed) = self.state.withLock { state in
+                    (
+                        state.staged.owesRemovals || !state.undeleted.isEmpty,
+                        exchange(&state.hasFailedRemoval, with: false)
+                    )
                 }
-                let areDone = opened.writableIndex != nil && self.carryOutRemovals(removals)
-                let hasFailed = opened.files?.hasFailed.exchange(false, ordering: .relaxed) == true
                 if hasFailed { self.start(OrphanSweep(.clearing), .clearing) }
-                let reason = opened.problem?.description ?? self.state.withLock { $0.lastFailure }
-                answer(areDone && !hasFailed ? nil : reason.map(DipperError.notRemoved.with(detail:)) ?? .notRemoved)
+                if !isOwed, !hasFailed { return answer(nil) }
+                let reason = self.opened.problem?.description ?? self.state.withLock { $0.lastFailure }
+                answer(reason.map(DipperError.notRemoved.with(detail:)) ?? .notRemoved)
             }
             if !isRunning { answer(.shutDown) }
         }
@@ -113,9 +130,9 @@ extension DiskTier {
 
     func trim(toSize size: Int) { start(Removal((.oldest(untilSize: max(0, size)), .overLimit))) }
 
-    func removeExpiredLater() {
+    func removeExpiredLater(_ kind: JobKind = .asked) {
         let time = now().timeIntervalSince1970
-        start(Removal((.expired(at: time), .expired), (.partials(expiredAt: time), nil)))
+        start(Removal((.expired(at: time), .expired), (.partials(expiredAt: time), nil)), kind)
     }
 
     fileprivate func tell(_ removed: EntryIndex.Totals, _ reason: CacheEvent.Cleaning.Reason?) {
@@ -131,6 +148,10 @@ struct Removal: DiskJob {
     private var parts: [Part]
     private var isBegun = false
     private var removed = EntryIndex.Totals()
+    /// Whether the removal is to leave room on the volume, and then the size of the files so far and what that has freed.
+    var isForRoom = false
+    private var deleted = 0
+    private var freed = 0
 
     init(_ parts: Part...) { self.parts = parts }
 
@@ -138,7 +159,8 @@ struct Removal: DiskJob {
 
     /// Removes a few entries, so that what is to be written does not wait long.
     mutating func step(_ tier: DiskTier) throws -> Bool {
-        guard let index = tier.opened.writableIndex, let part = parts.first else { return false }
+        guard let part = parts.first else { return false }
+        guard let index = tier.opened.writableIndex else { throw FileError("remove", tier.options.folder, EROFS) }
         if !isBegun {
             // Recent accesses, once written, keep entries from being the oldest and may extend lifetimes.
             if parts.contains(where: { $0.reason == .overLimit || $0.reason == .expired }) { try tier.writeAccesses() }
@@ -150,7 +172,13 @@ struct Removal: DiskJob {
             selection = .stored(before: min(limit, tier.history.storedBefore), after: last)
         }
         let step = try index.removeSome(of: selection, atMost: tier.mostRemoved)
-        tier.remove(step.blobs)
+        if isForRoom, let files = tier.opened.files, let before = files.volume?.free {
+            deleted += step.blobs.reduce(0) { $0 + ((try? files.size(of: $1)) ?? 0) }
+            tier.remove(step.blobs)
+            freed += (files.volume?.free ?? before) - before
+        } else {
+            tier.remove(step.blobs)
+        }
         removed.add(step.totals)
         if let rest = step.rest {
             parts[0].selection = rest
@@ -164,6 +192,10 @@ struct Removal: DiskJob {
 
     func end(_ tier: DiskTier) {
         tier.tell(removed, parts.first?.reason)
+        if freed < deleted / 2 {
+            let time = tier.now().timeIntervalSince1970
+            tier.state.withLock { $0.lastVainEviction = time }
+        }
         if tier.opened.isWritable { tier.noteExpiries() }
     }
 }

@@ -59,7 +59,7 @@ extension DiskTier {
         }
         let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
         var unneeded: [String] = []
-        guard attempt(isRemoval: false, { unneeded = try index.write(durability, changes) }) != nil else {
+        guard attempt(room: .none, { unneeded = try index.write(durability, changes) }) != nil else {
             remove(written)
             keepLimit()
             return failure(of: batch)
@@ -67,6 +67,7 @@ extension DiskTier {
         for change in changes where change.table == .entry {
             if let (row, _) = change.new { expiries.note(row.lifetime.expires) }
         }
+        regainRoom()
         remove(unneeded)
         if batch.contains(where: { $0.slot.table == .partial }) {
             let excess = EntryIndex.Selection.partials(
@@ -78,7 +79,7 @@ extension DiskTier {
         carryOnClearing()
         // The entry may have been removed at once, to keep the limit or by another process.
         for item in batch where item.durability == .durable && item.record != nil {
-            if !isFound(item.slot) { failed.insert(item.number) }
+            if isFound(item.slot) == false { failed.insert(item.number) }
         }
         return failed
     }
@@ -97,29 +98,37 @@ extension DiskTier {
         return (row, body)
     }
 
-    func remove(_ blobs: [String]) {
-        guard let files = opened.files, !files.remove(blobs) else { return }
+    /// Returns whether the files are gone.
+    @discardableResult
+    func remove(_ blobs: [String]) -> Bool {
+        guard let left = opened.files?.remove(blobs), !left.isEmpty else { return true }
+        state.withLock { state in
+            for name in left where state.undeleted.count < Self.mostUndeleted { state.undeleted.insert(name) }
+            if !state.undeleted.isSuperset(of: left) { state.hasFailedRemoval = true }
+        }
         do {
             try opened.index?.requestSweep()
         } catch {
             indexFailed(error)
         }
+        return false
     }
 
     /// Readers must not find earlier versions any more.
     private func failure(of batch: [StagingArea.Item]) -> Set<UInt64> {
-        let outdated = batch.map(\.slot).filter(isFound)
-        state.withLock { $0.staged.addOutdated(outdated) }
+        let outdated = batch.map { (item: $0, isFound: isFound($0.slot)) }.filter { $0.isFound != false }
+        let owed = outdated.filter { $0.item.record == nil || $0.isFound == true }
+        state.withLock { $0.staged.addOutdated(outdated.map(\.item.slot), owed: owed.map(\.item.slot)) }
         return Set(batch.map(\.number))
     }
 
-    private func isFound(_ slot: StagingArea.Slot) -> Bool {
-        // An index that cannot be read now may be read later.
-        guard let index = opened.index else { return opened.problem?.isRefusal != true }
+    /// Returns `nil` for an index that cannot be read now and may be read later.
+    private func isFound(_ slot: StagingArea.Slot) -> Bool? {
+        guard let index = opened.index else { return opened.problem?.isRefusal == true ? false : nil }
         do {
             return try index.content(EntryIndex.id(of: slot.key), in: slot.table) != nil
         } catch {
-            return true
+            return nil
         }
     }
 
@@ -138,16 +147,17 @@ extension DiskTier {
     }
 
     private static let mostPartials = 1_024
+    private static let mostUndeleted = 4_096
     static let mostAttempts = 30
 
     /// Makes a change of the index, and tries again for up to a minute while another process holds it. If that was in
     /// vain before, tries once, so that later changes lose no time.
     @discardableResult
-    func attempt<Result>(isRemoval: Bool = true, _ change: () throws -> Result) -> Result? {
+    func attempt<Result>(room: Room = .reserve, _ change: () throws -> Result) -> Result? {
         var left = state.withLock { $0.isStalled } ? 1 : Self.mostAttempts
         while true {
             do {
-                let result = try attemptOnce(isRemoval: isRemoval, change)
+                let result = try attemptOnce(room: room, change)
                 setStalled(false)
                 return result
             } catch {
@@ -162,23 +172,16 @@ extension DiskTier {
     }
 
     /// Opens the index, if another process has held it so far, and makes a change. Fails after two seconds while
-    /// another process holds the index; at once in a tier that has ended in vain attempts. A removal for which the disk
-    /// is too full gets the room that is kept for it.
-    func attemptOnce<Result>(isRemoval: Bool = true, _ change: () throws -> Result) throws -> Result {
+    /// another process holds the index; at once in a tier that has ended in vain attempts.
+    func attemptOnce<Result>(room: Room = .reserve, _ change: () throws -> Result) throws -> Result {
         let held = SQLiteError(code: SQLiteError.busy)
         if hasGivenUp { throw held }
         let begun = ContinuousClock.now
         do {
             if opened.isIndexHeld { reopen() }
             if opened.isIndexHeld { throw held }
-            defer { if isRemoval { regainRoom() } }
-            while true {
-                do {
-                    return try change()
-                } catch let error where isRemoval && IndexFailure(error) == .full {
-                    guard opened.files?.giveUpRoom() == true else { throw error }
-                }
-            }
+            defer { if room != .none { regainRoom() } }
+            return try withRoom(room, opened.files, change)
         } catch let error where IndexFailure(error) == .busy {
             state.withLock { if $0.isClosed { $0.lastAttempts -= 1 } }
             Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
@@ -186,12 +189,40 @@ extension DiskTier {
         }
     }
 
+    /// The room that a change may have on a full disk.
+    enum Room {
+        case none, reserve
+        /// For a removal that the program waits for: the reserve, then files of other entries, a few for all removals
+        /// until there is room again.
+        case bodies
+    }
+
+    func withRoom<Result>(_ room: Room, _ files: BlobFiles?, _ change: () throws -> Result) throws -> Result {
+        var rounds = room == .none ? 0 : 4
+        while true {
+            do {
+                return try change()
+            } catch let error where rounds > 0 && IndexFailure(error) == .full {
+                rounds -= 1
+                let most = room == .bodies ? state.withLock { $0.bodiesLeft } : 0
+                guard let given = files?.giveUpRoom(bodies: most) else { throw error }
+                state.withLock { $0.bodiesLeft -= given }
+            }
+        }
+    }
+
     private func regainRoom() {
         guard let files = opened.files, files.isTight else { return }
-        files.keepReserve()
+        keepReserve()
         if !files.isTight { return }
         try? opened.index?.emptyLog()
+        keepReserve()
+    }
+
+    func keepReserve() {
+        guard let files = opened.files else { return }
         files.keepReserve()
+        if !files.isTight { state.withLock { $0.bodiesLeft = BlobFiles.mostGivenUp } }
     }
 
     var hasGivenUp: Bool { state.withLock { $0.lastAttempts == 0 } }

@@ -89,6 +89,14 @@ final class DiskTier: Sendable {
         var lastAttempts = Self.mostLastAttempts
         static let mostLastAttempts = 5
         var isClosed = false
+        /// The files whose rows are gone, and that could not be deleted.
+        var undeleted: Set<String> = []
+        /// Whether a removal, or the deletion of more files than are remembered, has failed since somebody asked last.
+        var hasFailedRemoval = false
+        /// The size of the files that removals on a full disk may still give up, in bytes, until there is room.
+        var bodiesLeft = BlobFiles.mostGivenUp
+        /// When eviction for the sake of the volume was last seen to free nothing.
+        var lastVainEviction: TimeInterval = -.infinity
         /// The jobs that have not ended, by their numbers.
         var jobs: [UInt64: JobKind] = [:]
         fileprivate var backlog = StorageBacklog.none
@@ -138,7 +146,7 @@ final class DiskTier: Sendable {
                 "the group of the cache's folder may write in it, and so delete and replace entries",
                 metadata: ["folder": "\(options.folder)"])
         }
-        expiries.add { [weak self] in self?.removeExpiredLater() }
+        expiries.add { [weak self] in self?.removeExpiredLater(.expiring) }
     }
 
     func shutdown() async {

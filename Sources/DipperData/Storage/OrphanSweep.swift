@@ -104,6 +104,7 @@ struct OrphanSweep: DiskJob {
             isVerification || opened.isWritable
         else {
             isIncomplete = true
+            if case .clearing = purpose, !opened.isWritable { tier.state.withLock { $0.hasFailedRemoval = true } }
             return false
         }
         do {
@@ -123,7 +124,7 @@ struct OrphanSweep: DiskJob {
         }
         if shards == nil { shards = files.isReadOnly ? [] : look { try files.shards() } ?? [] }
         if !names.isEmpty {
-            try compareNames(index, files)
+            try compareNames(index, files, tier)
         } else if let shard = shards?.popLast() {
             names = look { try files.names(inShard: shard) } ?? []
         } else if let table {
@@ -135,14 +136,14 @@ struct OrphanSweep: DiskJob {
         return true
     }
 
-    private mutating func compareNames(_ index: EntryIndex, _ files: BlobFiles) throws {
+    private mutating func compareNames(_ index: EntryIndex, _ files: BlobFiles, _ tier: DiskTier) throws {
         let some = names.suffix(64)
         for name in some.compactMap({ BlobName($0) }) {
             // An open store may be about to add the row; a closed one adds none after this question.
             let isOpen = stores[name.store] ?? files.isOpenElsewhere(name.store)
             stores[name.store] = isOpen
             if try index.names(name.text, name.id) { continue }
-            if isOpen || !files.remove([name.text]) { isIncomplete = true } else { report.unlisted += 1 }
+            if isOpen || !tier.remove([name.text]) { isIncomplete = true } else { report.unlisted += 1 }
         }
         names.removeLast(some.count)
     }

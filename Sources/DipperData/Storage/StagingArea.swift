@@ -60,6 +60,8 @@ struct StagingArea: Sendable {
     private(set) var removals: [Scope: PendingRemoval] = [:]
     /// Slots whose version on disk is out of date, and must be removed before anything is written.
     private(set) var outdated: Set<Slot> = []
+    /// Those of the outdated slots that are to be removed, or known to be on disk.
+    private var owed: Set<Slot> = []
     private var dropped: [Item] = []
 
     mutating func nextNumber() -> UInt64 {
@@ -183,11 +185,14 @@ struct StagingArea: Sendable {
         }
     }
 
-    mutating func addOutdated(_ slots: [Slot]) {
+    var owesRemovals: Bool { !owed.isEmpty || removals.values.contains(where: \.hasFailed) }
+
+    mutating func addOutdated(_ slots: [Slot], owed: [Slot]) {
         outdated.formUnion(slots)
+        self.owed.formUnion(owed)
         if outdated.count <= 4_096 { return }
         // So many are not remembered one by one.
-        outdated = []
+        (outdated, self.owed) = ([], [])
         let all = PendingRemoval(number: latest, time: .infinity, hasFailed: true)
         removals[.all, default: all].time = .infinity
     }
@@ -203,7 +208,10 @@ struct StagingArea: Sendable {
         if isDone { removals[scope] = nil } else { removals[scope]?.hasFailed = true }
     }
 
-    mutating func removedOutdated(_ slots: Set<Slot>) { outdated.subtract(slots) }
+    mutating func removedOutdated(_ slots: Set<Slot>) {
+        outdated.subtract(slots)
+        owed.subtract(slots)
+    }
 }
 
 extension [StagingArea.Scope: StagingArea.PendingRemoval] {
