@@ -196,6 +196,8 @@ final class Findings {
     /// Gives an attempt the right to keep its answer. Drops the entry and the partial body if the entry has been
     /// removed since the last attempt. The first attempt has the right of the look-up before it.
     func reclaim(_ fresh: @autoclosure () -> Claim, _ history: RemovalHistory, isFirst: Bool) {
+        // In this order: what is revoked between the two questions counts as revoked, not as merely superseded.
+        let isCurrent = claim?.isCurrent == true
         let isRevoked = claim?.isRevoked == true
         if isRevoked || found.map({ !history.admits($0.value.info) }) == true { found = nil }
         if isRevoked {
@@ -203,7 +205,7 @@ final class Findings {
             isPartialLeft = false
         }
         // A whole entry has been kept since, so nothing older will be part of the answer.
-        if isRevoked ? !isFirst : claim?.isCurrent != true { claim = fresh() }
+        if isRevoked ? !isFirst : !isCurrent { claim = fresh() }
     }
 
     func interrupted(_ partial: PartialBody?, isKept: Bool) {

@@ -60,7 +60,7 @@ struct StagingArea: Sendable {
     private(set) var removals: [Scope: PendingRemoval] = [:]
     /// Slots whose version on disk is out of date, and must be removed before anything is written.
     private(set) var outdated: Set<Slot> = []
-    /// Those of the outdated slots that are to be removed, or known to be on disk.
+    /// The outdated slots that are to be removed, or known to be on disk.
     private var owed: Set<Slot> = []
     private var dropped: [Item] = []
 
