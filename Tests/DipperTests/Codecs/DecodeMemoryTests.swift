@@ -166,8 +166,8 @@ struct DecodeMemoryTests {
         @Test("The number of parts that a file announces is bounded, also of parts without bytes")
         func manyParts() {
             typealias Bytes = HeaderBytes
-            let items = (1...0xFFFF).flatMap { Bytes.big16($0) + [0, 0, 0xFF, 0xFF] }
-            let boxes = [
+            let items: [UInt8] = (1...0xFFFF).flatMap { Bytes.big16($0) + ([0, 0, 0xFF, 0xFF] as [UInt8]) }
+            let boxes: [[UInt8]] = [
                 Bytes.fullBox("hdlr", [0, 0, 0, 0] + Array("pict".utf8) + Array(repeating: 0, count: 13)),
                 Bytes.fullBox("pitm", Bytes.big16(1)), Bytes.fullBox("iloc", [0, 0, 0xFF, 0xFF] + items),
                 Bytes.fullBox(
