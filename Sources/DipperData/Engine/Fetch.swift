@@ -72,7 +72,7 @@ final class Fetch: QueueEntry, @unchecked Sendable {
     var isOver = false
 
     override var isLocal: Bool { sources.isLocal }
-    override var host: String { sources.lead.request.url?.host(percentEncoded: false) ?? "" }
+    override var host: String { sources.lead.request.url.map(URLText.host) ?? "" }
 
     /// The key of the URL alone that the first call asked for, if the fetch has another one.
     let alias: CacheKey?

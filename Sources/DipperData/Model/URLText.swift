@@ -89,14 +89,34 @@ enum URLText {
 
     /// Whether a text is an address already, as nearly every URL is. Allocates nothing: it runs for each hit in memory.
     static func isAddress(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard let start = text.baseAddress, text.count > 8 else { return false }
+        guard let start = text.baseAddress, let (_, index) = server(text) else { return false }
+        var place = index
+        while place + 8 <= text.count {
+            if isSuspicious(start + place) { return isPlain(UnsafeBufferPointer(rebasing: text[index...])) }
+            place &+= 8
+        }
+        return !isSuspicious(start + text.count - 8) || isPlain(UnsafeBufferPointer(rebasing: text[index...]))
+    }
+
+    /// Returns the name of the host of a URL, in lower case; empty for a URL without one.
+    static func host(of url: URL) -> String {
+        let plain = url.absoluteString.utf8.withContiguousStorageIfAvailable { text in
+            server(text).map { String(decoding: text[$0.host], as: UTF8.self) }
+        }
+        return (plain ?? nil) ?? url.host(percentEncoded: false)?.asciiLowercased ?? ""
+    }
+
+    /// Returns the places of the host and of the path, if what precedes the path is spelled as in an address.
+    private static func server(_ text: UnsafeBufferPointer<UInt8>) -> (host: Range<Int>, path: Int)? {
+        guard let start = text.baseAddress, text.count > 8 else { return nil }
         let scheme = word(start)
         let isSecure = scheme == 0x2F2F_3A73_7074_7468
-        guard isSecure || scheme << 8 == 0x2F2F_3A70_7474_6800 else { return false }
-        let host = isSecure ? 8 : 7
-        var index = host
+        guard isSecure || scheme << 8 == 0x2F2F_3A70_7474_6800 else { return nil }
+        let first = isSecure ? 8 : 7
+        var index = first
         while index < text.count, start[index].isUnreserved, !(0x41...0x5A).contains(start[index]) { index &+= 1 }
-        guard index > host, index < text.count else { return false }
+        guard index > first, index < text.count else { return nil }
+        let host = first..<index
         if start[index] == UInt8(ascii: ":") {
             let port = index + 1
             repeat { index &+= 1 } while index < text.count && (0x30...0x39).contains(start[index])
@@ -104,15 +124,9 @@ enum URLText {
             guard index > port, start[port] != 0x30,
                 index - port != standard.utf8CodeUnitCount
                     || memcmp(start + port, standard.utf8Start, index - port) != 0
-            else { return false }
+            else { return nil }
         }
-        guard index < text.count, start[index] == UInt8(ascii: "/") else { return false }
-        var place = index
-        while place + 8 <= text.count {
-            if isSuspicious(start + place) { return isPlain(UnsafeBufferPointer(rebasing: text[index...])) }
-            place &+= 8
-        }
-        return !isSuspicious(start + text.count - 8) || isPlain(UnsafeBufferPointer(rebasing: text[index...]))
+        return index < text.count && start[index] == UInt8(ascii: "/") ? (host, index) : nil
     }
 
     private static func word(_ bytes: UnsafePointer<UInt8>) -> UInt64 {
