@@ -26,7 +26,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         // For the samples that are servers, and for the tests' fault server.
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
-        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
     targets: [
         .systemLibrary(
@@ -87,14 +86,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        .target(
-            name: "SampleServer",
-            dependencies: [
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-            ],
-            path: "Samples/SampleServer"),
+        .target(name: "SampleServer", path: "Samples/SampleServer"),
         .executableTarget(
             name: "Scrolling",
             dependencies: ["Dipper", "DipperInspector", "SampleServer"],
@@ -189,6 +181,11 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// For `make docs` alone, so that nobody else resolves it.
+if Context.environment["DIPPER_DOCS"] != nil {
+    package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
+}
 
 // For a build of the tests of one target, such as `Behaviour`, because tests take longer to compile than the code they
 // test.
