@@ -8,7 +8,6 @@ let package = Package(
         .library(name: "DipperData", targets: ["DipperData"]),
         .library(name: "DipperTesting", targets: ["DipperTesting"]),
         .library(name: "DipperInspector", targets: ["DipperInspector"]),
-        .executable(name: "dipper", targets: ["DipperCLI"]),
         // The Gallery sample, which is a package of its own, uses this library.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
@@ -79,13 +78,15 @@ let package = Package(
             ]),
         .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
         .target(name: "DipperInspector", dependencies: ["DipperData"]),
+        // No product: who depends on this package does not resolve what only the tool needs.
         .executableTarget(
-            name: "DipperCLI",
+            name: "dipper",
             dependencies: [
                 "Dipper", "DipperInspector",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
-            ]),
+            ],
+            path: "Sources/DipperCLI"),
         .target(name: "SampleServer", path: "Samples/SampleServer"),
         .executableTarget(
             name: "Scrolling",
@@ -149,7 +150,7 @@ let package = Package(
         .testTarget(
             name: "BehaviourTests",
             dependencies: [
-                "CZlib", "Dipper", "DipperCLI", "DipperData", "DipperInspector", "DipperTesting", "FaultServer",
+                "CZlib", "Dipper", "dipper", "DipperData", "DipperInspector", "DipperTesting", "FaultServer",
                 "MemoryProbe",
                 "NetworkProbe", "ShapedLink", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
@@ -169,7 +170,7 @@ let package = Package(
         .testTarget(
             name: "DipperCLITests",
             dependencies: [
-                "CacheProxy", "Dipper", "DipperCLI", "DipperTesting", "FaultServer", "Scrolling", "TestSupport",
+                "CacheProxy", "Dipper", "dipper", "DipperTesting", "FaultServer", "Scrolling", "TestSupport",
             ]),
         // The examples of the documentation comments, which `make` puts into one file: they are compiled, not run, and
         // declare what they do not use.
