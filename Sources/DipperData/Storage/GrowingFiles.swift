@@ -92,7 +92,7 @@ struct GrowingFiles: ~Copyable {
 
 /// Used on the writer thread alone.
 extension DiskTier {
-    /// What a codec encodes does not grow.
+    /// Whether a body grows in its file: what a codec encodes does not.
     func growsFile(_ body: PartialBody) -> Bool { options.recordCodec == nil && body.count >= GrowingFiles.leastSize }
 
     func grow(
