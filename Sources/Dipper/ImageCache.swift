@@ -1,6 +1,5 @@
 @_exported import DipperData
 import Foundation
-import Logging
 import Synchronization
 
 /// A cache of pictures: decoded pictures in memory, their files on disk, everything else from the network.

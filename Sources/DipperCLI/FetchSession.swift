@@ -1,7 +1,6 @@
 import ArgumentParser
 import Dipper
 import DipperInspector
-import Dispatch
 import Foundation
 import Synchronization
 

@@ -1,5 +1,3 @@
-import Foundation
-
 /// Typed values: bytes that are decoded once and kept as values.
 extension DataCache {
     // MARK: Fetching

@@ -1,5 +1,4 @@
 import DipperData
-import Dispatch
 import Foundation
 
 /// A disk that fails, or takes its time, when a test says so. The files of the cache are real ones.

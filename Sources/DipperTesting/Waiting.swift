@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import Dispatch
 import Synchronization
 

@@ -1,4 +1,3 @@
-import DipperData
 import Dispatch
 import Synchronization
 

@@ -1,5 +1,3 @@
-import DipperData
-import Dispatch
 import Foundation
 import Synchronization
 

@@ -1,4 +1,3 @@
-import DipperData
 import Foundation
 
 struct ImageTools: Sendable {

@@ -1,4 +1,3 @@
-import Foundation
 import Synchronization
 
 /// The handle of one call for a picture: await its ``value``, add hooks, cancel it, change its queue or priority.

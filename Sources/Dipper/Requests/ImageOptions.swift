@@ -1,5 +1,3 @@
-import Foundation
-
 /// The options for decoding, processing and keeping a picture, of an ``ImageRequest`` or as the defaults of an
 /// ``ImageCache``.
 ///
