@@ -367,9 +367,7 @@ extension ImageCache {
             options.handOut($0.value())
         }
     }
-}
 
-extension ImageCache {
     /// Returns the key of a picture: the key of its bytes and the processing. A call has it as ``ImageTask/imageKey``.
     public func imageKey(for source: some ImageRequestConvertible) -> CacheKey {
         let options = source.imageRequest.resolved(defaults)

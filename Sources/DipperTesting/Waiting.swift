@@ -9,20 +9,6 @@ extension DataCache {
     }
 }
 
-extension WaitTimeout {
-    static func limit(
-        _ limit: Duration, _ action: @escaping @Sendable () async -> Void,
-        orFail failure: @escaping @Sendable () -> String
-    ) async throws(WaitTimeout) {
-        let isDone = WatchedState(false)
-        Task.detached {
-            await action()
-            isDone.update { $0 = true }
-        }
-        try await isDone.wait(within: limit, until: { $0 }) { _ in failure() }
-    }
-}
-
 extension ImageCache {
     /// Returns when nothing is left to do, as ``Dipper/ImageCache/idle()``, and fails if that takes too long.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
@@ -46,6 +32,18 @@ public struct WaitTimeout: Error, CustomStringConvertible {
     public static let standard = Duration.seconds(30)
 
     init(_ description: String) { self.description = description }
+
+    static func limit(
+        _ limit: Duration, _ action: @escaping @Sendable () async -> Void,
+        orFail failure: @escaping @Sendable () -> String
+    ) async throws(WaitTimeout) {
+        let isDone = WatchedState(false)
+        Task.detached {
+            await action()
+            isDone.update { $0 = true }
+        }
+        try await isDone.wait(within: limit, until: { $0 }) { _ in failure() }
+    }
 }
 
 /// A state that several threads read and change, and that tasks wait for.

@@ -211,9 +211,7 @@ public final class AnimatedImage: Sendable {
             return player.beginCall()
         }
     }
-}
 
-extension AnimatedImage {
     /// Calls a closure with each frame when it is due, and with the number of the frame, from 0.
     @discardableResult
     public func onFrame(

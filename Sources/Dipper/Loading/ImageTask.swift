@@ -11,7 +11,7 @@ import Synchronization
 ///
 /// `FetchTask` has the hooks, such as `then` and `onFail`, and says when they are called. The call continues if the
 /// handle is released. A task ends exactly once and delivers no event afterwards.
-public final class ImageTask: FetchTask {
+public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     /// The picture.
     public typealias Value = Image
     /// The picture and where it came from.
@@ -177,9 +177,7 @@ public final class ImageTask: FetchTask {
     public var events: AsyncStream<Event> {
         feed.news.events(present: state) { [weak self] in self?.feed.news.forget($0) }
     }
-}
 
-extension ImageTask: ObjectTask {
     /// `nil` until the task has ended.
     package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.news.outcome }
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed.news) }
@@ -223,9 +221,7 @@ extension ImageTask: ObjectTask {
         let key = request.cacheKey
         _ = decided.storeIfNil(Names(askedRequest.with(\.data, request), key, options.key(key)))
     }
-}
 
-extension ImageTask {
     /// The state of a task.
     public enum State: Sendable, Hashable {
         /// The task is in its queue, or the cache is looking for the picture on disk.
@@ -245,7 +241,7 @@ extension ImageTask {
     }
 
     /// An event of a task. See ``ImageTask/events``.
-    public enum Event: Sendable {
+    public enum Event: Sendable, TaskEvent {
         /// The first event of a stream: the state of the task when the stream was made.
         case state(ImageTask.State)
         /// The arrival of bytes.
@@ -258,13 +254,9 @@ extension ImageTask {
         case retry
         /// The picture, as the last event.
         case finished(ImageResponse)
+
+        package typealias Output = ImageResponse
+        package typealias State = ImageTask.State
+        package typealias Preview = Image
     }
 }
-
-extension ImageTask.Event: TaskEvent {
-    package typealias Output = ImageResponse
-    package typealias State = ImageTask.State
-    package typealias Preview = Image
-}
-
-extension ImageTask: RedactedStringConvertible {}

@@ -109,9 +109,7 @@ struct RowWriter: ~Copyable {
         try color?.apply(to: buffer, isOpaque: isOpaque, options)
         return buffer.image(isOpaque: isOpaque, scale: options.scale)
     }
-}
 
-extension RowWriter {
     static let truncated = DipperError.undecodable.with(detail: "truncated")
 
     /// Has a closure fill ``memory(rows:)``, given the first row's number and the count, until all have come, or it

@@ -52,23 +52,7 @@ extension HTTPHeaders {
         let names = Set(list.members.map(\.asciiLowercased))
         return list.isCut ? names.union(["*"]) : names
     }
-}
 
-extension [UInt8] {
-    fileprivate func endOfQuotedString(from start: Int) -> Int? {
-        var position = start + 1
-        while position < count {
-            switch self[position] {
-            case UInt8(ascii: "\""): return position
-            case UInt8(ascii: "\\"): position += 2
-            default: position += 1
-            }
-        }
-        return nil
-    }
-}
-
-extension HTTPHeaders {
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }
@@ -90,6 +74,20 @@ extension HTTPHeaders {
         kept.reserveCapacity(fields.count)
         for field in fields where !isUnwanted(field.name.asciiLowercased) { kept.append(field) }
         return HTTPHeaders(kept)
+    }
+}
+
+extension [UInt8] {
+    fileprivate func endOfQuotedString(from start: Int) -> Int? {
+        var position = start + 1
+        while position < count {
+            switch self[position] {
+            case UInt8(ascii: "\""): return position
+            case UInt8(ascii: "\\"): position += 2
+            default: position += 1
+            }
+        }
+        return nil
     }
 }
 

@@ -170,9 +170,7 @@ struct Variant: Sendable, Hashable {
         let lines = request.values(name)
         return lines.isEmpty ? nil : CacheKey.digest(FieldList(lines, most: .max).members.joined(separator: ", "))
     }
-}
 
-extension Variant {
     init(names: [String], values: [String?]) {
         self.names = names
         self.values = values

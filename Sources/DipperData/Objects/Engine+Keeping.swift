@@ -88,10 +88,7 @@ extension Engine {
             begin(make)
         }
     }
-}
 
-/// One write at a time for each stored form: the latest wins, and none begins after a removal.
-extension Engine {
     /// From this number of writes on, a write is as urgent as a call: each holds an object.
     private static let mostLeisurely = 8
 

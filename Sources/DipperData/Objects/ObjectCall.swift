@@ -21,7 +21,7 @@ package struct Making: Sendable {
 }
 
 /// A call for an object that memory could not answer. Only the engine uses it.
-package final class ObjectCall: @unchecked Sendable {
+package final class ObjectCall: @unchecked Sendable, WaitingCall {
     /// The options on which the object itself does not depend.
     package struct Options: Sendable {
         /// Whether a prefetched object is kept in memory.
@@ -92,9 +92,7 @@ package final class ObjectCall: @unchecked Sendable {
         }
         task.end(result, renewal)
     }
-}
 
-extension ObjectCall: WaitingCall {
     func status(in engine: isolated Engine) -> CallStatus? {
         if isOver { return nil }
         var status = CallStatus(queue: want.queue, attempts: attempts)

@@ -78,9 +78,7 @@ package final class EventHub: Sendable {
             listener.sink.receive(event)
         }
     }
-}
 
-extension EventHub {
     /// - Parameter call: the call that has brought the bytes; `nil` if none has.
     package func decode<Object>(
         _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
