@@ -233,7 +233,6 @@ public final class ImageCache: Sendable {
         Making(home(of: options).objects, origin, step(options))
     }
 
-    /// Returns the answer of memory; `nil` if the call goes on.
     @inline(__always)
     private func inMemory(
         _ asked: ImageRequest, _ key: CacheKey, _ imageKey: CacheKey, _ options: ResolvedOptions,
@@ -265,7 +264,6 @@ public final class ImageCache: Sendable {
             options.handOut(entry.product.value()), source: source, info: entry.info, revalidation: newer)
     }
 
-    /// Returns the request as `DataCache.Configuration.completeRequest` of its originals completes it.
     func complete(_ request: ImageRequest, _ options: ResolvedOptions? = nil) -> ImageRequest {
         request.with(\.data, originals(of: options ?? request.resolved(defaults)).complete(request.data))
     }

@@ -134,7 +134,6 @@ final class FetchSession: Sendable {
 
     // MARK: Run
 
-    /// Runs commands to their end, even if interrupted, and returns the exit status.
     func run(_ body: @escaping @Sendable (FetchSession) async -> Void) async throws -> ExitCode {
         let work = Task {
             // A call that is made only once must find the entries on disk.

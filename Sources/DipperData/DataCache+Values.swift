@@ -1,4 +1,3 @@
-/// Typed values: bytes that are decoded once and kept as values.
 extension DataCache {
     // MARK: Fetching
 

@@ -60,7 +60,6 @@ public struct EncodeOptions: Sendable, Hashable {
 }
 
 extension ImageEncoder {
-    /// The size that all frames of an animation have. Throws `DipperError.unencodable` if there is none.
     func size(of frames: [AnimationFrame]) throws(DipperError) -> PixelSize {
         guard let size = frames.first?.image.size else { throw .unencodable.with(detail: "there are no frames") }
         if let other = frames.first(where: { $0.image.size != size }) {

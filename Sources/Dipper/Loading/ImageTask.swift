@@ -59,7 +59,6 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         }
     }
 
-    /// - Parameter answer: the end of a call that is answered at once.
     init(
         _ request: ImageRequest, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions, queue: FetchQueue,
         callbackQueue: CallbackQueue, answer: Result<ImageResponse, DipperError>? = nil
@@ -178,7 +177,6 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         feed.news.events(present: state) { [weak self] in self?.feed.news.forget($0) }
     }
 
-    /// `nil` until the task has ended.
     package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.news.outcome }
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed.news) }
 

@@ -43,7 +43,6 @@ extension HTTPHeaders {
 
     func fieldList(_ name: String) -> FieldList { FieldList(values(name)) }
 
-    /// The lower-cased names of the fields that concern the connection alone.
     var namedByConnection: [String] { list("Connection").map(\.asciiLowercased) }
 
     /// The lower-cased names in `Vary`; with `*`, which no request matches, if there are too many to read.

@@ -96,7 +96,6 @@ enum DeltaSeconds {
 
 /// The `Retry-After` field (RFC 9110, section 10.2.3): a number of seconds or a date.
 enum RetryAfter {
-    /// `nil` for a malformed value.
     static func delay(from value: String, now: Date) -> Duration? {
         let now = now.timeIntervalSince1970
         let wait =

@@ -73,7 +73,6 @@ struct StoredAnswer: Sendable, Hashable {
 }
 
 package enum StoredUse: Sendable, Equatable {
-    /// The answer is used.
     case fresh
     /// The answer is used, and refreshed in the background.
     case staleWhileRevalidating

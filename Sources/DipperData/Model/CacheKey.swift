@@ -128,7 +128,6 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
             && own.starts(with: other)
     }
 
-    /// The keys of which this one is a derived one.
     var origins: [CacheKey] {
         string.utf8.ranges(of: "\n#".utf8).map { CacheKey(verbatim: String(string[..<$0.lowerBound])) }
     }

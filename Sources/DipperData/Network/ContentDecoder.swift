@@ -41,7 +41,6 @@ enum ContentDecoder {
 
     private enum Progress { case goesOn, ended, malformed }
 
-    /// The decoded bytes, which are made piece by piece.
     private struct Output: ~Copyable {
         var buffer = ByteBuffer()
         let limit: Int

@@ -1,6 +1,5 @@
 import Foundation
 
-/// Where an object is kept that has been made: in memory, on disk, or nowhere.
 extension Engine {
     func made(_ object: MadeObject, for makes: [ObjectWork], isWritten: Bool) {
         for make in makes {

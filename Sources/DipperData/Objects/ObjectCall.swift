@@ -55,7 +55,6 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
         want = Urgency(task.requestedQueue, making.origin.request.priority)
     }
 
-    /// Begins the call of a task.
     package static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
         let call = ObjectCall(task, making, options)
         task.attach(call, to: call.cache.engine)
@@ -283,7 +282,6 @@ final class Previews: @unchecked Sendable {
     var scan: any PreviewScan
     var isBusy = false
     var arrived: Data?
-    /// The latest preview of each object, by its key.
     var shown: [CacheKey: Product] = [:]
 
     /// Tells the threads that make previews that nobody wants them any more.

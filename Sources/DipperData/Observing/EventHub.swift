@@ -79,7 +79,6 @@ package final class EventHub: Sendable {
         }
     }
 
-    /// - Parameter call: the call that has brought the bytes; `nil` if none has.
     package func decode<Object>(
         _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
     ) throws(DipperError) -> Object {
@@ -94,10 +93,6 @@ package final class EventHub: Sendable {
         }
     }
 
-    /// - Parameters:
-    ///   - key: the key of the bytes that the picture or the value is made from.
-    ///   - call: the call that has brought the bytes; `nil` if none has.
-    /// - Returns: a closure that tells the end; `nil` if no sink wants it.
     package func beginStep(
         _ key: CacheKey, _ name: @autoclosure () -> String, of call: CacheEvent.ID?
     ) -> (@Sendable (DipperError?) -> Void)? {

@@ -78,7 +78,6 @@ extension ImageProcessors {
         /// Creates a length in pixels from an integer literal.
         public init(integerLiteral value: Int) { self = .pixels(Double(value)) }
 
-        /// The identifier, for example `10.0`, `8.0pt` or `0.5w`.
         var identifier: String {
             switch self {
             case .pixels(let value): "\(value)"
