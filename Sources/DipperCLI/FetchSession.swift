@@ -48,8 +48,6 @@ final class FetchSession: Sendable {
         pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil
     }
 
-    // MARK: Calls
-
     func demote(_ url: String) {
         let key = request(url).cacheKey
         if let pictures { pictures.images.moveTaskToSlowQueue(key: key) } else { cache.moveTaskToSlowQueue(key: key) }
@@ -131,8 +129,6 @@ final class FetchSession: Sendable {
             "\(texts[0]) of \(texts[1]), \(texts[2])/s, \(state.ended)/\(state.summary.requests) done, \(counts.fastRunning) urgent, \(counts.slowRunning) slow, "
                 + "\(counts.parked) waiting to retry")
     }
-
-    // MARK: Run
 
     func run(_ body: @escaping @Sendable (FetchSession) async -> Void) async throws -> ExitCode {
         let work = Task {

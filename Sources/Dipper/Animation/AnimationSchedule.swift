@@ -144,8 +144,6 @@ struct AnimationSchedule: Sendable {
         isExhausted = true
     }
 
-    // MARK: Timetable
-
     private mutating func proceed(_ now: Duration) -> [Action] {
         guard isPlaying, !isPaused else { return [] }
         var actions: [Action] = []

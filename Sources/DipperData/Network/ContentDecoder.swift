@@ -75,8 +75,6 @@ enum ContentDecoder {
         }
     }
 
-    // MARK: zlib
-
     private static func inflate(
         _ input: UnsafeRawBufferPointer, windowBits: Int32,
         isNext: (UnsafeRawBufferPointer) -> Bool = { _ in false }, into output: inout Output
@@ -109,8 +107,6 @@ enum ContentDecoder {
     private static func isZlib(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count >= 2 && bytes[0] & 0x0F == 8 && (Int(bytes[0]) << 8 | Int(bytes[1])) % 31 == 0
     }
-
-    // MARK: Brotli and Zstandard
 
     private static func brotli(_ input: UnsafeRawBufferPointer, into output: inout Output) -> DipperError? {
         guard let state = BrotliDecoderCreateInstance(nil, nil, nil) else { return .tooLarge }

@@ -148,7 +148,7 @@ extension Engine {
         for make in write.makes {
             guard make.stage == .writing else { continue }
             make.wait(for: nil)
-            makeReady(make)
+            enter(make, .ready)
             deliver(write.object, to: [make], isLost: isLost)
             settle(make)
         }

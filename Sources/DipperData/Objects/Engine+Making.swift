@@ -91,9 +91,6 @@ extension Engine {
 
     // MARK: Looking
 
-    /// Ends the wait for the disk, whether or not the write succeeded.
-    func makeReady(_ make: ObjectWork) { enter(make, .ready) }
-
     func begin(_ make: ObjectWork) {
         make.refresh(in: self)
         let (origin, step) = (make.origin, make.step)

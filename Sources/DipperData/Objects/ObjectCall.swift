@@ -267,30 +267,7 @@ extension Engine {
         // A call may be found by both names; the second time nothing changes.
         (state.works[key]?.makes.flatMap(\.calls.values) ?? []) + (state.aliases[key]?.values.map { $0 } ?? [])
     }
-}
 
-extension ObjectCache.State: EngineGuest {
-    func close(in engine: isolated Engine) { engine.cancelAll(in: self) }
-    func leave() {
-        endBacklog()
-        for continuation in exchange(&waiting, with: []) { continuation.resume() }
-    }
-}
-
-/// The previews of one fetch, made one at a time. Only the engine uses it.
-final class Previews: @unchecked Sendable {
-    var scan: any PreviewScan
-    var isBusy = false
-    var arrived: Data?
-    var shown: [CacheKey: Product] = [:]
-
-    /// Tells the threads that make previews that nobody wants them any more.
-    let cancellation = Cancellation()
-
-    init(_ scan: any PreviewScan) { self.scan = scan }
-}
-
-extension Engine {
     /// Tells a call the news of its fetch, beginning with the last preview.
     func attend(_ call: ObjectCall, at supply: BytesWork) {
         if let failure = supply.failure { call.tell(.failure(failure, isFatal: false)) }
@@ -355,4 +332,25 @@ extension Engine {
         }
         makePreviews(of: supply, in: cache)
     }
+}
+
+extension ObjectCache.State: EngineGuest {
+    func close(in engine: isolated Engine) { engine.cancelAll(in: self) }
+    func leave() {
+        endBacklog()
+        for continuation in exchange(&waiting, with: []) { continuation.resume() }
+    }
+}
+
+/// The previews of one fetch, made one at a time. Only the engine uses it.
+final class Previews: @unchecked Sendable {
+    var scan: any PreviewScan
+    var isBusy = false
+    var arrived: Data?
+    var shown: [CacheKey: Product] = [:]
+
+    /// Tells the threads that make previews that nobody wants them any more.
+    let cancellation = Cancellation()
+
+    init(_ scan: any PreviewScan) { self.scan = scan }
 }

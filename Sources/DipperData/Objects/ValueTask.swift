@@ -49,8 +49,6 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
         feed = TaskFeed(priority: request.priority, queue: queue)
     }
 
-    // MARK: The result
-
     /// The value. Cancelling the Swift task that awaits it cancels this call.
     public var value: Value {
         get async throws(DipperError) { try await response.value }
@@ -61,8 +59,6 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
         get async throws(DipperError) { try await awaited }
     }
 
-    // MARK: Events
-
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<ValueResponse<Value>>) {
         feed.add(hook, for: self)
@@ -72,8 +68,6 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
     public var events: AsyncStream<Event> {
         feed.events(present: state) { [weak self] in self?.feed.forget($0) }
     }
-
-    // MARK: Cancelling and moving
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
     public func cancel() {

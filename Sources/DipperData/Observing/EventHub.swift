@@ -137,8 +137,6 @@ package final class EventHub: Sendable {
 
     func networkChanged() { tell(.conditions, CacheKey(""), nil, .networkChanged) }
 
-    // MARK: Calls
-
     /// Tells the begin and the end of a call that is answered without a call for bytes.
     func call(_ key: CacheKey, _ queue: FetchQueue, _ result: Result<ResponseSource, DipperError>) {
         let id = wants(.calls) ? CacheEvent.ID.next() : nil
