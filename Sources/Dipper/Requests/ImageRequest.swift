@@ -14,20 +14,20 @@ import Foundation
 public struct ImageRequest: Sendable, Hashable, RedactedStringConvertible, ImageRequestConvertible {
     /// The request for the bytes.
     public var data: DataRequest
-    private var box: ImageOptions.Box?
+    private var box: Reference<ImageOptions>?
 
     /// The options for decoding, processing and keeping the picture.
     public var options: ImageOptions {
-        get { box?.options ?? ImageOptions() }
+        get { box?.value ?? ImageOptions() }
         set {
             var options = newValue
             // The extractor belongs to the source of the bytes.
-            options.extractor = box?.options.extractor
-            box = ImageOptions.Box(options)
+            options.extractor = box?.value.extractor
+            box = Reference(options)
         }
     }
 
-    var givenOptions: ImageOptions? { box?.options }
+    var givenOptions: ImageOptions? { box?.value }
 
     /// Creates a request for the picture of a URL, with the cache's default options.
     public init(_ url: URL) {
@@ -44,7 +44,7 @@ public struct ImageRequest: Sendable, Hashable, RedactedStringConvertible, Image
         data = remote
         var options = ImageOptions()
         options.extractor = extractor
-        box = ImageOptions.Box(options)
+        box = Reference(options)
     }
 
     /// Creates a request for a picture whose bytes another request describes.

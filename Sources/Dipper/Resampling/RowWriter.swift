@@ -88,11 +88,8 @@ struct RowWriter: ~Copyable {
         case .straight: isOpaque = pixels_premultiply(pixels, rows * source.width) && isOpaque
         }
         committed += rows
-        if resampler == nil {
-            result.commit(rows)
-        } else {
-            resampler?.add(base, stride: source.width * 4, count: rows, to: &result)
-        }
+        let isTaken: Void? = resampler?.add(base, stride: source.width * 4, count: rows, to: &result)
+        if isTaken == nil { result.commit(rows) }
     }
 
     /// Rows that have not come are transparent. `color` converts to sRGB. Throws `DipperError.cancelled`.

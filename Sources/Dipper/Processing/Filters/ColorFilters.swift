@@ -210,11 +210,7 @@ private struct ColorMatrix {
     ) throws(DipperError) -> Image {
         let numbers = columns.flatMap { column in (0..<4).map { Float(column[$0]) } }
         return try image.edited(context, isOpaque: image.isOpaque) { row, _ in
-            if let curve {
-                pixels_recolor(row, image.width, numbers, curve)
-            } else {
-                pixels_recolor(row, image.width, numbers, nil)
-            }
+            pixels_recolor(row, image.width, numbers, curve)
         }
     }
 }
