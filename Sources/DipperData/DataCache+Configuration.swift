@@ -38,7 +38,7 @@ extension DataCache {
         public var stagingLimit = 8 << 20
         /// The largest total size of the partial bodies of interrupted transfers, in bytes, in addition to
         /// ``diskLimit``; zero keeps none. They are kept for a week, so that a later transfer can resume; the oldest
-        /// leave first.
+        /// leave first. A body that still arrives does not count.
         ///
         /// A cache without a folder keeps them in memory, in addition to ``memoryLimit``: at most 32 MiB, at most a
         /// quarter of ``inFlightLimit``, and none while memory is short.

@@ -198,8 +198,11 @@ public final class ScriptedTransfer: Transfer {
     /// task.cancel()       // the transfer reports the two bytes before its end
     /// ```
     public func hold(_ response: TransferResponse) {
-        state.update { $0.held = response }
-        receive(.partial(response))
+        let isOver = state.update { state in
+            state.held = response
+            return state.isOver
+        }
+        if !isOver { receive(.partial(response)) }
     }
 
     func meet(_ step: ScriptedTransport.Step) {

@@ -193,6 +193,90 @@ struct ArrivingBodyTests {
         #expect(open().cache.data(for: target) == body && blobs.count == 1)
     }
 
+    @Test("while the disk is behind, the part before stays")
+    func behind() async throws {
+        let disk = FailingDisk()
+        let test = open {
+            disk.attach(to: &$0)
+            $0.stagingLimit = 100_000
+        }
+        let (task, transfer) = try await begin(test, 1_100_000)
+        disk.hold([.write])
+        try test.cache.addData(body, for: url("other"))
+        transfer.hold(beginning(2_100_000))
+        _ = test.cache.queueCounts
+        disk.release()
+        await test.cache.synchronize()
+        #expect(try await open().nextFields(of: target)["Range"] == "bytes=1100000-")
+        task.cancel()
+        await test.cache.idle()
+    }
+
+    @Test("the limit of the partial bodies holds once the transfer is broken off; zero keeps none")
+    func limit() async throws {
+        let test = open { $0.partialLimit = 1_200_000 }
+        try await test.leave(TransferResponse(headers: fields, body: body.prefix(300_000)), of: url("small"))
+        let (task, _) = try await begin(test, 1_100_000, 2_000_000)
+        #expect(try await open().nextFields(of: target)["Range"] == "bytes=2000000-")
+        #expect(try await open().nextFields(of: url("small"))["Range"] == "bytes=300000-", "it does not make room")
+        task.cancel()
+        await test.cache.idle()
+        #expect(try await open().nextFields(of: target)["Range"] == nil)
+        await test.cache.shutdown()
+        let none = open { $0.partialLimit = 0 }
+        let before = blobs
+        let (other, _) = try await begin(none, 1_100_000)
+        #expect(blobs == before)
+        other.cancel()
+        await none.cache.idle()
+    }
+
+    @Test("a body that is refused in the end leaves no beginning", arguments: [true, false])
+    func refused(isTransformed: Bool) async throws {
+        let test = open()
+        var request = DataRequest(target)
+        if isTransformed {
+            request.bodyTransform = BodyTransform(identifier: "t") { _ throws in throw DipperError.undecodable }
+        } else {
+            request.validation = ResponseValidation { _ in DipperError.rejected }
+        }
+        let (task, transfer) = try await test.begin(request)
+        transfer.hold(beginning(2_000_000))
+        _ = test.cache.queueCounts
+        await test.cache.synchronize()
+        #expect(blobs.count == 1)
+        transfer.finish(with: body, headers: fields)
+        #expect(await task.error != nil)
+        await test.cache.synchronize()
+        #expect(blobs == [])
+    }
+
+    @Test("a body that turns out to be too large leaves no beginning")
+    func tooLarge() async throws {
+        try await withFaultServer(folder, { $0.network.maximumBodySize = 2_500_000 }) { server, cache async throws in
+            let target = server.url("/bytes/\(Self.size)/film?etag=v&chunked=1")
+            #expect(await cache.getData(target).error == .tooLarge)
+            await cache.synchronize()
+            #expect(blobs == [])
+        }
+    }
+
+    @Test("another version replaces a longer beginning of the earlier one")
+    func changed() async throws {
+        let test = open()
+        try await test.leave(beginning(2_500_000), of: target)
+        let (task, transfer) = try await test.begin(target)
+        #expect(transfer.request.headers["Range"] == "bytes=2500000-")
+        let other: HTTPHeaders = ["ETag": "\"w\"", "Content-Length": "\(Self.size)"]
+        transfer.hold(TransferResponse(headers: other, body: body.prefix(1_100_000)))
+        _ = test.cache.queueCounts
+        await test.cache.synchronize()
+        let next = try await open().nextFields(of: target)
+        #expect(next["Range"] == "bytes=1100000-" && next["If-Range"] == "\"w\"")
+        task.cancel()
+        await test.cache.idle()
+    }
+
     @Test("another program that brings the same body is not disturbed")
     func twoPrograms() async throws {
         let (first, second) = (open(), open())
@@ -224,7 +308,7 @@ struct ArrivingBodyTests {
         try await withFaultServer(folder, { $0.progressInterval = .zero }) { server, cache async throws in
             let target = server.url("\(path)?etag=v&stall=2500000&times=1")
             let task = cache.getData(target)
-            await task.receives(atLeast: 2_200_000)
+            await task.receives(atLeast: 2_300_000)
             await cache.synchronize()
             let next = DataCache(.init(directory: folder.url))
             #expect(try await next.getData(target).value == FaultServer.body(of: path, size: Self.size))

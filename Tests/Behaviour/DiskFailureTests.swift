@@ -376,6 +376,33 @@ struct RealDiskTests {
         await test.cache.shutdown()
     }
 
+    @Test("full while a body arrives: what came before stays, and no file is left over")
+    func fullWhileArriving() async throws {
+        let mount = try Mount(megabytes: 8)
+        let whole = DiskBytes.noise(6 << 20)
+        let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "\(whole.count)"]
+        let open = { TestCache.onDisk(mount.folder) { $0.directory = mount.cache } }
+        var test = open()
+        try await test.leave(TransferResponse(headers: fields, body: whole.prefix(2 << 20)), of: url("a"))
+        await test.cache.shutdown()
+        try mount.fill(leaving: 1 << 20)
+        test = open()
+        let (task, transfer) = try await test.begin(url("a"))
+        let part: HTTPHeaders = [
+            "ETag": "\"v\"", "Content-Range": "bytes \(2 << 20)-\(whole.count - 1)/\(whole.count)",
+        ]
+        transfer.hold(TransferResponse(status: 206, headers: part, body: whole[(2 << 20)..<(4 << 20)]))
+        _ = test.cache.queueCounts
+        await test.cache.synchronize()
+        #expect(mount.blobs == 1)
+        #expect(try await open().nextFields(of: url("a"))["Range"] == "bytes=\(2 << 20)-")
+        transfer.finish(with: Data(whole[(2 << 20)...]), status: 206, headers: part)
+        #expect(try await task.value == whole)
+        await test.cache.synchronize()
+        #expect(mount.blobs <= 1)
+        await test.cache.shutdown()
+    }
+
     @Test("read-only: large entries are read, and nothing is an error")
     func readOnly() async throws {
         let mount = try Mount(megabytes: 8)

@@ -180,8 +180,17 @@ struct Attempt: Sendable {
 
     private static let leastContinuations = 64
 
-    /// `nil` if the part of a body cannot be continued later.
-    func part(of response: TransferResponse, _ origin: BodyOrigin) -> PartialBody? {
+    /// `nil` if the part of a body cannot be continued later, or is shorter than what is kept of that body.
+    func arrived(_ response: TransferResponse, _ origin: BodyOrigin) -> PartialBody? {
+        part(of: response, origin).flatMap { isLonger($0) ? $0 : nil }
+    }
+
+    private func isLonger(_ new: PartialBody) -> Bool {
+        guard let partial, partial.url == new.url, partial.validator == new.validator else { return true }
+        return new.count > partial.count
+    }
+
+    private func part(of response: TransferResponse, _ origin: BodyOrigin) -> PartialBody? {
         response.status == 206
             ? continued?.continued(by: response) : PartialBody(response, of: url.withoutFragment, origin: origin)
     }
@@ -189,8 +198,7 @@ struct Attempt: Sendable {
     func left(by response: TransferResponse, _ origin: BodyOrigin) -> PartialBody? {
         guard let new = part(of: response, origin) else { return partial }
         // The whole was asked for anew because the server refused the range; it may continue the longer part later.
-        if isTakenBack, let partial, partial.validator == new.validator, partial.count > new.count { return partial }
-        return new
+        return isTakenBack && !isLonger(new) ? partial : new
     }
 
     func redirected(to target: URL) -> TransferRequest {

@@ -97,8 +97,8 @@ public final class DataTask: FetchTask {
     ///
     /// Bytes of more than 8 KiB that the cache has on disk as they came are not written a second time. On a file system
     /// that can (Btrfs, XFS), the new file shares them with the cache's; on others it is one more name of the cache's
-    /// file, and read-only, because the cache still reads it. On another volume it is a copy. The file stays when the
-    /// cache removes the entry.
+    /// file, and read-only for the user alone, because the cache still reads it. A second download of an entry, and one
+    /// to another volume, is a copy. The file stays when the cache removes the entry.
     ///
     /// ```swift
     /// let film = DataRequest(url).with(\.timeout, .seconds(3_600))
@@ -106,30 +106,34 @@ public final class DataTask: FetchTask {
     /// ```
     ///
     /// The body passes through memory, and ``CurlConfiguration/maximumBodySize`` limits it. Cancelling the Swift task
-    /// cancels this call.
+    /// cancels this call until the answer is there. With ``Durability/durable`` the file is on the device in the end.
     /// - Throws: the error of the call; ``DipperError/invalidURL`` for no `file:` URL, ``DipperError/notWritten`` if the file cannot be written.
     @discardableResult
     public func download(to file: URL) async throws(DipperError) -> DataResponse {
         guard file.isFileURL else { throw .invalidURL }
         let response = try await response
         let (call, store) = (call, call.store)
-        let error: FileError?? = await fromThread { answer in
-            let place = { @Sendable in
+        let durability = call.request.durability
+        // The entry may still be on its way to the disk.
+        await withCheckedContinuation { settled in
+            guard let store else { return settled.resume() }
+            store.settle(call.key, call, durability) { _ in settled.resume() }
+        }
+        let error: FileError? = await fromThread { answer in
+            // The volume of the file may be slow.
+            DispatchQueue(label: "dipper.download").async {
                 do throws(FileError) {
                     let folder = try Folder(path: file.deletingLastPathComponent().path)
-                    try folder.place(file.lastPathComponent, response.data) {
+                    try folder.place(file.lastPathComponent, response.data, isFlushed: durability == .durable) {
                         store?.disk?.share(call.key, response.data, in: folder, as: $0) == true
                     }
-                    answer(.some(nil))
+                    answer(nil)
                 } catch {
                     answer(error)
                 }
             }
-            guard let store else { return DispatchQueue(label: "dipper.download").async(execute: place) }
-            // The entry may still be on its way to the disk.
-            store.settle(call.key, call, .relaxed) { _ in store.runOnReader(.init(.fast, .normal), place) }
         }
-        if let error = error ?? nil { throw .notWritten.with(detail: "\(error)") }
+        if let error { throw .notWritten.with(detail: "\(error)") }
         return response
     }
 

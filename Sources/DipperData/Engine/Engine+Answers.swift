@@ -43,6 +43,8 @@ extension Engine {
     }
 
     private func refused(_ fetch: Fetch, _ response: TransferResponse, _ refusal: DipperError?) {
+        // What follows a bad beginning would be refused as well.
+        if (200...299).contains(response.status) { dropPartial(of: fetch) }
         var error = refusal ?? .status(response.status)
         error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: now()) }
         failed(fetch, error)

@@ -245,8 +245,7 @@ extension Engine {
         switch event {
         case .progress: break
         case .partial(let response):
-            guard let part = run.attempt.part(of: response, run.origin), part.count > run.inherited else { break }
-            keep(part, fetch, run, isArriving: true)
+            if let part = run.attempt.arrived(response, run.origin) { keep(part, fetch, run, isArriving: true) }
         case .interrupted(let response):
             run.hasBroughtBytes = true
             keepPartial(run.attempt.left(by: response, run.origin), fetch, run)
@@ -260,7 +259,7 @@ extension Engine {
             case .failure(let error) where error.isOfAnswer && !run.hasBroughtBytes && run.attempt.takesBack():
                 send(fetch)
             case .failure(let error):
-                if error == .tooLarge { dropPartial(of: fetch) }
+                if error == .tooLarge, run.hasBroughtBytes { dropPartial(of: fetch) }
                 failed(fetch, error == .cancelled && run.isLost ? .unreachable : error)
             case .success(let response):
                 if fetch.sources.provider == nil { events.received(response, fetch) }
@@ -315,7 +314,9 @@ extension Engine {
                 var response = response
                 response.body = body
                 engine.answered(fetch, run, response)
-            case .failure(let error): engine.failed(fetch, DipperError(error, as: .undecodable))
+            case .failure(let error):
+                engine.dropPartial(of: fetch)
+                engine.failed(fetch, DipperError(error, as: .undecodable))
             }
         }
     }

@@ -188,7 +188,7 @@ final class Run: @unchecked Sendable {
     /// The number by which the events of the transfer find the fetch; zero after its end.
     var number: UInt64 = 0
     let inherited: Int
-    /// Of the body that the present transfer brings.
+    /// The origin of the body that the present transfer brings.
     var origin = BodyOrigin()
     /// The bytes of the partial body that the present transfer does not continue.
     var unusedPartialBytes = 0

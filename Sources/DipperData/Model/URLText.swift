@@ -108,6 +108,7 @@ enum URLText {
     private static func server(_ text: UnsafeBufferPointer<UInt8>) -> (host: Range<Int>, path: Int)? {
         guard let start = text.baseAddress, text.count > 8 else { return nil }
         let scheme = word(start)
+        // The letters of `https://`, and those of `http://`, the last one first.
         let isSecure = scheme == 0x2F2F_3A73_7074_7468
         guard isSecure || scheme << 8 == 0x2F2F_3A70_7474_6800 else { return nil }
         let first = isSecure ? 8 : 7

@@ -45,7 +45,8 @@ struct ByteBuffer: ~Copyable {
         guard let current = block, count > 0 else { return Data() }
         let length = count
         let isTight = current.capacity <= length + length / 8 + 64
-        if isAlone, isTight || current.resize(length) { return current.data(count: length) }
+        // A mapping becomes shorter in place.
+        if isAlone || current.isMapping, isTight || current.resize(length) { return current.data(count: length) }
         let copy = current.copy(count: length, capacity: length) ?? (isAlone ? current : nil)
         return copy?.data(count: length)
     }
@@ -87,6 +88,7 @@ private final class MemoryBlock: @unchecked Sendable {
     private(set) var start: UnsafeMutableRawPointer
     private(set) var capacity: Int
     private var home: Home { Home(capacity) }
+    var isMapping: Bool { home == .mapping }
 
     init?(_ wanted: Int) {
         let home = Home(wanted)

@@ -35,6 +35,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// The length at which the next part of the body is reported.
     private var nextPart = CurlTransfer.partStep
     private static let partStep = 1 << 20
+    private static let longestUnknown = 1 << 30
     private(set) var isTooLarge = false
     /// Whether the address policy has refused every address so far; `nil` before the first.
     private(set) var isRefused: Bool?
@@ -220,9 +221,11 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 
     private func tellPart() {
-        guard codings == nil, canBeContinued || answer.status == 206 else { return nextPart = .max }
+        let isContinuable = codings == nil && (canBeContinued || (answer.status == 206 && request.offset > 0))
         // A shared body would be copied to become longer. Pages that no byte reaches take no memory.
-        _ = body.reserve(min(answer.length ?? 0, limit))
+        guard isContinuable, body.reserve(min(answer.length ?? Self.longestUnknown, limit)) else {
+            return nextPart = .max
+        }
         nextPart = body.count + Self.partStep
         receive(.partial(TransferResponse(status: answer.status, headers: answer.fields, body: body.snapshot())))
     }

@@ -82,8 +82,9 @@ public enum TransferEvent: Sendable {
     /// Progress: the number of body bytes received, before content decoding, and the expected number, if announced. Both
     /// include the request's ``TransferRequest/offset`` if the answer continues those bytes.
     case progress(received: Int, expected: Int?)
-    /// The answer with the part of its body that has come so far. A transport reports it now and then while a long body
-    /// arrives, so that the cache can write the part to disk. The bytes may share storage with the transfer.
+    /// The answer, with the status 200 or 206, and the part of its body that has come so far, before content decoding. A
+    /// transport may report it with each mebibyte of a long body, so that the cache writes the part to disk. Each part
+    /// begins with the one before. The bytes may share storage with the transfer: do not change them in place.
     case partial(TransferResponse)
     /// The answer with the received part of its body; comes just before a failure.
     case interrupted(TransferResponse)

@@ -30,7 +30,7 @@ struct BlobName {
     static func shard(_ text: String) -> String { String(text.prefix(2)) }
 }
 
-/// The files of bodies: `blobs/ab/NAME`. A file is not changed once its row is there.
+/// The files of bodies: `blobs/ab/NAME`. Once its row is there, a file is not changed; that of a body that arrives grows.
 final class BlobFiles: Sendable {
     private let root: Folder
     private let blobs: Folder
@@ -84,41 +84,61 @@ final class BlobFiles: Sendable {
     }
 
     /// Returns a name for a file of this store that has not been used.
-    func newName(_ id: Int, _ name: String) throws(FileError) -> BlobName {
+    func newName(_ id: Int, _ name: String) throws(FileError) -> String {
         guard let lock else { throw FileError("write", name, EROFS) }
-        return BlobName(id: id, store: lock.id, number: written.add(1, ordering: .relaxed).newValue, name)
+        return BlobName(id: id, store: lock.id, number: written.add(1, ordering: .relaxed).newValue, name).text
     }
 
     func write(_ body: Data, _ id: Int, _ name: String, _ durability: Durability) throws(FileError) -> String {
         try faults?.check(.write, name)
         if durability == .durable { try faults?.check(.flush, name) }
         let blob = try newName(id, name)
-        let shard = try blobs.makeFolder(blob.shard)
-        try shard.writeFile(blob.text, body, isFlushed: durability == .durable)
-        guard durability == .durable else { return blob.text }
+        let shard = try blobs.makeFolder(BlobName.shard(blob))
+        try shard.writeFile(blob, body, isFlushed: durability == .durable)
+        guard durability == .durable else { return blob }
         do throws(FileError) {
             try flushFolders(shard)
         } catch {
-            shard.remove(blob.text)
+            shard.remove(blob)
             throw error
         }
-        return blob.text
+        return blob
     }
 
     /// Makes a file longer that this store has written, or creates it.
     /// - Parameter count: the present size, in bytes; zero for a new file.
     /// - Returns: `false`, and nothing is written, if the file is not there or has another size.
     func append(_ pieces: [Data], to name: String, at count: Int) throws(FileError) -> Bool {
-        try faults?.check(.write, name)
-        return try blobs.makeFolder(BlobName.shard(name)).append(pieces, to: name, at: count)
+        let shard = try blobs.makeFolder(BlobName.shard(name))
+        do throws(FileError) {
+            try faults?.check(.write, name)
+            return try shard.append(pieces, to: name, at: count)
+        } catch {
+            // A new file has no row yet.
+            if count == 0 { shard.remove(name) }
+            throw error
+        }
     }
 
+    /// Gives a file another name, on file systems without hard links in place of its name.
     /// - Returns: `false` if the file is not there.
-    func rename(_ name: String, to new: String) throws(FileError) -> Bool {
+    func link(_ name: String, as new: String, _ durability: Durability) throws(FileError) -> Bool {
         let shard = try blobs.makeFolder(BlobName.shard(new))
-        if renameat(shard.descriptor, name, shard.descriptor, new) == 0 { return true }
-        if errno == ENOENT { return false }
-        throw FileError("rename", name)
+        guard
+            linkat(shard.descriptor, name, shard.descriptor, new, 0) == 0
+                || (errno != ENOENT && renameat(shard.descriptor, name, shard.descriptor, new) == 0)
+        else {
+            if errno == ENOENT { return false }
+            throw FileError("link", name)
+        }
+        guard durability == .durable else { return true }
+        do throws(FileError) {
+            try flush(new)
+        } catch {
+            shard.remove(new)
+            throw error
+        }
+        return true
     }
 
     func flush(_ name: String) throws(FileError) {
@@ -167,11 +187,15 @@ final class BlobFiles: Sendable {
     }
 
     /// Gives another file the bytes of a body without a copy: it shares them until one of the files changes, on a file
-    /// system that can do this, or else it is one more name of the body's file, and read-only.
+    /// system that can do this, or else it is one more name of the body's file, and read-only. A file that has had another
+    /// name already is not shared: somebody may have changed it, or may later.
     func share(_ name: String, size: Int, in folder: Folder, as other: String) -> Bool {
         guard let path = Self.path(name), let (file, known) = try? blobs.openFile(path) else { return false }
         defer { close(file) }
-        guard known == size else { return false }
+        var status = stat()
+        guard known == size, fstat(file, &status) == 0, status.st_nlink == 1, status.st_mode & 0o777 == 0o600 else {
+            return false
+        }
         let clone = openat(folder.descriptor, other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
         guard clone >= 0 else { return false }
         defer { close(clone) }

@@ -21,10 +21,13 @@ extension DiskTier {
 
     func remove(_ key: CacheKey) { stage(nil, for: .init(key: key)) }
 
+    /// - Parameter isArriving: whether the rest is on its way. Then the body does not count towards the limit.
     func keepPartial(_ body: PartialBody, for key: CacheKey, asked: String?, isArriving: Bool, claim: Claim) {
-        guard body.count <= options.partialLimit else { return dropPartial(of: key) }
-        // What a codec encodes does not grow.
-        if isArriving, options.recordCodec != nil { return }
+        if isArriving {
+            guard options.partialLimit > 0, growsFile(body) else { return }
+        } else if body.count > options.partialLimit {
+            return dropPartial(of: key)
+        }
         stage(
             EntryRecord(body, for: key, asked: asked, now: now()), .init(body: body, isArriving: isArriving),
             for: .init(key: key, table: .partial), ifAllowed: { claim.isCurrent })
@@ -79,8 +82,12 @@ extension DiskTier {
                 // Accesses to the earlier entry do not concern this one, which may contain earlier bytes.
                 state.accesses[id] = nil
             }
+            let isFull =
+                record.map { state.staged.isFull(options.stagingLimit * 4, for: $0, partial, of: slot) } ?? false
+            // The part before this one stays.
+            if isFull, partial?.isArriving == true { return false }
             beginWriting(&state)
-            if let record, state.staged.isFull(options.stagingLimit * 4, for: record, partial, of: slot) {
+            if isFull {
                 state.staged.add(nil, for: slot)
                 return true
             }

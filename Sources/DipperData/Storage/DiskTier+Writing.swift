@@ -47,13 +47,14 @@ extension DiskTier {
             }
             do {
                 if let partial = item.partial {
-                    if growsFile(partial) {
-                        guard let grown = try grow(partial, id, files) else {
-                            change = nil
-                            continue
-                        }
+                    if growsFile(partial.body) {
+                        // Whatever becomes of a part that arrives, the row of the one before stays.
+                        if partial.isArriving { change = nil }
+                        guard let grown = try grow(partial, id, files) else { continue }
+                        if grown.isNew { written.append(grown.blob) }
                         let trailer = RecordFormat.trailer(of: record, body: (grown.count, grown.digest))
-                        change?.new = (row(record, id, trailer, grown.count, at: time, in: grown.blob), nil)
+                        let new = row(record, id, trailer, grown.count, at: time, in: grown.blob)
+                        change = .init(id: id, table: table, new: (new, nil))
                         continue
                     }
                     record.value = StoredData(data: partial.body.bytes, info: record.value.info)
@@ -87,9 +88,10 @@ extension DiskTier {
         regainRoom()
         let present = Set(changes.compactMap { $0.new?.row.blob })
         remove(unneeded.filter { !present.contains($0) })
-        if batch.contains(where: { $0.slot.table == .partial }) {
+        if batch.contains(where: { $0.partial?.isArriving == false }) {
             let excess = EntryIndex.Selection.partials(
-                expiredAt: time, bytes: options.partialLimit, count: Self.mostPartials)
+                expiredAt: time, bytes: options.partialLimit, count: Self.mostPartials,
+                sparing: growing.withLock { $0.arriving })
             attempt { remove(try index.removeSome(of: excess).blobs) }
         }
         keepLimit()
@@ -129,7 +131,8 @@ extension DiskTier {
 
     /// Readers must not find earlier versions any more.
     private func failure(of batch: [StagingArea.Item]) -> Set<UInt64> {
-        let outdated = batch.map { (item: $0, isFound: isFound($0.slot)) }.filter { $0.isFound != false }
+        let outdated = batch.filter { $0.partial?.isArriving != true }.map { (item: $0, isFound: isFound($0.slot)) }
+            .filter { $0.isFound != false }
         let owed = outdated.filter { $0.item.record == nil || $0.isFound == true }
         state.withLock { $0.staged.addOutdated(outdated.map(\.item.slot), owed: owed.map(\.item.slot)) }
         return Set(batch.map(\.number))

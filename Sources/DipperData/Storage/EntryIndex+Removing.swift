@@ -50,7 +50,7 @@ extension EntryIndex {
         /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
         case partials(
             expiredAt: TimeInterval = -.infinity, storedBefore: TimeInterval = -.infinity, bytes: Int = .max,
-            count: Int = .max)
+            count: Int = .max, sparing: Set<Int> = [])
 
         fileprivate var table: Table {
             if case .url(_, let table) = self { table } else if case .partials = self { .partial } else { .entry }
@@ -104,8 +104,8 @@ extension EntryIndex {
             )
         case .oldest(let size):
             return try selectOldest(untilSize: size, most, db)
-        case .partials(let time, let limit, let bytes, let count):
-            let all = try db.all("\(query) ORDER BY turn", body: Row.init)
+        case .partials(let time, let limit, let bytes, let count, let spared):
+            let all = try db.all("\(query) ORDER BY turn", body: Row.init).filter { !spared.contains($0.id) }
             var (size, left) = (all.reduce(0) { min($0 + $1.size, 1 << 60) }, all.count)
             var leaving: [Row] = []
             for row in all where row.stored < limit || row.lifetime.expires <= time || size > bytes || left > count {

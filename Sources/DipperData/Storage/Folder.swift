@@ -158,7 +158,9 @@ final class Folder: Sendable {
     /// Puts a file into a folder of the program's, in place of a file or link that is there. The file appears whole or
     /// not at all.
     /// - Parameter share: makes a file of this name that has the bytes; `false` if they are to be written.
-    func place(_ name: String, _ bytes: Data, sharing share: (String) -> Bool) throws(FileError) {
+    func place(
+        _ name: String, _ bytes: Data, isFlushed: Bool, sharing share: (String) -> Bool
+    ) throws(FileError) {
         if let kind = entry(name)?.st_mode, ![S_IFREG, S_IFLNK].contains(kind & S_IFMT) {
             throw FileError("rename", path + "/" + name, EEXIST)
         }
@@ -166,9 +168,14 @@ final class Folder: Sendable {
         if !share(temporary) { try writeFile(temporary, bytes, mode: 0o666, isFlushed: false) }
         // Nothing is renamed if both are names of one file.
         defer { remove(temporary) }
+        if isFlushed, let (file, _) = try openFile(temporary) {
+            defer { close(file) }
+            guard fdatasync(file) == 0 else { throw FileError("fdatasync", path + "/" + name) }
+        }
         guard renameat(descriptor, temporary, descriptor, name) == 0 else {
             throw FileError("rename", path + "/" + name)
         }
+        if isFlushed { try flush() }
     }
 
     private func write(_ bytes: Data, to file: Int32, _ name: String) -> FileError? {

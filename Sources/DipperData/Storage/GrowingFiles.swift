@@ -10,6 +10,7 @@ struct GrowingFiles: ~Copyable {
         let origin: BodyOrigin
         let blob: String
         fileprivate(set) var count = 0
+        fileprivate var isArriving = true
         /// Whether nothing more is appended: the disk is full, or another process has removed the file.
         fileprivate var isGivenUp = false
         private let state = XXH3_createState()
@@ -39,6 +40,9 @@ struct GrowingFiles: ~Copyable {
 
     private var files: [Int: File] = [:]
 
+    /// The numbers of the rows whose bodies arrive.
+    var arriving: Set<Int> { Set(files.filter(\.value.isArriving).keys) }
+
     func file(_ id: Int) -> File? { files[id] }
 
     mutating func forget(_ id: Int) { files[id] = nil }
@@ -47,13 +51,15 @@ struct GrowingFiles: ~Copyable {
     /// - Returns: `nil` if nothing could be written.
     mutating func grow(_ partial: StagingArea.Partial, _ id: Int, in blobs: BlobFiles) throws(FileError) -> File? {
         if let file = files[id], file.origin === partial.body.origin, file.count <= partial.body.count {
+            file.isArriving = partial.isArriving
             if !file.isGivenUp, try append(partial.body.pieces, to: file, in: blobs) { return file }
             file.isGivenUp = true
             // Another process may bring the same body: nobody writes it anew with each piece.
             if partial.isArriving { return nil }
         }
         if files.count >= Self.mostFiles { files = [:] }
-        let file = File(partial.body.origin, try blobs.newName(id, Self.name).text)
+        let file = File(partial.body.origin, try blobs.newName(id, Self.name))
+        file.isArriving = partial.isArriving
         files[id] = file
         return try append(partial.body.pieces, to: file, in: blobs) ? file : nil
     }
@@ -86,28 +92,27 @@ struct GrowingFiles: ~Copyable {
 
 /// Used on the writer thread alone.
 extension DiskTier {
-    func growsFile(_ partial: StagingArea.Partial) -> Bool {
-        options.recordCodec == nil && partial.body.count >= GrowingFiles.leastSize
-    }
+    /// Whether a body grows in its file: what a codec encodes does not.
+    func growsFile(_ body: PartialBody) -> Bool { options.recordCodec == nil && body.count >= GrowingFiles.leastSize }
 
     func grow(
         _ partial: StagingArea.Partial, _ id: Int, _ files: BlobFiles
-    ) throws(FileError) -> (blob: String, count: Int, digest: UInt64)? {
+    ) throws(FileError) -> (blob: String, count: Int, digest: UInt64, isNew: Bool)? {
         try growing.withLock { growing throws(FileError) in
-            try growing.grow(partial, id, in: files).map { ($0.blob, $0.count, $0.digest) }
+            let known = growing.file(id)?.blob
+            return try growing.grow(partial, id, in: files).map { ($0.blob, $0.count, $0.digest, $0.blob != known) }
         }
     }
 
-    /// Makes the file of a body that has arrived that of its entry.
-    /// - Returns: its name; `nil` if the body is to be written.
+    /// Makes the file of a body that has arrived that of its entry. The row of the partial body names the file until that
+    /// of the entry takes its place.
+    /// - Returns: its new name; `nil` if the body is to be written.
     func finishGrowing(
         _ body: Data, _ id: Int, _ name: String, _ durability: Durability, _ files: BlobFiles
     ) throws(FileError) -> String? {
         let grown = try growing.withLock { growing throws(FileError) in try growing.finish(body, id, in: files) }
-        // After the new name is taken, nobody else removes the file.
-        let blob = try files.newName(id, name).text
-        guard let grown, try files.rename(grown, to: blob) else { return nil }
-        if durability == .durable { try files.flush(blob) }
-        return blob
+        guard let grown else { return nil }
+        let blob = try files.newName(id, name)
+        return try files.link(grown, as: blob, durability) ? blob : nil
     }
 }
