@@ -88,7 +88,6 @@ extension ImageCache {
             return data
         }
 
-        /// Returns the files that a name may stand for, in the order of trial, without looking at the disk.
         func resources(named name: String) -> [URL] {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
             guard !name.isEmpty, !parts.contains(".."), !name.hasPrefix("/"), !name.contains("\0") else { return [] }

@@ -1,5 +1,3 @@
-import DipperData
-
 extension ImageCache {
     /// The limits and the order of `fastQueue`. They can be changed at any time.
     public var fastQueue: QueueConfiguration {

@@ -84,7 +84,6 @@ extension ImageCache {
             ?? originals(of: options).source(of: key, forCompleted: request.data, if: mayUse)
     }
 
-    /// Returns a closure that tells whether an entry may be decoded, as far as is known.
     func mayUse(_ request: ImageRequest, _ options: ResolvedOptions) -> (EntryInfo) -> Bool {
         let (objects, origin, step) = (home(of: options).objects, origin(of: request, options), step(options))
         return { objects.mayUse($0, for: origin, step) }
@@ -367,9 +366,7 @@ extension ImageCache {
             options.handOut($0.value())
         }
     }
-}
 
-extension ImageCache {
     /// Returns the key of a picture: the key of its bytes and the processing. A call has it as ``ImageTask/imageKey``.
     public func imageKey(for source: some ImageRequestConvertible) -> CacheKey {
         let options = source.imageRequest.resolved(defaults)

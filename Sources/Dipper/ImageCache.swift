@@ -1,6 +1,5 @@
 @_exported import DipperData
 import Foundation
-import Logging
 import Synchronization
 
 /// A cache of pictures: decoded pictures in memory, their files on disk, everything else from the network.
@@ -234,7 +233,6 @@ public final class ImageCache: Sendable {
         Making(home(of: options).objects, origin, step(options))
     }
 
-    /// Returns the answer of memory; `nil` if the call goes on.
     @inline(__always)
     private func inMemory(
         _ asked: ImageRequest, _ key: CacheKey, _ imageKey: CacheKey, _ options: ResolvedOptions,
@@ -266,7 +264,6 @@ public final class ImageCache: Sendable {
             options.handOut(entry.product.value()), source: source, info: entry.info, revalidation: newer)
     }
 
-    /// Returns the request as `DataCache.Configuration.completeRequest` of its originals completes it.
     func complete(_ request: ImageRequest, _ options: ResolvedOptions? = nil) -> ImageRequest {
         request.with(\.data, originals(of: options ?? request.resolved(defaults)).complete(request.data))
     }

@@ -25,7 +25,6 @@ struct CallReport {
     private var answer: Answer? { try? result.get() }
     private var error: DipperError? { if case .failure(let error) = result { error } else { nil } }
 
-    /// A picture's file gets the extension of its format.
     mutating func write(to file: URL) {
         guard let answer else { return }
         let file = answer.picture.map { file.appendingPathExtension($0.format.fileExtension) } ?? file
@@ -59,7 +58,6 @@ struct CallReport {
         return line
     }
 
-    /// The row of the table on standard output; `nil` for a call without an answer.
     var row: String? {
         guard let answer else { return nil }
         let took = "\(milliseconds) ms".padded(9)
@@ -72,7 +70,6 @@ struct CallReport {
         return "\(queue)  \(source) \(size) \(took)  \(url)\(picture)\(target)\(tries)"
     }
 
-    /// The line for standard error; `nil` for a call that went well.
     var complaint: String? {
         let tries = error != nil && attempts > 1 ? ", after \(attempts) attempts" : ""
         return failure.map { "\(url): \($0)\(tries)" }

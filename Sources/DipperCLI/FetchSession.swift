@@ -1,7 +1,6 @@
 import ArgumentParser
 import Dipper
 import DipperInspector
-import Dispatch
 import Foundation
 import Synchronization
 
@@ -48,8 +47,6 @@ final class FetchSession: Sendable {
         if cache.storeProblem?.isRefusal == true { throw ExitCode.failure }
         pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil
     }
-
-    // MARK: Calls
 
     func demote(_ url: String) {
         let key = request(url).cacheKey
@@ -133,9 +130,6 @@ final class FetchSession: Sendable {
                 + "\(counts.parked) waiting to retry")
     }
 
-    // MARK: Run
-
-    /// Runs commands to their end, even if interrupted, and returns the exit status.
     func run(_ body: @escaping @Sendable (FetchSession) async -> Void) async throws -> ExitCode {
         let work = Task {
             // A call that is made only once must find the entries on disk.

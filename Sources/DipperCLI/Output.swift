@@ -5,7 +5,6 @@ import Synchronization
 /// Writes one line at once, so that a program at the other end of a pipe sees it immediately.
 func tell(_ line: String) { StandardOutput.write(Data((onOneLine(line) + "\n").utf8)) }
 
-/// Writes one line to standard error, with the name of the tool.
 func warn(_ line: String) {
     ProgressLine.clear()
     _ = write(Data("dipper: \(onOneLine(line))\n".utf8), to: STDERR_FILENO)
@@ -90,7 +89,6 @@ func onOneLine(_ text: String) -> String {
 }
 
 extension String {
-    /// Returns the text in a column of at least a width: on the right, or on the left.
     func padded(_ width: Int, isLeft: Bool = false) -> String {
         let space = String(repeating: " ", count: max(0, width - count))
         return isLeft ? self + space : space + self

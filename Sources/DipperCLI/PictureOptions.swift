@@ -30,7 +30,6 @@ extension TargetSize: ExpressibleByArgument {
     }
 }
 
-/// As text: `400x300`.
 extension PixelSize: ExpressibleByArgument {
     public init?(argument: String) {
         let lengths = argument.split(separator: "x", omittingEmptySubsequences: false).map { text in
@@ -62,7 +61,6 @@ extension ImageFormat: ExpressibleByArgument {
     static let writableNames = writable.map(\.rawValue).joined(separator: ", ")
 }
 
-/// A file, or a URL whose bytes come through the cache.
 struct PictureSource {
     let argument: String
     let isURL: Bool

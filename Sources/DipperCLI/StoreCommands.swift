@@ -185,7 +185,6 @@ private enum ReadableFields {
 }
 
 extension StoreOptions {
-    /// Prints the number and the size of the entries that a closure removes.
     fileprivate func remove(_ body: (DataCache) throws -> Void) async throws {
         try await withCache { cache in
             let (count, size) = (cache.diskCount, cache.diskSize)

@@ -185,16 +185,16 @@ extension DataCache {
         }
 
         /// The machine's memory, or that of the control group if it is less, in bytes.
-        package static var availableMemory: Int { MemoryLimit.available }
+        package static var availableMemory: Int { MemoryLimit.available() }
 
         /// The default of ``memoryLimit``: 15 % of the memory of the machine or, if less, of the control group; at most
         /// 768 MiB.
         public static var defaultMemoryLimit: Int {
-            min(MemoryLimit.available / 100 * 15, 768 << 20)
+            min(MemoryLimit.available() / 100 * 15, 768 << 20)
         }
 
         /// The default of ``inFlightLimit``: an eighth of the memory of the machine or, if less, of the control group.
-        public static var defaultInFlightLimit: Int { MemoryLimit.available / 8 }
+        public static var defaultInFlightLimit: Int { MemoryLimit.available() / 8 }
 
         /// The folder of the shared cache: the program's name and `dipper`, in `$XDG_CACHE_HOME` or else `~/.cache`.
         public static var defaultDirectory: URL {

@@ -1,6 +1,5 @@
 import Foundation
 
-/// Reading and changing what the cache holds, without the network.
 extension DataCache {
     // MARK: Reading
 

@@ -1,9 +1,4 @@
-import Foundation
-
-/// Typed values: bytes that are decoded once and kept as values.
 extension DataCache {
-    // MARK: Fetching
-
     /// Fetches a typed value at once: from memory, or decoded from bytes in memory, on disk or on the network.
     ///
     /// The bytes are fetched once and decoded once for each type and decoder, however many calls wait. The value stays
@@ -61,8 +56,6 @@ extension DataCache {
         return task
     }
 
-    // MARK: Reading
-
     /// Returns a typed value, even one that is out of date, if the cache has it or the bytes to decode it from. The
     /// disk is read, and the value decoded, on the caller's thread.
     public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
@@ -75,8 +68,6 @@ extension DataCache {
 
     /// The memory that values take, in bytes, as their decoders estimate it.
     public var valueMemorySize: Int { values.load()?.memory.totalCost ?? 0 }
-
-    // MARK: The cache of values
 
     private var typedValues: ObjectCache {
         if let present = values.load() { return present }

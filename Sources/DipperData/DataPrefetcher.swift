@@ -44,7 +44,6 @@ extension DataCache {
         store.runOnReader(.init(.slow, .normal), work)
     }
 
-    /// Runs work, such as making and cancelling calls, while no prefetch starts.
     package func holdPrefetches(_ work: () -> Void) {
         engine.post { $0.reserve() }
         work()

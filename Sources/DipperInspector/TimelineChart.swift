@@ -42,6 +42,28 @@ struct TimelineChart {
         var isFetch: Bool { !spans.isEmpty }
         var start: Duration { spans.first?.start ?? marks.first?.time ?? .zero }
         var end: Duration { spans.last?.end ?? start }
+
+        fileprivate mutating func enter(_ phase: TimelineChart.Phase, _ queue: FetchQueue, _ time: Duration) {
+            // A fetch that waits again has given up its slot, which ends its pause.
+            if phase == .queued || phase == .parked { isPaused = false }
+            guard let last = spans.last, phase != last.phase || queue != last.queue else { return }
+            close(at: time)
+            let start = max(time, last.start)
+            // A span without length is dropped.
+            if start == last.start { spans.removeLast() }
+            spans.append(TimelineChart.Span(phase: phase, queue: queue, start: start, end: start))
+        }
+
+        fileprivate mutating func setPaused(_ isPaused: Bool, _ time: Duration) {
+            self.isPaused = isPaused
+            // A pause of a fetch that is not yet on the network shows when it gets there.
+            guard let last = spans.last, last.phase == (isPaused ? .transferring : .paused) else { return }
+            enter(isPaused ? .paused : .transferring, last.queue, time)
+        }
+
+        fileprivate mutating func close(at time: Duration) {
+            spans[spans.count - 1].end = max(time, spans[spans.count - 1].start)
+        }
     }
 
     /// In the order they began.
@@ -137,29 +159,5 @@ struct TimelineChart {
             rows.append(Row(key: key, queue: asked[key] ?? .fast))
         }
         rows[row].marks.append(Mark(moment: moment, time: time))
-    }
-}
-
-extension TimelineChart.Row {
-    fileprivate mutating func enter(_ phase: TimelineChart.Phase, _ queue: FetchQueue, _ time: Duration) {
-        // A fetch that waits again has given up its slot, which ends its pause.
-        if phase == .queued || phase == .parked { isPaused = false }
-        guard let last = spans.last, phase != last.phase || queue != last.queue else { return }
-        close(at: time)
-        let start = max(time, last.start)
-        // A span without length is dropped.
-        if start == last.start { spans.removeLast() }
-        spans.append(TimelineChart.Span(phase: phase, queue: queue, start: start, end: start))
-    }
-
-    fileprivate mutating func setPaused(_ isPaused: Bool, _ time: Duration) {
-        self.isPaused = isPaused
-        // A pause of a fetch that is not yet on the network shows when it gets there.
-        guard let last = spans.last, last.phase == (isPaused ? .transferring : .paused) else { return }
-        enter(isPaused ? .paused : .transferring, last.queue, time)
-    }
-
-    fileprivate mutating func close(at time: Duration) {
-        spans[spans.count - 1].end = max(time, spans[spans.count - 1].start)
     }
 }

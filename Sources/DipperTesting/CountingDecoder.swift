@@ -42,8 +42,6 @@ public final class CountingDecoder: ImageDecoder {
         self.init(PictureMaker(size: size), isHeld: isHeld)
     }
 
-    // MARK: Test interface
-
     /// The number of decodes that have begun, including those that are held and those that failed.
     public var decodes: Int { state.value.decodes }
 
@@ -66,8 +64,6 @@ public final class CountingDecoder: ImageDecoder {
 
     /// Lets all decodes continue, those that are held and all later ones.
     public func releaseAll() { door?.stayOpen() }
-
-    // MARK: Decoder interface
 
     /// The format of the decoder that does the work.
     public var format: ImageFormat { decoder.format }

@@ -1,5 +1,4 @@
 import DipperData
-import Dispatch
 import Foundation
 
 /// A disk that fails, or takes its time, when a test says so. The files of the cache are real ones.
@@ -17,7 +16,7 @@ import Foundation
 /// ```
 ///
 /// One disk may serve several caches. Call ``release()`` before a cache shuts down, which waits for held operations.
-public final class FailingDisk: Sendable {
+public final class FailingDisk: Sendable, DiskFaults {
     /// An operation that a cache asks of a disk.
     public enum Operation: Sendable, Hashable, CaseIterable {
         /// Reading an entry.
@@ -118,9 +117,7 @@ public final class FailingDisk: Sendable {
             "\($0.held) of \(count) operations of the disk were held"
         }
     }
-}
 
-extension FailingDisk: DiskFaults {
     package func error(for operation: DiskOperation) -> Int32? {
         let operation: Operation =
             switch operation {

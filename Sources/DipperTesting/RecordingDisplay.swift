@@ -74,8 +74,6 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
     /// Creates a display that shows nothing.
     public init() {}
 
-    // MARK: Test interface
-
     /// The calls of the display so far, in order.
     public var events: [Event] { state.value.events }
     /// The calls of the display so far, in order, as text.
@@ -127,8 +125,6 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
             if case .content(.image(let image), _) = try await nextEvent(within: limit) { return image }
         }
     }
-
-    // MARK: Display interface
 
     public func show(_ content: DisplayContent, _ transition: ImageTransition) {
         let (old, onShow) = state.update { state in

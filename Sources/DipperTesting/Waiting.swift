@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import Dispatch
 import Synchronization
 
@@ -7,20 +6,6 @@ extension DataCache {
     /// Returns when nothing is left to do, as ``DipperData/DataCache/idle()``, and fails if that takes too long.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
         try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.queueCounts)" }
-    }
-}
-
-extension WaitTimeout {
-    static func limit(
-        _ limit: Duration, _ action: @escaping @Sendable () async -> Void,
-        orFail failure: @escaping @Sendable () -> String
-    ) async throws(WaitTimeout) {
-        let isDone = WatchedState(false)
-        Task.detached {
-            await action()
-            isDone.update { $0 = true }
-        }
-        try await isDone.wait(within: limit, until: { $0 }) { _ in failure() }
     }
 }
 
@@ -47,6 +32,18 @@ public struct WaitTimeout: Error, CustomStringConvertible {
     public static let standard = Duration.seconds(30)
 
     init(_ description: String) { self.description = description }
+
+    static func limit(
+        _ limit: Duration, _ action: @escaping @Sendable () async -> Void,
+        orFail failure: @escaping @Sendable () -> String
+    ) async throws(WaitTimeout) {
+        let isDone = WatchedState(false)
+        Task.detached {
+            await action()
+            isDone.update { $0 = true }
+        }
+        try await isDone.wait(within: limit, until: { $0 }) { _ in failure() }
+    }
 }
 
 /// A state that several threads read and change, and that tasks wait for.

@@ -1,4 +1,3 @@
-import DipperData
 import Dispatch
 import Synchronization
 
@@ -212,16 +211,13 @@ public final class AnimatedImage: Sendable {
             return player.beginCall()
         }
     }
-}
 
-extension AnimatedImage {
     /// Calls a closure with each frame when it is due, and with the number of the frame, from 0.
     @discardableResult
     public func onFrame(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image, _ index: Int) -> Void
     ) -> AnimatedImage {
-        let body = onItsActor(body)
-        return add { if case .frame(let frame) = $0 { body(frame.image, frame.index) } }
+        add { [body = onItsActor(body)] in if case .frame(let frame) = $0 { body(frame.image, frame.index) } }
     }
 
     /// Calls a closure when the first frames are decoded, just before the first one is shown; once for each start.
@@ -229,8 +225,7 @@ extension AnimatedImage {
     public func onPrepared(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
     ) -> AnimatedImage {
-        let body = onItsActor(body)
-        return add { if case .prepared = $0 { body() } }
+        add { [body = onItsActor(body)] in if case .prepared = $0 { body() } }
     }
 
     /// Calls a closure each time all frames have been shown, with the number of times so far.
@@ -238,8 +233,7 @@ extension AnimatedImage {
     public func onLoop(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ count: Int) -> Void
     ) -> AnimatedImage {
-        let body = onItsActor(body)
-        return add { if case .looped(let count) = $0 { body(count) } }
+        add { [body = onItsActor(body)] in if case .looped(let count) = $0 { body(count) } }
     }
 
     /// Calls a closure when the last frame has been shown for its duration. No hook is called afterwards.
@@ -247,8 +241,7 @@ extension AnimatedImage {
     public func onFinish(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
     ) -> AnimatedImage {
-        let body = onItsActor(body)
-        return add { if case .ended(nil) = $0 { body() } }
+        add { [body = onItsActor(body)] in if case .ended(nil) = $0 { body() } }
     }
 
     /// Calls a closure if a frame cannot be processed or is too large, or if not even the first can be decoded, after the
@@ -257,8 +250,7 @@ extension AnimatedImage {
     public func onFail(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (DipperError) -> Void
     ) -> AnimatedImage {
-        let body = onItsActor(body)
-        return add { if case .ended(let error?) = $0 { body(error) } }
+        add { [body = onItsActor(body)] in if case .ended(let error?) = $0 { body(error) } }
     }
 
     /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with

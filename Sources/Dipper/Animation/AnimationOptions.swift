@@ -1,5 +1,3 @@
-import DipperData
-
 /// The options with which an ``AnimatedImage`` plays.
 ///
 /// ```swift

@@ -1,5 +1,3 @@
-import DipperData
-
 /// Decides when each frame of an animation is decoded and shown. A value without clock, thread or decoder.
 ///
 /// Frames are due by a timetable that begins with the first frame; delays do not move it. Of several decoded frames
@@ -145,8 +143,6 @@ struct AnimationSchedule: Sendable {
         queue.append(.failure(error))
         isExhausted = true
     }
-
-    // MARK: Timetable
 
     private mutating func proceed(_ now: Duration) -> [Action] {
         guard isPlaying, !isPaused else { return [] }

@@ -1,5 +1,3 @@
-import DipperData
-
 /// Decodes and processes the frames of one animation in order, on threads that all players share.
 // Safe to share: one thread at a time uses the decoder and the position, because a player requests the next frame only
 // when it has the one before, and both pass through locks.

@@ -51,6 +51,34 @@ extension ImageDecoder {
         guard let size = try info(of: data).size else { return data.count }
         return try size.byteCount() + (options.target?.size(for: size) ?? size).byteCount()
     }
+
+    /// The picture of an animation also has the decoder of the frames, and all frames if the options preload them.
+    func picture(_ frames: FileFrames, of data: Data) throws(DipperError) -> Image {
+        var options = frames.options
+        try options.checkCancelled()
+        guard let first = try frames.next() else { throw .undecodable.with(detail: "there are no frames") }
+        let preloaded = try options.preloadsFrames && frames.frameCount > 1 ? frames.all(after: first) : nil
+        let count = preloaded?.count ?? frames.frameCount
+        guard count > 1 else { return first.image }
+        // The caller's closure would keep the cache alive.
+        options.isCancelled = { false }
+        options.preloadsFrames = false
+        options.allowsPartial = false
+        var image = first.image
+        image.animation = ImageAnimation(
+            frameCount: count, loopCount: frames.loopCount, fileSize: data.count, limits: options.limits,
+            preloaded: preloaded
+        ) { [options] context throws(DipperError) in
+            var options = options
+            options.limits = context.limits
+            options.isCancelled = context.isCancelled
+            guard let frames = try self.frames(of: data, options) else {
+                throw .undecodable.with(detail: "there are no frames")
+            }
+            return frames
+        }
+        return image
+    }
 }
 
 protocol FrameReader: AnyObject {
@@ -106,36 +134,6 @@ final class FileFrames: FrameDecoder {
         var all = [first]
         while all.count < frameCount, let frame = try next() { all.append(frame) }
         return all
-    }
-}
-
-extension ImageDecoder {
-    /// The picture of an animation also has the decoder of the frames, and all frames if the options preload them.
-    func picture(_ frames: FileFrames, of data: Data) throws(DipperError) -> Image {
-        var options = frames.options
-        try options.checkCancelled()
-        guard let first = try frames.next() else { throw .undecodable.with(detail: "there are no frames") }
-        let preloaded = try options.preloadsFrames && frames.frameCount > 1 ? frames.all(after: first) : nil
-        let count = preloaded?.count ?? frames.frameCount
-        guard count > 1 else { return first.image }
-        // The caller's closure would keep the cache alive.
-        options.isCancelled = { false }
-        options.preloadsFrames = false
-        options.allowsPartial = false
-        var image = first.image
-        image.animation = ImageAnimation(
-            frameCount: count, loopCount: frames.loopCount, fileSize: data.count, limits: options.limits,
-            preloaded: preloaded
-        ) { [options] context throws(DipperError) in
-            var options = options
-            options.limits = context.limits
-            options.isCancelled = context.isCancelled
-            guard let frames = try self.frames(of: data, options) else {
-                throw .undecodable.with(detail: "there are no frames")
-            }
-            return frames
-        }
-        return image
     }
 }
 

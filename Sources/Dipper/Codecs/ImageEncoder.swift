@@ -32,6 +32,14 @@ extension ImageEncoder {
     ) throws(DipperError) -> Data {
         throw .unencodable.with(detail: "\(format) does not move")
     }
+
+    func size(of frames: [AnimationFrame]) throws(DipperError) -> PixelSize {
+        guard let size = frames.first?.image.size else { throw .unencodable.with(detail: "there are no frames") }
+        if let other = frames.first(where: { $0.image.size != size }) {
+            throw .unencodable.with(detail: "frames of \(size) and of \(other.image.size) pixels")
+        }
+        return size
+    }
 }
 
 /// Options for encoding a picture.
@@ -57,17 +65,6 @@ public struct EncodeOptions: Sendable, Hashable {
     }
 
     var validQuality: Double { quality.isFinite ? min(1, max(0, quality)) : EncodeOptions().quality }
-}
-
-extension ImageEncoder {
-    /// The size that all frames of an animation have. Throws `DipperError.unencodable` if there is none.
-    func size(of frames: [AnimationFrame]) throws(DipperError) -> PixelSize {
-        guard let size = frames.first?.image.size else { throw .unencodable.with(detail: "there are no frames") }
-        if let other = frames.first(where: { $0.image.size != size }) {
-            throw .unencodable.with(detail: "frames of \(size) and of \(other.image.size) pixels")
-        }
-        return size
-    }
 }
 
 extension Image {

@@ -1,5 +1,3 @@
-import DipperData
-
 /// The state of one display: the content that it shows and the picture that it waits for. A value that decides and does
 /// nothing: events go in, and actions come out, which the binding carries out in order on the display's queue.
 struct DisplayState {

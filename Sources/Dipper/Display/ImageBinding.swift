@@ -1,5 +1,3 @@
-import DipperData
-import Foundation
 import Synchronization
 
 /// The connection between a cache and one display, which shows the newest picture that was set and no other.

@@ -1,5 +1,3 @@
-import DipperData
-import Dispatch
 import Foundation
 import Synchronization
 
@@ -55,7 +53,6 @@ public final class ListLoader: @unchecked Sendable {
 
     private let queue = DispatchQueue(label: "dipper.list")
     private let timers = DispatchQueue(label: "dipper.list.timers")
-    /// The plan that the calls follow.
     private var arrangement: Arrangement
     private var rows: [Int: Row] = [:]
     /// The number of nearby rows that have been looked at since the last arrangement.

@@ -30,8 +30,6 @@ struct ListWindow {
         self.count = max(0, count)
     }
 
-    // MARK: Events
-
     mutating func move(to rows: Range<Int>, heading destination: Range<Int>?, at time: Duration) {
         let rows = rows.clamped(to: 0..<count)
         let distance = rows.lowerBound - visible.lowerBound
@@ -60,8 +58,6 @@ struct ListWindow {
     }
 
     private static var longestTrail: Int { 500 }
-
-    // MARK: Decisions
 
     /// Whether rows stay on screen for less than the shortest dwell.
     var isRushing: Bool {

@@ -137,9 +137,7 @@ final class ColorTransform: @unchecked Sendable {
             (0..<3).allSatisfy { abs(Int(before[$0]) - Int(after[$0])) <= 1 }
         }
     }
-}
 
-extension ColorTransform {
     /// Returns ``init(icc:for:)`` from a cache of the 16 transforms used last: many pictures have the same profile.
     static func shared(icc: Data, for source: Source = .rgb) -> ColorTransform? {
         guard !icc.isEmpty, icc.count <= largestProfile else { return nil }
@@ -176,9 +174,7 @@ extension ColorTransform {
             return hasher.finalize()
         }
     }
-}
 
-extension ColorTransform {
     /// Returns the bytes of an RGB profile. `chromaticities` are x and y of white, red, green and blue. The curve of
     /// all three colours is freed; `nil` gives no profile.
     static func profile(_ chromaticities: [Double], _ curve: OpaquePointer?) -> Data? {

@@ -34,14 +34,6 @@ public struct Image: Sendable {
     /// The frames of an animated picture; `nil` for a still one.
     public var animation: ImageAnimation?
 
-    init(storage: PixelStorage, size: PixelSize, rowStride: Int, isOpaque: Bool, scale: Double) {
-        self.storage = storage
-        self.size = size
-        self.rowStride = rowStride
-        self.isOpaque = isOpaque
-        self.scale = scale
-    }
-
     /// The width in pixels.
     public var width: Int { size.width }
     /// The height in pixels.

@@ -26,7 +26,6 @@ public final class ImageAnimation: Sendable {
         self.makeDecoder = makeDecoder
     }
 
-    /// The one frame of a picture that is not animated.
     static func still(_ image: Image) -> ImageAnimation {
         ImageAnimation(
             frameCount: 1, loopCount: 1, fileSize: 0, limits: DecodeLimits(),

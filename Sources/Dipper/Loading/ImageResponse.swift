@@ -7,7 +7,7 @@ import Foundation
 /// print(response.source, response.attempts, response.headers["Last-Modified"] ?? "")
 /// view.show(response.image)
 /// ```
-public struct ImageResponse: FetchResponse {
+public struct ImageResponse: FetchResponse, RedactedStringConvertible {
     /// The task of the call.
     public typealias Handle = ImageTask
     /// The type of the picture.
@@ -46,9 +46,7 @@ public struct ImageResponse: FetchResponse {
         self.info = info
         extras = ResponseExtras(attempts, metrics, revalidation, asked)
     }
-}
 
-extension ImageResponse: RedactedStringConvertible {
     /// The status, the size of the picture, and the tier that answered.
     public var description: String { "\(status) \(image.size) pixels from \(source.rawValue)" }
 }

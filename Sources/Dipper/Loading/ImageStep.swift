@@ -1,4 +1,3 @@
-import DipperData
 import Foundation
 
 struct ImageTools: Sendable {
@@ -28,8 +27,6 @@ final class ImageStep: ObjectStep {
     var suffix: String { options.keySuffix }
     /// A picture that was added without processors is the original of all pictures of its key.
     var addedSuffix: String { isStored ? suffix : "" }
-
-    // MARK: Making
 
     func make(of material: Material, _ task: MakingTask) throws(DipperError) -> Product {
         let decode = decodeOptions(for: material, isCancelled: task.isCancelled)
@@ -88,8 +85,6 @@ final class ImageStep: ObjectStep {
 
     var programs: Workers? { options.options.extractor?.threads }
 
-    // MARK: Previews
-
     func previews() -> (any PreviewScan)? { options.options.extractor == nil ? PictureScan() : nil }
 
     func preview(of data: Data, _ task: MakingTask) -> Product? {
@@ -103,8 +98,6 @@ final class ImageStep: ObjectStep {
         else { return nil }
         return ProductOf(processed, cost: processed.footprint)
     }
-
-    // MARK: Files
 
     var isStored: Bool { options.isStored }
     var needsBytes: Bool { options.options.extractor == nil && options.options.serializer?.readsOriginal == true }

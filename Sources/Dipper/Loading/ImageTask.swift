@@ -1,4 +1,3 @@
-import Foundation
 import Synchronization
 
 /// The handle of one call for a picture: await its ``value``, add hooks, cancel it, change its queue or priority.
@@ -12,70 +11,54 @@ import Synchronization
 ///
 /// `FetchTask` has the hooks, such as `then` and `onFail`, and says when they are called. The call continues if the
 /// handle is released. A task ends exactly once and delivers no event afterwards.
-public final class ImageTask: FetchTask {
+public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     /// The picture.
     public typealias Value = Image
     /// The picture and where it came from.
     public typealias Response = ImageResponse
 
     /// The request of the call, or the one that replaces it if the cache loads its `DataRequest.lowDataSource`.
-    public var request: ImageRequest { decided.load()?.request ?? askedRequest }
+    public var request: ImageRequest { (decided.load()?.value ?? asked).request }
     /// The key of the bytes, under which they are fetched once.
     ///
     /// If a `DataRequest.lowDataSource` is loaded in place of the URL, this is the key of that source, as soon as the
     /// cache has found nothing for the URL.
-    public var key: CacheKey { decided.load()?.key ?? ownKey }
+    public var key: CacheKey { (decided.load()?.value ?? asked).key }
     /// The key of the picture: the key of its bytes and the processing.
-    public var imageKey: CacheKey { decided.load()?.imageKey ?? ownImageKey }
-    private let askedRequest: ImageRequest
-    private let ownKey: CacheKey
-    private let ownImageKey: CacheKey
+    public var imageKey: CacheKey { (decided.load()?.value ?? asked).imageKey }
+    private let asked: Names
     /// Set once a look at the disk has decided between the source and the smaller one.
-    private let decided = AtomicLazyReference<Names>()
+    private let decided = AtomicLazyReference<Reference<Names>>()
     /// The queue in which the call was made.
     public let requestedQueue: FetchQueue
     let options: ResolvedOptions
     package let callbackQueue: CallbackQueue
     /// The end of a call that was answered at once, which often has no listener, and so no feed.
     private let answer: Result<ImageResponse, DipperError>?
-    private let madeFeed = AtomicLazyReference<Feed>()
+    private let madeFeed = AtomicLazyReference<Reference<TaskFeed<Event>>>()
 
-    private final class Names: Sendable {
+    private struct Names {
         let request: ImageRequest
         let key: CacheKey
         let imageKey: CacheKey
-
-        init(_ request: ImageRequest, _ key: CacheKey, _ imageKey: CacheKey) {
-            self.request = request
-            self.key = key
-            self.imageKey = imageKey
-        }
     }
 
-    private final class Feed: Sendable {
-        let news: TaskFeed<Event>
-
-        init(_ priority: Priority, _ queue: FetchQueue, _ outcome: Result<ImageResponse, DipperError>?) {
-            news = TaskFeed(priority: priority, queue: queue, outcome: outcome)
-        }
-    }
-
-    /// - Parameter answer: the end of a call that is answered at once.
     init(
         _ request: ImageRequest, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions, queue: FetchQueue,
         callbackQueue: CallbackQueue, answer: Result<ImageResponse, DipperError>? = nil
     ) {
-        askedRequest = request
-        ownKey = key
-        ownImageKey = imageKey
+        asked = Names(request: request, key: key, imageKey: imageKey)
         self.options = options
         self.callbackQueue = callbackQueue
         self.answer = answer
         requestedQueue = queue
     }
 
-    private var feed: Feed {
-        madeFeed.load() ?? madeFeed.storeIfNil(Feed(askedRequest.data.priority, requestedQueue, answer))
+    private var feed: Reference<TaskFeed<Event>> {
+        let priority = asked.request.data.priority
+        return madeFeed.load()
+            ?? madeFeed.storeIfNil(
+                Reference(TaskFeed(priority: priority, queue: requestedQueue, outcome: answer)))
     }
 
     // MARK: Results
@@ -98,30 +81,30 @@ public final class ImageTask: FetchTask {
 
     /// Ends this call with `DipperError.cancelled`. The work continues if other calls wait for it.
     public func cancel() {
-        feed.news.cancel()
+        feed.value.cancel()
         // The picture may be on its way from the cache.
         end(.failure(.cancelled))
     }
 
     /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
-    public func moveToSlowQueue() { feed.news.move(to: .slow) }
+    public func moveToSlowQueue() { feed.value.move(to: .slow) }
 
     /// The order of the call inside its queue. It may be changed while the call waits.
     public var priority: Priority {
-        get { feed.news.priority }
-        set { feed.news.setPriority(newValue) }
+        get { feed.value.priority }
+        set { feed.value.setPriority(newValue) }
     }
 
     /// The queue that the call is in now, or was in when it ended.
-    public var queue: FetchQueue { feed.news.queue }
+    public var queue: FetchQueue { feed.value.queue }
 
     /// The number of network attempts made so far for the bytes that this call waits for.
-    public var attempts: Int { feed.news.attempts }
+    public var attempts: Int { feed.value.attempts }
 
     /// The present state of the task.
     public var state: State {
         if let outcome { return Self.state(outcome) }
-        let status = feed.news.status
+        let status = feed.value.status
         // Without a status, the cache has answered, and the picture is being handed out.
         guard let status, !status.isMaking else { return outcome.map(Self.state) ?? .decoding }
         return switch status.state {
@@ -157,12 +140,12 @@ public final class ImageTask: FetchTask {
     public func onPreview(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
-        feed.news.add(preview: onItsActor(body), for: self)
+        feed.value.add(preview: onItsActor(body), for: self)
         return self
     }
 
     /// Adds a hook, as the methods of `FetchTask`, such as `onEnd`, do.
-    public func add(_ hook: TaskHook<ImageResponse>) { feed.news.add(hook, for: self) }
+    public func add(_ hook: TaskHook<ImageResponse>) { feed.value.add(hook, for: self) }
 
     /// The events of the task from now on, after the present state. The stream ends with the task.
     ///
@@ -176,14 +159,11 @@ public final class ImageTask: FetchTask {
     /// }
     /// ```
     public var events: AsyncStream<Event> {
-        feed.news.events(present: state) { [weak self] in self?.feed.news.forget($0) }
+        feed.value.events(present: state) { [weak self] in self?.feed.value.forget($0) }
     }
-}
 
-extension ImageTask: ObjectTask {
-    /// `nil` until the task has ended.
-    package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.news.outcome }
-    package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed.news) }
+    package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.value.outcome }
+    package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed.value) }
 
     package func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?) {
         let newer = renewal.map { Self.begin($0, request, options, callbackQueue) }
@@ -216,17 +196,16 @@ extension ImageTask: ObjectTask {
     }
 
     package func show(_ preview: Product) {
-        handingOut { [self] in feed.news.preview(options.handOut(preview.value()), for: self) }
+        handingOut { [self] in feed.value.preview(options.handOut(preview.value()), for: self) }
     }
 
     /// Has no effect the second time.
     package func choose(_ request: DataRequest) {
         let key = request.cacheKey
-        _ = decided.storeIfNil(Names(askedRequest.with(\.data, request), key, options.key(key)))
+        let names = Names(request: asked.request.with(\.data, request), key: key, imageKey: options.key(key))
+        _ = decided.storeIfNil(Reference(names))
     }
-}
 
-extension ImageTask {
     /// The state of a task.
     public enum State: Sendable, Hashable {
         /// The task is in its queue, or the cache is looking for the picture on disk.
@@ -246,7 +225,7 @@ extension ImageTask {
     }
 
     /// An event of a task. See ``ImageTask/events``.
-    public enum Event: Sendable {
+    public enum Event: Sendable, TaskEvent {
         /// The first event of a stream: the state of the task when the stream was made.
         case state(ImageTask.State)
         /// The arrival of bytes.
@@ -259,13 +238,9 @@ extension ImageTask {
         case retry
         /// The picture, as the last event.
         case finished(ImageResponse)
+
+        package typealias Output = ImageResponse
+        package typealias State = ImageTask.State
+        package typealias Preview = Image
     }
 }
-
-extension ImageTask.Event: TaskEvent {
-    package typealias Output = ImageResponse
-    package typealias State = ImageTask.State
-    package typealias Preview = Image
-}
-
-extension ImageTask: RedactedStringConvertible {}

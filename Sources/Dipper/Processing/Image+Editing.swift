@@ -21,7 +21,6 @@ extension Image {
         self = buffer.image(isOpaque: isOpaque ?? seemsOpaque, scale: scale)
     }
 
-    /// Returns a copy of the picture in which a closure has changed each row in place, right after it was copied.
     func edited(
         _ context: ProcessingContext, isOpaque: Bool?,
         _ change: (_ row: UnsafeMutablePointer<UInt8>, _ y: Int) -> Void

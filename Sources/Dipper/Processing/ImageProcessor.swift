@@ -70,9 +70,7 @@ extension ProcessingContext {
 ///
 /// Each of them throws `DipperError.imageTooLarge` for a result above the limits of its context, or if there is no
 /// memory, and `DipperError.cancelled`.
-public enum ImageProcessors {}
-
-extension ImageProcessors {
+public enum ImageProcessors {
     /// A processor that is a closure.
     ///
     /// ```swift

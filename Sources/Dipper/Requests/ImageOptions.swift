@@ -1,5 +1,3 @@
-import Foundation
-
 /// The options for decoding, processing and keeping a picture, of an ``ImageRequest`` or as the defaults of an
 /// ``ImageCache``.
 ///
@@ -98,13 +96,11 @@ public struct ImageOptions: Sendable {
             && showsPreviews == other.showsPreviews && keepsOriginal == other.keepsOriginal
             && prefetchesToMemory == other.prefetchesToMemory && extractor?.name == other.extractor?.name
     }
+}
 
-    /// A reference to options, which keeps requests small.
-    final class Box: Sendable {
-        let options: ImageOptions
+/// A value outside its owner, which stays small, or can be made later.
+final class Reference<Value: ~Copyable & Sendable>: Sendable {
+    let value: Value
 
-        init(_ options: ImageOptions) {
-            self.options = options
-        }
-    }
+    init(_ value: consuming Value) { self.value = value }
 }

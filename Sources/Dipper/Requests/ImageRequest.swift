@@ -11,23 +11,23 @@ import Foundation
 ///     .processed(by: .downsample(width: 400, height: 300))
 /// ```
 @dynamicMemberLookup
-public struct ImageRequest: Sendable {
+public struct ImageRequest: Sendable, Hashable, RedactedStringConvertible, ImageRequestConvertible {
     /// The request for the bytes.
     public var data: DataRequest
-    private var box: ImageOptions.Box?
+    private var box: Reference<ImageOptions>?
 
     /// The options for decoding, processing and keeping the picture.
     public var options: ImageOptions {
-        get { box?.options ?? ImageOptions() }
+        get { box?.value ?? ImageOptions() }
         set {
             var options = newValue
             // The extractor belongs to the source of the bytes.
-            options.extractor = box?.options.extractor
-            box = ImageOptions.Box(options)
+            options.extractor = box?.value.extractor
+            box = Reference(options)
         }
     }
 
-    var givenOptions: ImageOptions? { box?.options }
+    var givenOptions: ImageOptions? { box?.value }
 
     /// Creates a request for the picture of a URL, with the cache's default options.
     public init(_ url: URL) {
@@ -44,7 +44,7 @@ public struct ImageRequest: Sendable {
         data = remote
         var options = ImageOptions()
         options.extractor = extractor
-        box = ImageOptions.Box(options)
+        box = Reference(options)
     }
 
     /// Creates a request for a picture whose bytes another request describes.
@@ -115,9 +115,7 @@ public struct ImageRequest: Sendable {
     public func modified(_ body: @escaping @Sendable (Image) -> Image) -> ImageRequest {
         with(\.imageModifier, body)
     }
-}
 
-extension ImageRequest: Hashable {
     /// Returns whether two requests ask for the same picture in the same way. Processors are compared by their
     /// identifiers. Closures, queues and caches cannot be compared: requests that have any are equal only if one is a
     /// copy of the other in that respect.
@@ -126,14 +124,15 @@ extension ImageRequest: Hashable {
     }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(data) }
-}
 
-extension ImageRequest: RedactedStringConvertible {
     /// The URL or key without secrets, the names of the header fields, and the processors.
     public var description: String {
         let processors = (options.processors ?? []).map(\.identifier).joined(separator: " |> ")
         return processors.isEmpty ? "\(data)" : "\(data) |> \(processors)"
     }
+
+    /// The request itself.
+    public var imageRequest: ImageRequest { self }
 }
 
 /// A value that a cache of pictures can load: a URL, as a value or as text, or an ``ImageRequest``.
@@ -150,11 +149,6 @@ extension ImageRequest: RedactedStringConvertible {
 public protocol ImageRequestConvertible {
     /// The request for the picture.
     var imageRequest: ImageRequest { get }
-}
-
-extension ImageRequest: ImageRequestConvertible {
-    /// The request itself.
-    public var imageRequest: ImageRequest { self }
 }
 
 extension URL: ImageRequestConvertible {

@@ -98,8 +98,8 @@ private struct ResampleAxis {
     /// The number of pixels added up before weighing. The last box may have fewer.
     let box: Int
     let boxes: Int
-    private(set) var starts: [Int32]
-    private(set) var counts: [Int32]
+    private(set) var starts: [Int32] = []
+    private(set) var counts: [Int32] = []
     /// The number of ``weights`` for each pixel of the target.
     let taps: Int
     private(set) var weights: [Float]
@@ -113,8 +113,6 @@ private struct ResampleAxis {
         box = Self.box(from: source, to: target)
         boxes = (source + box - 1) / box
         taps = Self.taps(from: source, to: target)
-        starts = []
-        counts = []
         starts.reserveCapacity(target)
         counts.reserveCapacity(target)
         weights = [Float](repeating: 0, count: target * taps)

@@ -88,11 +88,8 @@ struct RowWriter: ~Copyable {
         case .straight: isOpaque = pixels_premultiply(pixels, rows * source.width) && isOpaque
         }
         committed += rows
-        if resampler == nil {
-            result.commit(rows)
-        } else {
-            resampler?.add(base, stride: source.width * 4, count: rows, to: &result)
-        }
+        let isTaken: Void? = resampler?.add(base, stride: source.width * 4, count: rows, to: &result)
+        if isTaken == nil { result.commit(rows) }
     }
 
     /// Rows that have not come are transparent. `color` converts to sRGB. Throws `DipperError.cancelled`.
@@ -109,9 +106,7 @@ struct RowWriter: ~Copyable {
         try color?.apply(to: buffer, isOpaque: isOpaque, options)
         return buffer.image(isOpaque: isOpaque, scale: options.scale)
     }
-}
 
-extension RowWriter {
     static let truncated = DipperError.undecodable.with(detail: "truncated")
 
     /// Has a closure fill ``memory(rows:)``, given the first row's number and the count, until all have come, or it

@@ -1,4 +1,3 @@
-import DipperData
 import Foundation
 
 struct FrameCommand {

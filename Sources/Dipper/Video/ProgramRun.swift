@@ -1,4 +1,3 @@
-import DipperData
 import Foundation
 import ProcessShims
 
@@ -6,10 +5,8 @@ import ProcessShims
 /// group are killed and the program is waited for before ``run(reading:)`` returns.
 struct ProgramRun {
     struct Ended {
-        /// Ended by itself, with status 0.
         let isSuccess: Bool
         let output: Data
-        /// The last line on standard error, if there is one.
         let message: String?
     }
 

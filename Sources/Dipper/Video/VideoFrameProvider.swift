@@ -1,8 +1,5 @@
-import DipperData
-import Dispatch
 import Foundation
 import ProcessShims
-import Synchronization
 
 /// A provider of one frame of a video.
 ///

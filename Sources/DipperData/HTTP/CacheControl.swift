@@ -91,9 +91,7 @@ struct CacheControl: Sendable, Hashable {
         // mutant CacheControl: `value = min(value ?? limit, limit)` => `value = max(value ?? limit, limit)`
         value = min(value ?? limit, limit)
     }
-}
 
-extension CacheControl {
     private struct Directive {
         let name: String
         /// Not trimmed, so that a malformed argument is not taken for a number.

@@ -43,7 +43,6 @@ extension HTTPHeaders {
 
     func fieldList(_ name: String) -> FieldList { FieldList(values(name)) }
 
-    /// The lower-cased names of the fields that concern the connection alone.
     var namedByConnection: [String] { list("Connection").map(\.asciiLowercased) }
 
     /// The lower-cased names in `Vary`; with `*`, which no request matches, if there are too many to read.
@@ -52,23 +51,7 @@ extension HTTPHeaders {
         let names = Set(list.members.map(\.asciiLowercased))
         return list.isCut ? names.union(["*"]) : names
     }
-}
 
-extension [UInt8] {
-    fileprivate func endOfQuotedString(from start: Int) -> Int? {
-        var position = start + 1
-        while position < count {
-            switch self[position] {
-            case UInt8(ascii: "\""): return position
-            case UInt8(ascii: "\\"): position += 2
-            default: position += 1
-            }
-        }
-        return nil
-    }
-}
-
-extension HTTPHeaders {
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }
@@ -90,6 +73,20 @@ extension HTTPHeaders {
         kept.reserveCapacity(fields.count)
         for field in fields where !isUnwanted(field.name.asciiLowercased) { kept.append(field) }
         return HTTPHeaders(kept)
+    }
+}
+
+extension [UInt8] {
+    fileprivate func endOfQuotedString(from start: Int) -> Int? {
+        var position = start + 1
+        while position < count {
+            switch self[position] {
+            case UInt8(ascii: "\""): return position
+            case UInt8(ascii: "\\"): position += 2
+            default: position += 1
+            }
+        }
+        return nil
     }
 }
 

@@ -42,12 +42,9 @@ struct Freshness: Sendable, Hashable {
     var generated: TimeInterval
     /// When the answer becomes stale; infinite for never.
     var until: TimeInterval
+}
 
-    init(generated: TimeInterval, until: TimeInterval) {
-        self.generated = generated
-        self.until = until
-    }
-
+extension Freshness {
     /// - Parameter defaultLifetime: the seconds from `received` for a success that does not say how long it is fresh;
     ///   `nil` for the heuristic of section 4.2.2.
     init(
@@ -108,9 +105,7 @@ struct Freshness: Sendable, Hashable {
     private static func expires(of headers: HTTPHeaders, now: TimeInterval) -> TimeInterval? {
         headers.values("Expires").map { HTTPDate.seconds($0, now: now) ?? -.infinity }.min()
     }
-}
 
-extension Freshness {
     static func always(from moment: TimeInterval) -> Freshness {
         Freshness(generated: moment, until: .infinity)
     }

@@ -73,7 +73,6 @@ struct StoredAnswer: Sendable, Hashable {
 }
 
 package enum StoredUse: Sendable, Equatable {
-    /// The answer is used.
     case fresh
     /// The answer is used, and refreshed in the background.
     case staleWhileRevalidating
@@ -170,9 +169,7 @@ struct Variant: Sendable, Hashable {
         let lines = request.values(name)
         return lines.isEmpty ? nil : CacheKey.digest(FieldList(lines, most: .max).members.joined(separator: ", "))
     }
-}
 
-extension Variant {
     init(names: [String], values: [String?]) {
         self.names = names
         self.values = values

@@ -95,9 +95,7 @@ struct ControlGroups: Sendable {
 
 enum MemoryLimit {
     /// In bytes: the machine's memory, or the lowest limit of a control group.
-    static var available: Int { available(root: "") }
-
-    static func available(root: String, machine: UInt64 = ProcessInfo.processInfo.physicalMemory) -> Int {
+    static func available(root: String = "", machine: UInt64 = ProcessInfo.processInfo.physicalMemory) -> Int {
         let machine = Int(clamping: machine)
         return min(machine, ControlGroups(root: root).limit ?? machine)
     }

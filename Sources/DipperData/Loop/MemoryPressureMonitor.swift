@@ -1,5 +1,4 @@
 import CMnl
-import Dispatch
 import Foundation
 import Logging
 import Synchronization

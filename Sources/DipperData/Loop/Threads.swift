@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 import Synchronization
 
@@ -64,7 +63,6 @@ package final class JoinableThread: Sendable {
 }
 
 extension DispatchQueue {
-    /// Returns when the closures so far have run.
     func finish() async {
         await withCheckedContinuation { continuation in
             self.async { continuation.resume() }

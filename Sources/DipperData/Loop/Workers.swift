@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 import HeapModule
 import Synchronization
@@ -50,12 +49,12 @@ package final class Workers: Sendable {
         }
 
         func next() -> Work? {
-            condition.lock()
-            defer { condition.unlock() }
-            while true {
-                if let work = take() { return work }
-                if isEnding, queue.isEmpty { return nil }
-                condition.wait()
+            locked {
+                while true {
+                    if let work = take() { return work }
+                    if isEnding, queue.isEmpty { return nil }
+                    condition.wait()
+                }
             }
         }
 
@@ -101,8 +100,7 @@ package final class Workers: Sendable {
 
     /// - Parameter budget: the most memory for the work under way, in bytes.
     package init(name: String, threads count: Int, budget: Int = .max) {
-        let state = State(threads: count, budget: budget)
-        self.state = state
+        state = State(threads: count, budget: budget)
         (self.name, self.count) = (name, max(1, count))
         begin()
     }

@@ -128,7 +128,6 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
             && own.starts(with: other)
     }
 
-    /// The keys of which this one is a derived one.
     var origins: [CacheKey] {
         string.utf8.ranges(of: "\n#".utf8).map { CacheKey(verbatim: String(string[..<$0.lowerBound])) }
     }
@@ -168,11 +167,6 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     private static let seed = UInt64.random(in: .min ... .max)
 
     private static func hash(_ string: String) -> UInt64 {
-        if let hash = string.utf8.withContiguousStorageIfAvailable({
-            dipper_xxh3_seeded($0.baseAddress, $0.count, seed)
-        }) {
-            return hash
-        }
         var copy = string
         return copy.withUTF8 { dipper_xxh3_seeded($0.baseAddress, $0.count, seed) }
     }

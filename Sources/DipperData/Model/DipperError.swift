@@ -14,7 +14,7 @@ import Foundation
 ///     print(error.status == 404 ? "There is no such file." : "\(error)")
 /// }
 /// ```
-public struct DipperError: Error, Sendable, Hashable {
+public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible, LocalizedError {
     private struct Notes: Sendable {
         var detail: String?
         var key: CacheKey?
@@ -142,21 +142,13 @@ public struct DipperError: Error, Sendable, Hashable {
     }
 
     /// Returns the error with a text that describes this occurrence, without secrets in URLs (``Redaction/standard``).
-    public func with(detail: String) -> DipperError {
-        var copy = self
-        copy.notes.detail = Redaction.standard.sentence(detail)
-        return copy
-    }
+    public func with(detail: String) -> DipperError { noting(\.detail, Redaction.standard.sentence(detail)) }
+    func at(_ url: URL?) -> DipperError { noting(\.url, url) }
+    func about(_ key: CacheKey) -> DipperError { noting(\.key, key) }
 
-    func at(_ url: URL?) -> DipperError {
+    private func noting<Value>(_ note: WritableKeyPath<Notes, Value?>, _ value: Value?) -> DipperError {
         var copy = self
-        copy.notes.url = url
-        return copy
-    }
-
-    func about(_ key: CacheKey) -> DipperError {
-        var copy = self
-        copy.notes.key = key
+        copy.notes[keyPath: note] = value
         return copy
     }
 
@@ -177,9 +169,7 @@ public struct DipperError: Error, Sendable, Hashable {
         hasher.combine(kind)
         hasher.combine(statusCode)
     }
-}
 
-extension DipperError {
     /// The system may have one soon.
     static let noThread = DipperError.connectionFailed.with(detail: "the system gives no thread or no descriptor")
 
@@ -207,9 +197,7 @@ extension DipperError {
         guard let statusCode else { return kind }
         return (100...599).contains(statusCode) ? "status \(statusCode)" : "status out of range"
     }
-}
 
-extension DipperError: RedactedStringConvertible, LocalizedError {
     /// The kind of error, and the detail if there is one.
     public var description: String {
         if let detail { "\(shortDescription): \(detail)" } else { shortDescription }

@@ -8,12 +8,14 @@
 /// headers["User-Agent"] = "Kiosk/2.0"
 /// print(headers["accept"] ?? "")      // application/json
 /// ```
-public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
+public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral, RandomAccessCollection,
+    RedactedStringConvertible
+{
     /// The fields in order. A name may occur more than once.
     public private(set) var fields: [Field]
 
     /// One header field.
-    public struct Field: Sendable, Hashable {
+    public struct Field: Sendable, Hashable, RedactedStringConvertible {
         /// The name as given.
         public var name: String
         /// The value as given.
@@ -24,6 +26,9 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
             self.name = name
             self.value = value
         }
+
+        /// The name of the field without its value, which may be secret.
+        public var description: String { "\(name): \(Redaction.mark)" }
     }
 
     /// Creates headers with these fields, in this order.
@@ -71,15 +76,16 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
             field.name.isHeaderName && field.value.isHeaderValue
         }
     }
-}
 
-extension HTTPHeaders: RandomAccessCollection {
     /// The position of the first field.
     public var startIndex: Int { 0 }
     /// The number of fields.
     public var endIndex: Int { fields.count }
     /// The field at a position.
     public subscript(position: Int) -> Field { fields[position] }
+
+    /// The names of the fields, in order, without their values, which may be secret.
+    public var description: String { "[\(fields.map(\.description).joined(separator: ", "))]" }
 }
 
 extension String {
@@ -134,14 +140,4 @@ extension UInt8 {
         default: false
         }
     }
-}
-
-extension HTTPHeaders: RedactedStringConvertible {
-    /// The names of the fields, in order, without their values, which may be secret.
-    public var description: String { "[\(fields.map(\.description).joined(separator: ", "))]" }
-}
-
-extension HTTPHeaders.Field: RedactedStringConvertible {
-    /// The name of the field without its value, which may be secret.
-    public var description: String { "\(name): \(Redaction.mark)" }
 }

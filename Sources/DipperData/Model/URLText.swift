@@ -60,8 +60,6 @@ enum URLText {
         return result
     }
 
-    // MARK: The address of a resource
-
     /// Returns the text of a URL without fragment and user, and the user, which may be a secret. All spellings of an
     /// http or https URL that name one resource have one address (RFC 9110, section 4.2.3; RFC 3986, section 6.2.2).
     static func parts(of text: String) -> (address: String, user: Substring?) {

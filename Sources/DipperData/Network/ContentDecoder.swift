@@ -23,8 +23,7 @@ enum ContentDecoder {
             let error = body.withUnsafeBytes { input -> DipperError? in
                 switch coding {
                 case .gzip: inflate(input, windowBits: 15 + 16, isNext: isGzip, into: &output)
-                case .deflate:
-                    inflate(input, windowBits: isZlib(input) ? 15 : -15, isNext: { _ in false }, into: &output)
+                case .deflate: inflate(input, windowBits: isZlib(input) ? 15 : -15, into: &output)
                 case .brotli: brotli(input, into: &output)
                 case .zstd: zstd(input, into: &output)
                 }
@@ -42,7 +41,6 @@ enum ContentDecoder {
 
     private enum Progress { case goesOn, ended, malformed }
 
-    /// The decoded bytes, which are made piece by piece.
     private struct Output: ~Copyable {
         var buffer = ByteBuffer()
         let limit: Int
@@ -52,11 +50,14 @@ enum ContentDecoder {
 
         deinit { piece.deallocate() }
 
-        /// - Parameter step: takes from the front of the input, and returns the numbers of bytes taken and made.
+        /// - Parameters:
+        ///   - isNext: whether the bytes behind an end are a further member or frame.
+        ///   - step: takes from the front of the input, and returns the numbers of bytes taken and made.
         mutating func take(
-            _ input: inout UnsafeRawBufferPointer,
+            _ input: UnsafeRawBufferPointer, isNext: (UnsafeRawBufferPointer) -> Bool = { _ in false },
             by step: (UnsafeRawBufferPointer, UnsafeMutableRawBufferPointer) -> (taken: Int, made: Int, Progress)
         ) -> DipperError? {
+            var input = input
             while true {
                 let offered = UnsafeRawBufferPointer(rebasing: input.prefix(1 << 30))
                 let (taken, made, progress) = step(offered, piece)
@@ -66,7 +67,7 @@ enum ContentDecoder {
                     return .tooLarge
                 }
                 switch progress {
-                case .ended: return nil
+                case .ended: if !isNext(input) { return nil }
                 case .malformed: return .malformedResponse
                 case .goesOn: if taken == 0, made == 0 { return input.isEmpty ? .truncated : .malformedResponse }
                 }
@@ -74,11 +75,9 @@ enum ContentDecoder {
         }
     }
 
-    // MARK: zlib
-
     private static func inflate(
-        _ input: UnsafeRawBufferPointer, windowBits: Int32, isNext: (UnsafeRawBufferPointer) -> Bool,
-        into output: inout Output
+        _ input: UnsafeRawBufferPointer, windowBits: Int32,
+        isNext: (UnsafeRawBufferPointer) -> Bool = { _ in false }, into output: inout Output
     ) -> DipperError? {
         // zlib keeps the address of its stream.
         let stream = z_streamp.allocate(capacity: 1)
@@ -88,25 +87,18 @@ enum ContentDecoder {
             return .tooLarge
         }
         defer { inflateEnd(stream) }
-        var rest = input
-        repeat {
-            inflateReset(stream)
-            let error = output.take(&rest) { input, output in
-                stream.pointee.next_in = UnsafeMutablePointer(
-                    mutating: input.baseAddress?.assumingMemoryBound(to: Bytef.self))
-                stream.pointee.avail_in = uInt(input.count)
-                stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: Bytef.self)
-                stream.pointee.avail_out = uInt(output.count)
-                let code = CZlib.inflate(stream, Z_NO_FLUSH)
-                let progress: Progress =
-                    code == Z_STREAM_END ? .ended : code == Z_OK || code == Z_BUF_ERROR ? .goesOn : .malformed
-                return (
-                    input.count - Int(stream.pointee.avail_in), output.count - Int(stream.pointee.avail_out), progress
-                )
-            }
-            if let error { return error }
-        } while isNext(rest)
-        return nil
+        return output.take(input, isNext: isNext) { input, output in
+            stream.pointee.next_in = UnsafeMutablePointer(
+                mutating: input.baseAddress?.assumingMemoryBound(to: Bytef.self))
+            stream.pointee.avail_in = uInt(input.count)
+            stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: Bytef.self)
+            stream.pointee.avail_out = uInt(output.count)
+            let code = CZlib.inflate(stream, Z_NO_FLUSH)
+            let progress: Progress =
+                code == Z_STREAM_END ? .ended : code == Z_OK || code == Z_BUF_ERROR ? .goesOn : .malformed
+            if progress == .ended { inflateReset(stream) }
+            return (input.count - Int(stream.pointee.avail_in), output.count - Int(stream.pointee.avail_out), progress)
+        }
     }
 
     private static func isGzip(_ bytes: UnsafeRawBufferPointer) -> Bool { bytes.starts(with: [0x1F, 0x8B]) }
@@ -116,13 +108,10 @@ enum ContentDecoder {
         bytes.count >= 2 && bytes[0] & 0x0F == 8 && (Int(bytes[0]) << 8 | Int(bytes[1])) % 31 == 0
     }
 
-    // MARK: Brotli and Zstandard
-
     private static func brotli(_ input: UnsafeRawBufferPointer, into output: inout Output) -> DipperError? {
         guard let state = BrotliDecoderCreateInstance(nil, nil, nil) else { return .tooLarge }
         defer { BrotliDecoderDestroyInstance(state) }
-        var rest = input
-        return output.take(&rest) { input, output in
+        return output.take(input) { input, output in
             var (given, room) = (input.count, output.count)
             var next = input.baseAddress?.assumingMemoryBound(to: UInt8.self)
             var place = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
@@ -139,19 +128,13 @@ enum ContentDecoder {
         defer { ZSTD_freeDStream(stream) }
         // The largest window of this coding is 8 MB (RFC 9659).
         ZSTD_DCtx_setParameter(stream, ZSTD_d_windowLogMax, 23)
-        var rest = input
-        repeat {
-            ZSTD_DCtx_reset(stream, ZSTD_reset_session_only)
-            let error = output.take(&rest) { input, output in
-                var source = ZSTD_inBuffer(src: input.baseAddress, size: input.count, pos: 0)
-                var target = ZSTD_outBuffer(dst: output.baseAddress, size: output.count, pos: 0)
-                let left = ZSTD_decompressStream(stream, &target, &source)
-                let progress: Progress = ZSTD_isError(left) != 0 ? .malformed : left == 0 ? .ended : .goesOn
-                return (source.pos, target.pos, progress)
-            }
-            if let error { return error }
-        } while isZstd(rest)
-        return nil
+        return output.take(input, isNext: isZstd) { input, output in
+            var source = ZSTD_inBuffer(src: input.baseAddress, size: input.count, pos: 0)
+            var target = ZSTD_outBuffer(dst: output.baseAddress, size: output.count, pos: 0)
+            let left = ZSTD_decompressStream(stream, &target, &source)
+            let progress: Progress = ZSTD_isError(left) != 0 ? .malformed : left == 0 ? .ended : .goesOn
+            return (source.pos, target.pos, progress)
+        }
     }
 
     /// A frame, or one to be skipped (RFC 8878, section 3.1).

@@ -90,7 +90,7 @@ public final class CurlTransport: Transport {
 }
 
 /// The limits and options of ``CurlTransport``.
-public struct CurlConfiguration: Sendable {
+public struct CurlConfiguration: Sendable, RedactedStringConvertible {
     /// The longest time to connect, including name resolution and the TLS handshake.
     public var connectTimeout: Duration = .seconds(15)
     /// The lowest speed of a transfer, in bytes a second. A transfer below it for ``lowSpeedTime`` without a break is
@@ -155,9 +155,7 @@ public struct CurlConfiguration: Sendable {
 
     /// Proxies of the environment could connect to addresses that a policy forbids.
     var proxySetting: String? { proxy ?? (addressPolicy.isAny ? nil : "") }
-}
 
-extension CurlConfiguration: RedactedStringConvertible {
     /// The name of the type, without proxies, keys and passwords.
     public var description: String { "CurlConfiguration" }
 }

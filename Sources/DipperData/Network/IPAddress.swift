@@ -1,7 +1,7 @@
 import Foundation
 
 /// An IPv4 or IPv6 address as a number.
-public struct IPAddress: Hashable, Sendable {
+public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     enum Family: Hashable, Sendable {
         case v4, v6
 
@@ -68,23 +68,14 @@ public struct IPAddress: Hashable, Sendable {
     func hasPrefix(of other: IPAddress, length: Int) -> Bool {
         family == other.family && (number ^ other.number) >> (family.width - length) == 0
     }
-}
 
-extension StringProtocol {
-    /// The text without the brackets that an IPv6 address has in a URL.
-    var withoutBrackets: String { hasPrefix("[") && hasSuffix("]") ? String(dropFirst().dropLast()) : String(self) }
-}
-
-extension IPAddress: CustomStringConvertible {
     /// The address in the form of `inet_ntop`.
     public var description: String {
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         _ = inet_ntop(family == .v4 ? AF_INET : AF_INET6, bytes, &text, socklen_t(text.count))
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
-}
 
-extension IPAddress {
     /// `nil` for another family. An IPv4-mapped IPv6 address becomes an IPv4 address.
     init?(_ address: UnsafePointer<sockaddr>) {
         let isV4 = Int32(address.pointee.sa_family) == AF_INET
@@ -121,6 +112,11 @@ extension IPAddress {
         ("198.18.0.0", 15), ("198.51.100.0", 24), ("203.0.113.0", 24), ("224.0.0.0", 4), ("240.0.0.0", 4),
         ("2001::", 23), ("2001:db8::", 32), ("3fff::", 20),
     ].compactMap { text, length in IPAddress(text).map { ($0, length) } }
+}
+
+extension StringProtocol {
+    /// The text without the brackets that an IPv6 address has in a URL.
+    var withoutBrackets: String { hasPrefix("[") && hasSuffix("]") ? String(dropFirst().dropLast()) : String(self) }
 }
 
 /// A rule that says which addresses may be connected to.

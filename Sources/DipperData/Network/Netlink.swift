@@ -113,44 +113,7 @@ final class Netlink {
         }
         return messages
     }
-}
 
-/// The complete attributes of a message, or of another attribute.
-struct NetlinkAttributes: Sequence, IteratorProtocol {
-    private var position: UnsafeRawPointer?
-    private let end: UnsafeRawPointer?
-
-    init(_ bytes: UnsafeRawBufferPointer) {
-        position = bytes.baseAddress
-        end = bytes.baseAddress.map { $0 + bytes.count }
-    }
-
-    init<Header>(_ payload: UnsafeRawBufferPointer, after header: Header.Type) {
-        let size = (MemoryLayout<Header>.size + 3) & ~3
-        self.init(UnsafeRawBufferPointer(rebasing: payload.dropFirst(size)))
-    }
-
-    mutating func next() -> (type: Int, payload: UnsafeRawBufferPointer)? {
-        // The last attribute may lack its padding.
-        guard let position, let end, position < end else { return nil }
-        let attribute = position.assumingMemoryBound(to: nlattr.self)
-        guard mnl_attr_ok(attribute, Int32(clamping: end - position)) else { return nil }
-        self.position = UnsafeRawPointer(mnl_attr_next(attribute))
-        let payload = UnsafeRawBufferPointer(
-            start: mnl_attr_get_payload(attribute), count: Int(mnl_attr_get_payload_len(attribute)))
-        return (Int(mnl_attr_get_type(attribute)), payload)
-    }
-}
-
-extension UnsafeRawBufferPointer {
-    func structure<Value: BitwiseCopyable>(_ type: Value.Type) -> Value? {
-        count >= MemoryLayout<Value>.size ? loadUnaligned(as: type) : nil
-    }
-
-    var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
-}
-
-extension Netlink {
     private enum RouteState {
         case open
         /// No route, or none over a link that is up.
@@ -281,4 +244,39 @@ extension Netlink {
         guard error == 0 else { throw NetlinkError("links", code: error) }
         return links.union(bridges.intersection(ports))
     }
+}
+
+/// The complete attributes of a message, or of another attribute.
+struct NetlinkAttributes: Sequence, IteratorProtocol {
+    private var position: UnsafeRawPointer?
+    private let end: UnsafeRawPointer?
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        position = bytes.baseAddress
+        end = bytes.baseAddress.map { $0 + bytes.count }
+    }
+
+    init<Header>(_ payload: UnsafeRawBufferPointer, after header: Header.Type) {
+        let size = (MemoryLayout<Header>.size + 3) & ~3
+        self.init(UnsafeRawBufferPointer(rebasing: payload.dropFirst(size)))
+    }
+
+    mutating func next() -> (type: Int, payload: UnsafeRawBufferPointer)? {
+        // The last attribute may lack its padding.
+        guard let position, let end, position < end else { return nil }
+        let attribute = position.assumingMemoryBound(to: nlattr.self)
+        guard mnl_attr_ok(attribute, Int32(clamping: end - position)) else { return nil }
+        self.position = UnsafeRawPointer(mnl_attr_next(attribute))
+        let payload = UnsafeRawBufferPointer(
+            start: mnl_attr_get_payload(attribute), count: Int(mnl_attr_get_payload_len(attribute)))
+        return (Int(mnl_attr_get_type(attribute)), payload)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    func structure<Value: BitwiseCopyable>(_ type: Value.Type) -> Value? {
+        count >= MemoryLayout<Value>.size ? loadUnaligned(as: type) : nil
+    }
+
+    var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
 }

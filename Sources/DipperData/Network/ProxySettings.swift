@@ -2,7 +2,7 @@ import CCurl
 import Foundation
 
 /// The proxy of each request, by libcurl's rules for its options and the environment.
-struct ProxySettings: Sendable {
+struct ProxySettings: Sendable, RedactedStringConvertible {
     private let fixed: String?
     private let environment: [String: String]
     /// The last route, and the beginning of its URLs: up to the path.
@@ -68,9 +68,7 @@ struct ProxySettings: Sendable {
         guard let length = Int(parts[1]) else { return false }
         return address.hasPrefix(of: base, length: min(max(length, 0), base.family.width))
     }
-}
 
-extension ProxySettings: RedactedStringConvertible {
     var description: String { "ProxySettings" }
 }
 

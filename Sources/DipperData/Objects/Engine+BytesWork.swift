@@ -1,6 +1,3 @@
-import Foundation
-
-/// The bytes that objects are made from.
 extension Engine {
     func leaveSupply(_ make: ObjectWork) {
         if let supply = make.supply { leave(supply, make) }

@@ -1,6 +1,5 @@
 import Foundation
 
-/// Where an object is kept that has been made: in memory, on disk, or nowhere.
 extension Engine {
     func made(_ object: MadeObject, for makes: [ObjectWork], isWritten: Bool) {
         for make in makes {
@@ -88,10 +87,7 @@ extension Engine {
             begin(make)
         }
     }
-}
 
-/// One write at a time for each stored form: the latest wins, and none begins after a removal.
-extension Engine {
     /// From this number of writes on, a write is as urgent as a call: each holds an object.
     private static let mostLeisurely = 8
 
@@ -152,7 +148,7 @@ extension Engine {
         for make in write.makes {
             guard make.stage == .writing else { continue }
             make.wait(for: nil)
-            makeReady(make)
+            enter(make, .ready)
             deliver(write.object, to: [make], isLost: isLost)
             settle(make)
         }

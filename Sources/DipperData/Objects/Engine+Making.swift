@@ -10,7 +10,6 @@ extension Engine {
         return works
     }
 
-    /// Returns work that a call may join, or new work, which the caller begins.
     func make(
         _ origin: Origin, _ step: any ObjectStep, in cache: ObjectCache, keepsBytes: Bool
     ) -> (make: ObjectWork, isNew: Bool) {
@@ -71,7 +70,6 @@ extension Engine {
         cache.state.change(key) { works in works.runs.removeAll { $0 === run } }
     }
 
-    /// Lets the prefetches start that work has held back.
     func release(_ make: ObjectWork) {
         if exchange(&make.isReserved, with: false) { make.origin.source.release() }
     }
@@ -92,9 +90,6 @@ extension Engine {
     }
 
     // MARK: Looking
-
-    /// Ends the wait for the disk, whether or not the write succeeded.
-    func makeReady(_ make: ObjectWork) { enter(make, .ready) }
 
     func begin(_ make: ObjectWork) {
         make.refresh(in: self)

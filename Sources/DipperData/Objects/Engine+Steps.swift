@@ -1,6 +1,5 @@
 import Foundation
 
-/// The steps by which objects are made, such as decodes, on the threads of `Workers`.
 extension Engine {
     func perform(_ make: ObjectWork, _ source: StepWork.Source, waiting: Int = 0) {
         enter(make, .making)

@@ -1,4 +1,3 @@
-import Foundation
 import Synchronization
 
 /// Bytes of which an object could not be made. They are not fresh for calls of that kind: the server is asked again

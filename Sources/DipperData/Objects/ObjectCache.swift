@@ -29,7 +29,6 @@ package final class ObjectCache: Sendable {
                 || aliases[key]?.values.contains { $0.origin.key == key && $0.make == nil } == true
         }
 
-        /// Takes out work of a key.
         func change(_ key: CacheKey, _ body: (WorksOfKey) -> Void) {
             guard let present = works[key] else { return }
             body(present)
@@ -119,7 +118,6 @@ package final class ObjectCache: Sendable {
         return object(entry)
     }
 
-    /// Returns whether the program has added an object that serves for a step.
     package func hasAdded(_ origin: Origin, _ step: any ObjectStep) -> Bool {
         var next: (any ObjectStep)? = step
         while let present = next {

@@ -21,7 +21,7 @@ package struct Making: Sendable {
 }
 
 /// A call for an object that memory could not answer. Only the engine uses it.
-package final class ObjectCall: @unchecked Sendable {
+package final class ObjectCall: @unchecked Sendable, WaitingCall {
     /// The options on which the object itself does not depend.
     package struct Options: Sendable {
         /// Whether a prefetched object is kept in memory.
@@ -55,7 +55,6 @@ package final class ObjectCall: @unchecked Sendable {
         want = Urgency(task.requestedQueue, making.origin.request.priority)
     }
 
-    /// Begins the call of a task.
     package static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
         let call = ObjectCall(task, making, options)
         task.attach(call, to: call.cache.engine)
@@ -92,9 +91,7 @@ package final class ObjectCall: @unchecked Sendable {
         }
         task.end(result, renewal)
     }
-}
 
-extension ObjectCall: WaitingCall {
     func status(in engine: isolated Engine) -> CallStatus? {
         if isOver { return nil }
         var status = CallStatus(queue: want.queue, attempts: attempts)
@@ -270,31 +267,7 @@ extension Engine {
         // A call may be found by both names; the second time nothing changes.
         (state.works[key]?.makes.flatMap(\.calls.values) ?? []) + (state.aliases[key]?.values.map { $0 } ?? [])
     }
-}
 
-extension ObjectCache.State: EngineGuest {
-    func close(in engine: isolated Engine) { engine.cancelAll(in: self) }
-    func leave() {
-        endBacklog()
-        for continuation in exchange(&waiting, with: []) { continuation.resume() }
-    }
-}
-
-/// The previews of one fetch, made one at a time. Only the engine uses it.
-final class Previews: @unchecked Sendable {
-    var scan: any PreviewScan
-    var isBusy = false
-    var arrived: Data?
-    /// The latest preview of each object, by its key.
-    var shown: [CacheKey: Product] = [:]
-
-    /// Tells the threads that make previews that nobody wants them any more.
-    let cancellation = Cancellation()
-
-    init(_ scan: any PreviewScan) { self.scan = scan }
-}
-
-extension Engine {
     /// Tells a call the news of its fetch, beginning with the last preview.
     func attend(_ call: ObjectCall, at supply: BytesWork) {
         if let failure = supply.failure { call.tell(.failure(failure, isFatal: false)) }
@@ -359,4 +332,25 @@ extension Engine {
         }
         makePreviews(of: supply, in: cache)
     }
+}
+
+extension ObjectCache.State: EngineGuest {
+    func close(in engine: isolated Engine) { engine.cancelAll(in: self) }
+    func leave() {
+        endBacklog()
+        for continuation in exchange(&waiting, with: []) { continuation.resume() }
+    }
+}
+
+/// The previews of one fetch, made one at a time. Only the engine uses it.
+final class Previews: @unchecked Sendable {
+    var scan: any PreviewScan
+    var isBusy = false
+    var arrived: Data?
+    var shown: [CacheKey: Product] = [:]
+
+    /// Tells the threads that make previews that nobody wants them any more.
+    let cancellation = Cancellation()
+
+    init(_ scan: any PreviewScan) { self.scan = scan }
 }

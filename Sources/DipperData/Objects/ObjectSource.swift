@@ -59,7 +59,6 @@ package final class ObjectSource: Sendable {
 
     func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
 
-    /// Returns how long memory keeps an object; see ``DataStore/memoryLifetime(_:stored:)``.
     func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
         forms.memoryLifetime(call(request), stored: info.storedDate)
     }

@@ -1,6 +1,5 @@
 import Foundation
 
-/// The material that an object is made from.
 package enum Material: Sendable {
     /// The bytes of the request.
     case bytes(Data)
@@ -53,8 +52,8 @@ package protocol ObjectStep: AnyObject, Sendable {
 extension ObjectStep {
     package var before: (any ObjectStep)? { nil }
     package var isWholePath: Bool { before == nil }
-    /// The kind of object: bytes of which one could not be made are no good for the others.
     package var addedSuffix: String { suffix }
+    /// The kind of object: bytes of which one could not be made are no good for the others.
     package var kind: String { before?.kind ?? suffix }
     package func cost(of material: Material) -> Int {
         if case .bytes(let data) = material { data.count } else { 0 }

@@ -225,7 +225,6 @@ final class WriteWork: SharedWork, @unchecked Sendable {
         (self.keepsBytes, self.makes) = (keepsBytes, makes)
     }
 
-    /// Whether calls wait until the disk has the object.
     var isAwaited: Bool { !makes.isEmpty }
 
     var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
@@ -269,7 +268,6 @@ extension Provenance {
     }
 }
 
-/// An object, and the answer that it was made from.
 package struct MadeObject: Sendable {
     package let product: Product
     package let basis: Provenance

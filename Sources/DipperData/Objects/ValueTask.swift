@@ -10,14 +10,14 @@ import Foundation
 ///
 /// ``FetchTask`` has the hooks and says when they are called. The call continues if the handle is released. A task ends
 /// exactly once, with a value or an error.
-public final class ValueTask<Value: Sendable>: FetchTask {
+public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedStringConvertible {
     /// The value and where its bytes came from.
     public typealias Response = ValueResponse<Value>
     /// The state of a task. A value that is being decoded counts as `waiting`.
     public typealias State = DataTask.State
 
     /// An event in the life of a task.
-    public enum Event: Sendable {
+    public enum Event: Sendable, TaskEvent {
         /// The state of the task when the stream was created. This event comes first.
         case state(DataTask.State)
         case progress(TaskProgress)
@@ -26,6 +26,10 @@ public final class ValueTask<Value: Sendable>: FetchTask {
         /// A new attempt begins.
         case retry
         case finished(ValueResponse<Value>)
+
+        package typealias Output = ValueResponse<Value>
+        package typealias State = DataTask.State
+        package typealias Preview = Never
     }
 
     /// The request of this call.
@@ -45,8 +49,6 @@ public final class ValueTask<Value: Sendable>: FetchTask {
         feed = TaskFeed(priority: request.priority, queue: queue)
     }
 
-    // MARK: The result
-
     /// The value. Cancelling the Swift task that awaits it cancels this call.
     public var value: Value {
         get async throws(DipperError) { try await response.value }
@@ -57,8 +59,6 @@ public final class ValueTask<Value: Sendable>: FetchTask {
         get async throws(DipperError) { try await awaited }
     }
 
-    // MARK: Events
-
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<ValueResponse<Value>>) {
         feed.add(hook, for: self)
@@ -68,8 +68,6 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public var events: AsyncStream<Event> {
         feed.events(present: state) { [weak self] in self?.feed.forget($0) }
     }
-
-    // MARK: Cancelling and moving
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
     public func cancel() {
@@ -100,9 +98,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
         // The task may have ended meanwhile.
         return outcome.map { DataTask.State(after: $0) } ?? .waiting
     }
-}
 
-extension ValueTask: ObjectTask {
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
 
     package func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?) {
@@ -118,16 +114,8 @@ extension ValueTask: ObjectTask {
     package func choose(_ request: DataRequest) {}
 }
 
-extension ValueTask.Event: TaskEvent {
-    package typealias Output = ValueResponse<Value>
-    package typealias State = DataTask.State
-    package typealias Preview = Never
-}
-
-extension ValueTask: RedactedStringConvertible {}
-
 /// The answer to a call for a typed value: the value, and where its bytes came from.
-public struct ValueResponse<Value: Sendable>: FetchResponse {
+public struct ValueResponse<Value: Sendable>: FetchResponse, RedactedStringConvertible {
     /// The task of a call for a value.
     public typealias Handle = ValueTask<Value>
 
@@ -159,9 +147,7 @@ public struct ValueResponse<Value: Sendable>: FetchResponse {
         metrics = basis.metrics
         self.revalidation = revalidation
     }
-}
 
-extension ValueResponse: RedactedStringConvertible {
     /// The status, and the tier that answered.
     public var description: String { "\(status) from \(source.rawValue)" }
 }

@@ -14,7 +14,7 @@ import Synchronization
 ///     if case .callFailed(let error) = event.kind { print(event.time, event.key, error) }
 /// }
 /// ```
-public struct CacheEvent: Sendable {
+public struct CacheEvent: Sendable, CustomStringConvertible {
     /// The time since the cache was created, on the cache's clock.
     public let time: Duration
     /// The key that the event concerns; empty for an event of the cache as a whole.
@@ -34,18 +34,14 @@ public struct CacheEvent: Sendable {
         self.parent = parent
         self.kind = kind
     }
-}
 
-extension CacheEvent: CustomStringConvertible {
     /// The time, the kind, the identifiers, and the key without secrets.
     public var description: String {
         let number = id.map { " \($0)" } ?? ""
         let owner = parent.map { " of \($0)" } ?? ""
         return "\(time) \(kind)\(number)\(owner) \(key)"
     }
-}
 
-extension CacheEvent {
     /// The identifier of a piece of work, unique in the process and never reused.
     public struct ID: Sendable, Hashable, CustomStringConvertible {
         /// The number of the piece of work. Later work has higher numbers.
@@ -63,9 +59,7 @@ extension CacheEvent {
         /// The number, with a number sign before it.
         public var description: String { "#\(number)" }
     }
-}
 
-extension CacheEvent {
     /// The kind of an event.
     public enum Kind: Sendable, Hashable {
         // MARK: Calls
@@ -145,6 +139,25 @@ extension CacheEvent {
 
         /// A listener of ``DataCache/events`` was too slow and missed this number of events; it alone is told.
         case missed(Int)
+
+        /// The topics of the event. A sink that wants one of them receives the event.
+        public var topics: CacheEvent.Topics {
+            switch self {
+            case .callBegan, .callJoined, .callAnswered, .callFailed: .calls
+            case .fetchBegan, .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded: .fetches
+            case .lookUpBegan, .lookUpEnded: .lookUps
+            case .attemptEnded(.failed): [.attempts, .failures]
+            case .attemptBegan, .attemptEnded: .attempts
+            case .requested, .received: .requests
+            case .decodeEnded(.some), .stepEnded(.some): [.objects, .failures]
+            case .decodeBegan, .decodeEnded, .stepBegan, .stepEnded: .objects
+            case .writeBegan, .writeEnded: .writes
+            case .cleaned(let cleaning) where cleaning.reason == .memoryPressure: [.removals, .conditions]
+            case .cleaned: .removals
+            case .networkChanged, .memoryPressure: .conditions
+            case .missed: .all
+            }
+        }
     }
 
     /// The way in which an attempt ended.
@@ -156,9 +169,7 @@ extension CacheEvent {
         /// No call waits for the attempt any more, or the fetch has to wait for its turn again.
         case stopped
     }
-}
 
-extension CacheEvent {
     /// A removal of entries by a tier itself, or by a call that named no single entry. Each process reports its own.
     ///
     /// ```swift
@@ -203,9 +214,7 @@ extension CacheEvent {
             self.bytes = bytes
         }
     }
-}
 
-extension CacheEvent {
     /// A set of topics of events. An event is built only if a sink wants one of its topics.
     public struct Topics: OptionSet, Sendable, Hashable {
         /// The bits of the set.
@@ -238,26 +247,5 @@ extension CacheEvent {
         public static let failures = Topics(rawValue: 1 << 9)
         /// All topics.
         public static let all = Topics(rawValue: .max)
-    }
-}
-
-extension CacheEvent.Kind {
-    /// The topics of the event. A sink that wants one of them receives the event.
-    public var topics: CacheEvent.Topics {
-        switch self {
-        case .callBegan, .callJoined, .callAnswered, .callFailed: .calls
-        case .fetchBegan, .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded: .fetches
-        case .lookUpBegan, .lookUpEnded: .lookUps
-        case .attemptEnded(.failed): [.attempts, .failures]
-        case .attemptBegan, .attemptEnded: .attempts
-        case .requested, .received: .requests
-        case .decodeEnded(.some), .stepEnded(.some): [.objects, .failures]
-        case .decodeBegan, .decodeEnded, .stepBegan, .stepEnded: .objects
-        case .writeBegan, .writeEnded: .writes
-        case .cleaned(let cleaning) where cleaning.reason == .memoryPressure: [.removals, .conditions]
-        case .cleaned: .removals
-        case .networkChanged, .memoryPressure: .conditions
-        case .missed: .all
-        }
     }
 }

@@ -78,10 +78,7 @@ package final class EventHub: Sendable {
             listener.sink.receive(event)
         }
     }
-}
 
-extension EventHub {
-    /// - Parameter call: the call that has brought the bytes; `nil` if none has.
     package func decode<Object>(
         _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
     ) throws(DipperError) -> Object {
@@ -96,10 +93,6 @@ extension EventHub {
         }
     }
 
-    /// - Parameters:
-    ///   - key: the key of the bytes that the picture or the value is made from.
-    ///   - call: the call that has brought the bytes; `nil` if none has.
-    /// - Returns: a closure that tells the end; `nil` if no sink wants it.
     package func beginStep(
         _ key: CacheKey, _ name: @autoclosure () -> String, of call: CacheEvent.ID?
     ) -> (@Sendable (DipperError?) -> Void)? {
@@ -143,8 +136,6 @@ extension EventHub {
     }
 
     func networkChanged() { tell(.conditions, CacheKey(""), nil, .networkChanged) }
-
-    // MARK: Calls
 
     /// Tells the begin and the end of a call that is answered without a call for bytes.
     func call(_ key: CacheKey, _ queue: FetchQueue, _ result: Result<ResponseSource, DipperError>) {

@@ -3,20 +3,12 @@ import Logging
 /// Each message in the log has its topic as `category` in the metadata.
 struct LogSink: EventSink {
     let topics: CacheEvent.Topics
-    private let requests: Logger
-    private let responses: Logger
-    private let queues: Logger
-    private let memory: Logger
-    private let decoding: Logger
+    private let logger: Logger
     private let redaction: Redaction
 
     init(_ logger: Logger, _ redaction: Redaction) {
         topics = Self.topics(logger.logLevel)
-        requests = logger.category("requests")
-        responses = logger.category("responses")
-        queues = logger.category("queues")
-        memory = logger.category("memory")
-        decoding = logger.category("decoding")
+        self.logger = logger
         self.redaction = redaction
     }
 
@@ -33,20 +25,22 @@ struct LogSink: EventSink {
         let key: () -> Logger.MetadataValue = { "\(redaction.text(event.key))" }
         switch event.kind {
         case .requested:
-            requests.debug("request", metadata: ["key": key()])
+            logger.category("requests").debug("request", metadata: ["key": key()])
         case .received(let status, let bytes, _):
-            responses.debug("response", metadata: ["key": key(), "status": "\(status)", "bytes": "\(bytes)"])
+            logger.category("responses").debug(
+                "response", metadata: ["key": key(), "status": "\(status)", "bytes": "\(bytes)"])
         case .attemptEnded(.failed(let error, let willRetry)):
-            responses.info(
+            logger.category("responses").info(
                 "attempt failed", metadata: ["key": key(), "error": text(error), "retry": "\(willRetry)"])
         case .decodeEnded(let error?) where error == .undecodable || error == .unsupportedFormat:
-            decoding.info("undecodable", metadata: ["key": key(), "error": text(error)])
+            logger.category("decoding").info("undecodable", metadata: ["key": key(), "error": text(error)])
         case .memoryPressure(let level):
-            memory.info("memory pressure", metadata: ["level": "\(level.rawValue)"])
+            logger.category("memory").info("memory pressure", metadata: ["level": "\(level.rawValue)"])
         case .cleaned(let cleaning) where cleaning.reason == .memoryPressure:
-            memory.info("let go of memory", metadata: ["entries": "\(cleaning.entries)", "bytes": "\(cleaning.bytes)"])
+            logger.category("memory").info(
+                "let go of memory", metadata: ["entries": "\(cleaning.entries)", "bytes": "\(cleaning.bytes)"])
         case .fetchBegan, .queued, .paused, .resumed, .queueChanged, .parked, .fetchEnded, .lookUpBegan, .attemptBegan:
-            queues.trace("\(event.kind)", metadata: ["key": key()])
+            logger.category("queues").trace("\(event.kind)", metadata: ["key": key()])
         case .callBegan, .callJoined, .callAnswered, .callFailed, .lookUpEnded, .attemptEnded, .decodeBegan,
             .decodeEnded, .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .missed:
             break

@@ -192,8 +192,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     public func onProgress(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (PrefetchProgress) -> Void
     ) -> Prefetcher {
-        let body = onItsActor(body)
-        state.withLock { $0.progressHooks.append(body) }
+        state.withLock { [body = onItsActor(body)] in $0.progressHooks.append(body) }
         return self
     }
 

@@ -8,15 +8,18 @@ import Foundation
 /// let credentials = Credentials.bearer(token, identity: "alice")
 /// let data = try await cache.getData(DataRequest(url).with(\.credentials, credentials)).value
 /// ```
-public struct Credentials: Sendable {
+public struct Credentials: Sendable, RedactedStringConvertible {
     /// The information given to the closure that supplies credentials.
-    public struct Challenge: Sendable {
+    public struct Challenge: Sendable, RedactedStringConvertible {
         /// The URL of the request that needs credentials, or of the proxy.
         public let url: URL
         /// The field `WWW-Authenticate` of a server, or `Proxy-Authenticate` of a proxy, that refused the credentials
         /// sent before: empty if the answer had no such field, or if a proxy refused a tunnel to an https server. `nil`
         /// if there was no refusal.
         public let demand: String?
+
+        /// The URL without secrets.
+        public var description: String { Redaction.standard.text(url) }
     }
 
     let field: @Sendable (Challenge) async -> String?
@@ -59,16 +62,9 @@ public struct Credentials: Sendable {
     ) -> Credentials {
         Credentials(field: field, canAnswer: true, identity: HookIdentity(identity))
     }
-}
 
-extension Credentials: RedactedStringConvertible {
     /// The name of the type; no part of the credentials is printed.
     public var description: String { "Credentials" }
-}
-
-extension Credentials.Challenge: RedactedStringConvertible {
-    /// The URL without secrets.
-    public var description: String { Redaction.standard.text(url) }
 }
 
 /// The certificates and keys for TLS with one origin, of the server and of the client. Each property that is not set is
@@ -76,7 +72,7 @@ extension Credentials.Challenge: RedactedStringConvertible {
 ///
 /// Names, dates and signatures of certificates are checked in any case. If the PEM text is no certificate or no key,
 /// calls end with ``DipperError/tlsRejected``, as with a server that has none of the pinned keys.
-public struct TLSAnswer: Sendable {
+public struct TLSAnswer: Sendable, RedactedStringConvertible {
     /// The certificates of authorities to trust in place of the system's, as PEM text, one after the other.
     public var authorities: Data?
     /// The only public keys that the server may have: base64 of the key's SHA-256, as in RFC 7469. If empty, those of
@@ -100,9 +96,7 @@ public struct TLSAnswer: Sendable {
         self.clientKey = clientKey
         self.clientKeyPassword = clientKeyPassword
     }
-}
 
-extension TLSAnswer: RedactedStringConvertible {
     /// The name of the type; no keys or passwords are printed.
     public var description: String { "TLSAnswer" }
 }

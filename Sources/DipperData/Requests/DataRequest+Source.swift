@@ -11,7 +11,7 @@ extension DipperError {
 
 extension DataRequest {
     /// A source of bytes.
-    public enum Source: Sendable {
+    public enum Source: Sendable, RedactedStringConvertible {
         /// The server of a URL.
         case url(URL)
         /// A file, text, memory, or code of the caller.
@@ -27,6 +27,14 @@ extension DataRequest {
 
         /// Whether the source, as an alternative, stands in for one call only.
         var isStandIn: Bool { provider?.isLocal == true }
+
+        /// The URL, or the provider's key, without secrets.
+        public var description: String {
+            switch self {
+            case .url(let url): Redaction.standard.text(url)
+            case .provider(let provider): provider.cacheKey.description
+            }
+        }
     }
 
     /// Returns a copy of the request with one option, such as ``alternatives``, set to URLs.
@@ -42,16 +50,6 @@ extension DataRequest {
     var hasStandIns: Bool { hasHooks && alternatives.contains(where: \.isStandIn) }
 
     var source: Source? { provider.map { .provider($0) } ?? url.map { .url($0) } }
-}
-
-extension DataRequest.Source: RedactedStringConvertible {
-    /// The URL, or the provider's key, without secrets.
-    public var description: String {
-        switch self {
-        case .url(let url): Redaction.standard.text(url)
-        case .provider(let provider): provider.cacheKey.description
-        }
-    }
 }
 
 /// A value that a cache of bytes can fetch by its request: a URL, as a value or as text, or a ``DataRequest``.

@@ -6,7 +6,7 @@ import Foundation
 /// ```swift
 /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"]).with(\.priority, .high)
 /// ```
-public struct DataRequest: Sendable {
+public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
     /// The rule for which tiers may answer a call, and which tiers keep the answer.
     public enum CachePolicy: Sendable, Hashable, CaseIterable {
         /// Reads memory, disk and network; keeps the answer in both tiers. A stored answer must be fresh, or the server
@@ -341,9 +341,7 @@ public struct DataRequest: Sendable {
         guard rest.starts(with: "://".utf8), let host = rest.dropFirst(3).first else { return false }
         return host.isUnreserved
     }
-}
 
-extension DataRequest: Hashable {
     /// Returns whether two requests ask for the same in the same way. Closures, policies, credentials and providers
     /// cannot be compared: requests that have any are equal only if one is a copy of the other in that respect.
     public static func == (a: Self, b: Self) -> Bool {
@@ -358,9 +356,7 @@ extension DataRequest: Hashable {
         hasher.combine(url)
         hasher.combine(key)
     }
-}
 
-extension DataRequest: RedactedStringConvertible {
     /// The URL or key without secrets, and the names of the header fields.
     public var description: String {
         let fields = headers.isEmpty ? "" : " \(headers)"

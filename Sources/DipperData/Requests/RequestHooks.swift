@@ -109,7 +109,7 @@ public struct ResponseValidation: Sendable {
 /// ```
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
-    public struct Redirection: Sendable {
+    public struct Redirection: Sendable, RedactedStringConvertible {
         /// The URL whose server redirects.
         public let url: URL
         /// The status: 301, 302, 303, 307 or 308.
@@ -118,6 +118,9 @@ public struct RedirectHandler: Sendable {
         public let headers: HTTPHeaders
         /// The number of redirects followed before this one.
         public let count: Int
+
+        /// The status, the URL without secrets, and the names of the fields.
+        public var description: String { "\(status) \(Redaction.standard.text(url)) \(headers)" }
     }
 
     let decide: @Sendable (Redirection, TransferRequest) async -> TransferRequest?
@@ -127,11 +130,6 @@ public struct RedirectHandler: Sendable {
     public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
         self.decide = decide
     }
-}
-
-extension RedirectHandler.Redirection: RedactedStringConvertible {
-    /// The status, the URL without secrets, and the names of the fields.
-    public var description: String { "\(status) \(Redaction.standard.text(url)) \(headers)" }
 }
 
 struct RequestHooks: Sendable {

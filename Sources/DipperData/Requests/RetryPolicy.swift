@@ -1,5 +1,3 @@
-import Foundation
-
 /// The rule for when to try again after a failure that may pass.
 ///
 /// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a ``custom(_:)`` policy says so.

@@ -1,7 +1,7 @@
 import Foundation
 
 /// A request to a transport: what to transfer, and how.
-public struct TransferRequest: Sendable {
+public struct TransferRequest: Sendable, RedactedStringConvertible {
     /// The URL that the request is sent to.
     public var url: URL
     /// The HTTP method, such as `GET`.
@@ -40,15 +40,13 @@ public struct TransferRequest: Sendable {
         self.queue = queue
         self.isThrottled = isThrottled
     }
-}
 
-extension TransferRequest: RedactedStringConvertible {
     /// The method, the URL without secrets, and the names of the fields.
     public var description: String { "\(method) \(Redaction.standard.text(url)) \(headers)" }
 }
 
 /// A complete answer, whatever its status.
-public struct TransferResponse: Sendable {
+public struct TransferResponse: Sendable, RedactedStringConvertible {
     /// The final status.
     public var status: Int
     public var headers: HTTPHeaders
@@ -76,9 +74,7 @@ public struct TransferResponse: Sendable {
         whole.headers = headers.removing { $0 == "content-range" }
         return whole
     }
-}
 
-extension TransferResponse: RedactedStringConvertible {
     /// The status, the number of bytes, and the names of the fields.
     public var description: String { "\(status) \(body.count) bytes \(headers)" }
 }

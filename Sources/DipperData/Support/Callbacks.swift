@@ -63,7 +63,6 @@ package final class Observers<Observer: Sendable>: Sendable {
         }
     }
 
-    /// Adds an observer until the observation is released.
     package func observe(
         _ observer: Observer, onEnd: @escaping @Sendable () -> Void = {}
     ) -> ChangeObservation {

@@ -63,6 +63,12 @@ package class Product: @unchecked Sendable {
     package let cost: Int
 
     fileprivate init(cost: Int) { self.cost = cost }
+
+    /// The type must be right.
+    @inline(__always)
+    package func value<Value: Sendable>(as type: Value.Type = Value.self) -> Value {
+        unsafeDowncast(self, to: ProductOf<Value>.self).value
+    }
 }
 
 package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
@@ -71,13 +77,5 @@ package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
     package init(_ value: Value, cost: Int) {
         self.value = value
         super.init(cost: cost)
-    }
-}
-
-extension Product {
-    /// The type must be right.
-    @inline(__always)
-    package func value<Value: Sendable>(as type: Value.Type = Value.self) -> Value {
-        unsafeDowncast(self, to: ProductOf<Value>.self).value
     }
 }

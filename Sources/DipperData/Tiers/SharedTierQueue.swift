@@ -117,7 +117,6 @@ struct TierChanges: Sendable {
         }
     }
 
-    /// Forgets the records that wait.
     mutating func drop(withRemovals: Bool = false) {
         waiting = withRemovals ? [:] : waiting.filter { $0.value.size == 0 }
         order.removeAll { waiting[$0] == nil }

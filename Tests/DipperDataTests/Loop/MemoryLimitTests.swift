@@ -46,7 +46,7 @@ struct MemoryLimitTests {
             ),
         ]
         for (files, expected) in rows { #expect(try limit(files) == expected, "\(files)") }
-        #expect(MemoryLimit.available > 0)
+        #expect(MemoryLimit.available() > 0)
     }
 
     @Test("texts that are not as they should be bound nothing")

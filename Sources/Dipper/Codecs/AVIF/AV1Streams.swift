@@ -167,7 +167,6 @@
         }
     }
 
-    /// The frames of an item or a track.
     private struct AV1Stream {
         var frames = 0
         /// In bytes, rounded up.

@@ -41,7 +41,6 @@
             avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE.rawValue) == nil
             ? AVIF_CODEC_CHOICE_AUTO : AVIF_CODEC_CHOICE_AOM
 
-        /// The memory of the AV1 decoder, of a copy of the file, and of the rows on their way to the result.
         static func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (held: Int, all: Int) {
             let info = try ImageInfo(data)
             let stored = info.orientation.applied(to: info.size ?? PixelSize(width: 0, height: 0))

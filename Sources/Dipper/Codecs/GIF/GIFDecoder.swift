@@ -46,7 +46,6 @@
         private var isFirst = true
         private var isCutOff = false
 
-        /// The canvas, and the part of it that a later frame restores.
         static func memory(of info: ImageInfo, _ options: DecodeOptions) throws(DipperError) -> (held: Int, all: Int) {
             let size = info.size ?? PixelSize(width: 0, height: 0)
             let held = try size.byteCount(8)

@@ -61,8 +61,7 @@ struct HEIFItem {
         while let box = try boxes.next() {
             switch box.type {
             case "pitm":
-                let isShort = try box.content.u8(at: 0) == 0
-                primary = try isShort ? box.content.u16(at: 4) : box.content.u32(at: 4)
+                primary = try box.content.number(at: 4, box.content.u8(at: 0) == 0 ? 2 : 4)
             case "iref": references = box.content
             case "iprp":
                 var parts = BoxReader(box.content)
@@ -124,15 +123,12 @@ struct HEIFItem {
         guard let references else { return [] }
         var items: Set<Int> = []
         let width = try references.u8(at: 0) == 0 ? 2 : 4
-        func number(_ bytes: ByteReader, _ offset: Int) throws(DipperError) -> Int {
-            try width == 2 ? bytes.u16(at: offset) : bytes.u32(at: offset)
-        }
         var boxes = BoxReader(references, from: 4)
         while items.count < 16, let box = try boxes.next() {
             guard box.type == "auxl" else { continue }
             for index in 0..<(try box.content.u16(at: width)) {
-                if try number(box.content, width + 2 + index * width) == primary {
-                    items.insert(try number(box.content, 0))
+                if try box.content.number(at: width + 2 + index * width, width) == primary {
+                    items.insert(try box.content.number(at: 0, width))
                 }
             }
         }
@@ -176,7 +172,7 @@ struct HEIFItem {
             var offset = 8
             // Each iteration reads bytes, so the end of the box bounds the loop.
             for _ in 0..<(try box.u32(at: 4)) {
-                let item = try width == 2 ? box.u16(at: offset) : box.u32(at: offset)
+                let item = try box.number(at: offset, width)
                 let count = try box.u8(at: offset + width)
                 offset += width + 1
                 for _ in 0..<count {

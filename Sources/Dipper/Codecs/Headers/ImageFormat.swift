@@ -69,9 +69,7 @@ public struct ImageFormat: RawRepresentable, Sendable, Hashable, CustomStringCon
     public var fileExtension: String {
         self == .jpeg ? "jpg" : rawValue
     }
-}
 
-extension ImageFormat {
     /// Creates the format of a file from its first bytes, whatever its name or media type; `nil` if the format is
     /// unknown.
     ///

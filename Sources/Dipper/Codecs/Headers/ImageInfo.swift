@@ -30,9 +30,7 @@ public struct ImageInfo: Sendable, Hashable {
         self.format = format
         self.size = size
     }
-}
 
-extension ImageInfo {
     /// Reads the header of a file; nothing is decoded.
     ///
     /// For most files the first bytes are enough. The whole file may be needed for the number of frames, the

@@ -38,11 +38,13 @@
             // steps take up to three times as long, and the file becomes at most 2 % smaller.
             settings.method = 2
             if options.isLossless { isGood = isGood && WebPConfigLosslessPreset(&settings, 2) != 0 }
-            guard isGood, WebPValidateConfig(&settings) != 0 else {
-                throw .unencodable.with(detail: "WebP: the settings are not accepted")
-            }
+            guard isGood, WebPValidateConfig(&settings) != 0 else { throw .webP("the settings are not accepted") }
             return settings
         }
+    }
+
+    extension DipperError {
+        fileprivate static func webP(_ detail: String) -> DipperError { .unencodable.with(detail: "WebP: " + detail) }
     }
 
     private final class WebPAnimation {
@@ -50,16 +52,12 @@
         private var time = Duration.zero
 
         init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
-            guard (0...0xFFFF).contains(loopCount) else {
-                throw .unencodable.with(detail: "WebP: shown \(loopCount) times")
-            }
+            guard (0...0xFFFF).contains(loopCount) else { throw .webP("shown \(loopCount) times") }
             var settings = WebPAnimEncoderOptions()
-            guard WebPAnimEncoderOptionsInit(&settings) != 0 else {
-                throw .unencodable.with(detail: "WebP: another version of libwebp")
-            }
+            guard WebPAnimEncoderOptionsInit(&settings) != 0 else { throw .webP("another version of libwebp") }
             settings.anim_params.loop_count = Int32(loopCount)
             guard let encoder = WebPAnimEncoderNew(Int32(clamping: size.width), Int32(clamping: size.height), &settings)
-            else { throw .unencodable.with(detail: "WebP: \(size) pixels") }
+            else { throw .webP("\(size) pixels") }
             self.encoder = encoder
         }
 
@@ -84,13 +82,13 @@
         /// In milliseconds. Only the sum of the durations is rounded, so that errors do not add up.
         private func timestamp() throws(DipperError) -> Int32 {
             let milliseconds = (time / .milliseconds(1)).rounded()
-            guard milliseconds < Double(Int32.max) else { throw .unencodable.with(detail: "WebP: too long") }
+            guard milliseconds < Double(Int32.max) else { throw .webP("too long") }
             return Int32(milliseconds)
         }
 
         private var error: DipperError {
             let text = WebPAnimEncoderGetError(encoder).map { String(cString: $0) } ?? ""
-            return .unencodable.with(detail: "WebP: " + text)
+            return .webP(text)
         }
     }
 
@@ -99,20 +97,14 @@
 
         init(_ image: Image) throws(DipperError) {
             let largest = Int(WEBP_MAX_DIMENSION)
-            guard image.width <= largest, image.height <= largest else {
-                throw .unencodable.with(detail: "WebP: \(image.size) pixels")
-            }
+            guard image.width <= largest, image.height <= largest else { throw .webP("\(image.size) pixels") }
             picture = .allocate(capacity: 1)
             picture.initialize(to: WebPPicture())
-            guard WebPPictureInit(picture) != 0 else {
-                throw .unencodable.with(detail: "WebP: another version of libwebp")
-            }
+            guard WebPPictureInit(picture) != 0 else { throw .webP("another version of libwebp") }
             picture.pointee.use_argb = 1
             picture.pointee.width = Int32(image.width)
             picture.pointee.height = Int32(image.height)
-            guard WebPPictureAlloc(picture) != 0, let pixels = picture.pointee.argb else {
-                throw .unencodable.with(detail: "WebP: no memory")
-            }
+            guard WebPPictureAlloc(picture) != 0, let pixels = picture.pointee.argb else { throw .webP("no memory") }
             let stride = Int(picture.pointee.argb_stride)
             try image.forEachRow { y, row throws(DipperError) in
                 let target = pixels + y * stride
@@ -139,9 +131,7 @@
                 defer { picture.pointee.custom_ptr = nil }
                 return WebPEncode(&settings, picture) != 0
             }
-            guard isEncoded, let bytes = writer.mem else {
-                throw .unencodable.with(detail: "WebP: error \(picture.pointee.error_code.rawValue)")
-            }
+            guard isEncoded, let bytes = writer.mem else { throw .webP("error \(picture.pointee.error_code.rawValue)") }
             return Data(bytes: bytes, count: writer.size)
         }
 

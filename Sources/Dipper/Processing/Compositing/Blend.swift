@@ -8,7 +8,7 @@ extension ImageProcessors {
     /// let watermarked = ImageRequest(url).processed(by: .blend(image, anchor: .bottomRight, opacity: 0.6))
     /// let darker = ImageRequest(url).processed(by: .blend(.black.with(alpha: 0.4), .multiply))
     /// ```
-    public struct Blend: ImageProcessor {
+    public struct Blend: ImageProcessor, Hashable {
         /// The position of the colour or of the other picture.
         public enum Side: String, Sendable, Hashable, CaseIterable {
             /// The colour or the other picture is the source, and the picture is the backdrop.
@@ -68,6 +68,119 @@ extension ImageProcessors {
             try buffer.composite(mode, source, opacity: opacity, context)
             return buffer.settled(scale: image.scale)
         }
+
+        public static func == (a: Self, b: Self) -> Bool { a.identifier == b.identifier }
+        public func hash(into hasher: inout Hasher) { hasher.combine(identifier) }
+
+        /// A way to put a source on a backdrop (W3C Compositing and Blending Level 1; PDF 1.7, section 11).
+        public enum Mode: String, Sendable, Hashable, CaseIterable {
+            // Porter and Duff's operators, which choose the parts of source and backdrop that stay.
+
+            /// Nothing: the result is transparent.
+            case clear
+            /// The source alone.
+            case source
+            /// The backdrop alone.
+            case destination
+            /// The source on the backdrop.
+            case over
+            /// The backdrop on the source.
+            case destinationOver
+            /// The source, only where the backdrop is.
+            case `in`
+            /// The backdrop, only where the source is.
+            case destinationIn
+            /// The source, only where the backdrop is not.
+            case out
+            /// The backdrop, only where the source is not.
+            case destinationOut
+            /// The source on the backdrop, where the backdrop is.
+            case atop
+            /// The backdrop on the source, where the source is.
+            case destinationAtop
+            /// The source where the backdrop is not, and the backdrop where the source is not.
+            case xor
+            /// The sum of source and backdrop, at most white.
+            case plus
+
+            // Separable modes, which mix one colour component at a time where both overlap; elsewhere like `over`.
+
+            /// The product of both colours, which is at least as dark as each.
+            case multiply
+            /// The inverse of the product of both inverse colours, which is at least as light as each.
+            case screen
+            /// The result of `multiply` or `screen`, depending on the backdrop.
+            case overlay
+            /// The darker one of both colours.
+            case darken
+            /// The lighter one of both colours.
+            case lighten
+            /// The backdrop made lighter by the source.
+            case colorDodge
+            /// The backdrop made darker by the source.
+            case colorBurn
+            /// The result of `multiply` or `screen`, depending on the source.
+            case hardLight
+            /// The backdrop made darker or lighter, depending on the source.
+            case softLight
+            /// The lighter colour minus the darker colour.
+            case difference
+            /// The result of `difference`, with less contrast.
+            case exclusion
+
+            // Non-separable modes, which mix all three colour components together.
+
+            /// The hue of the source, the saturation and luminosity of the backdrop.
+            case hue
+            /// The saturation of the source, the hue and luminosity of the backdrop.
+            case saturation
+            /// Hue and saturation of the source, the luminosity of the backdrop.
+            case color
+            /// The luminosity of the source, hue and saturation of the backdrop.
+            case luminosity
+        }
+    }
+
+    /// A processor that lays a colour over the visible parts of a picture. The picture's alpha stays. An opaque colour
+    /// leaves only the picture's shape: this makes icons of one colour.
+    public struct Tint: ImageProcessor, Hashable {
+        /// The colour that is laid over the picture. The colour's alpha says how much of the picture is hidden.
+        public let color: Color
+
+        /// Creates a processor for a colour.
+        public init(_ color: Color) {
+            self.color = color
+        }
+
+        /// The identifier, for example `tint(ff000080)`.
+        public var identifier: String { "tint(\(color.identifier))" }
+
+        /// Returns the picture with the colour over it.
+        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            try Blend(color, .atop).process(image, context)
+        }
+    }
+
+    /// A processor like ``Tint`` that lets a fraction of the picture through the colour.
+    public struct Overlay: ImageProcessor, Hashable {
+        /// The colour that is laid over the picture.
+        public let color: Color
+        /// The fraction of the picture that shows: at 0 only what the colour's own alpha lets through, at 1 everything.
+        public let fraction: Double
+
+        /// Creates a processor, which by default lets half through. The fraction is clamped to 0…1; NaN becomes 0.
+        public init(_ color: Color, fraction: Double = 0.5) {
+            self.color = color
+            self.fraction = fraction.limited(nan: 0)
+        }
+
+        /// The identifier, for example `overlay(ff0000ff,0.5)`.
+        public var identifier: String { "overlay(\(color.identifier),\(fraction))" }
+
+        /// Returns the picture with the colour over it.
+        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            try Tint(color.with(alpha: color.alpha * (1 - fraction))).process(image, context)
+        }
     }
 }
 
@@ -90,82 +203,6 @@ extension ImageProcessor where Self == ImageProcessors.Blend {
     }
 }
 
-extension ImageProcessors.Blend: Hashable {
-    public static func == (a: Self, b: Self) -> Bool { a.identifier == b.identifier }
-    public func hash(into hasher: inout Hasher) { hasher.combine(identifier) }
-}
-
-extension ImageProcessors.Blend {
-    /// A way to put a source on a backdrop (W3C Compositing and Blending Level 1; PDF 1.7, section 11).
-    public enum Mode: String, Sendable, Hashable, CaseIterable {
-        // Porter and Duff's operators, which choose the parts of source and backdrop that stay.
-
-        /// Nothing: the result is transparent.
-        case clear
-        /// The source alone.
-        case source
-        /// The backdrop alone.
-        case destination
-        /// The source on the backdrop.
-        case over
-        /// The backdrop on the source.
-        case destinationOver
-        /// The source, only where the backdrop is.
-        case `in`
-        /// The backdrop, only where the source is.
-        case destinationIn
-        /// The source, only where the backdrop is not.
-        case out
-        /// The backdrop, only where the source is not.
-        case destinationOut
-        /// The source on the backdrop, where the backdrop is.
-        case atop
-        /// The backdrop on the source, where the source is.
-        case destinationAtop
-        /// The source where the backdrop is not, and the backdrop where the source is not.
-        case xor
-        /// The sum of source and backdrop, at most white.
-        case plus
-
-        // Separable modes, which mix one colour component at a time where source and backdrop overlap; elsewhere like
-        // `over`.
-
-        /// The product of both colours, which is at least as dark as each.
-        case multiply
-        /// The inverse of the product of both inverse colours, which is at least as light as each.
-        case screen
-        /// The result of `multiply` or `screen`, depending on the backdrop.
-        case overlay
-        /// The darker one of both colours.
-        case darken
-        /// The lighter one of both colours.
-        case lighten
-        /// The backdrop made lighter by the source.
-        case colorDodge
-        /// The backdrop made darker by the source.
-        case colorBurn
-        /// The result of `multiply` or `screen`, depending on the source.
-        case hardLight
-        /// The backdrop made darker or lighter, depending on the source.
-        case softLight
-        /// The lighter colour minus the darker colour.
-        case difference
-        /// The result of `difference`, with less contrast.
-        case exclusion
-
-        // Non-separable modes, which mix all three colour components together.
-
-        /// The hue of the source, the saturation and luminosity of the backdrop.
-        case hue
-        /// The saturation of the source, the hue and luminosity of the backdrop.
-        case saturation
-        /// Hue and saturation of the source, the luminosity of the backdrop.
-        case color
-        /// The luminosity of the source, hue and saturation of the backdrop.
-        case luminosity
-    }
-}
-
 extension Image {
     /// Equal in every run and on every machine.
     fileprivate var digest: UInt64 {
@@ -175,55 +212,9 @@ extension Image {
     }
 }
 
-extension ImageProcessors {
-    /// A processor that lays a colour over the visible parts of a picture. The picture's alpha stays. An opaque colour
-    /// leaves only the picture's shape: this makes icons of one colour.
-    public struct Tint: ImageProcessor, Hashable {
-        /// The colour that is laid over the picture. The colour's alpha says how much of the picture is hidden.
-        public let color: Color
-
-        /// Creates a processor for a colour.
-        public init(_ color: Color) {
-            self.color = color
-        }
-
-        /// The identifier, for example `tint(ff000080)`.
-        public var identifier: String { "tint(\(color.identifier))" }
-
-        /// Returns the picture with the colour over it.
-        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-            try Blend(color, .atop).process(image, context)
-        }
-    }
-}
-
 extension ImageProcessor where Self == ImageProcessors.Tint {
     /// Returns an ``ImageProcessors/Tint`` processor.
     public static func tint(_ color: Color) -> Self { Self(color) }
-}
-
-extension ImageProcessors {
-    /// A processor like ``Tint`` that lets a fraction of the picture through the colour.
-    public struct Overlay: ImageProcessor, Hashable {
-        /// The colour that is laid over the picture.
-        public let color: Color
-        /// The fraction of the picture that shows: at 0 only what the colour's own alpha lets through, at 1 everything.
-        public let fraction: Double
-
-        /// Creates a processor, which by default lets half through. The fraction is clamped to 0…1; NaN becomes 0.
-        public init(_ color: Color, fraction: Double = 0.5) {
-            self.color = color
-            self.fraction = fraction.limited(nan: 0)
-        }
-
-        /// The identifier, for example `overlay(ff0000ff,0.5)`.
-        public var identifier: String { "overlay(\(color.identifier),\(fraction))" }
-
-        /// Returns the picture with the colour over it.
-        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-            try Tint(color.with(alpha: color.alpha * (1 - fraction))).process(image, context)
-        }
-    }
 }
 
 extension ImageProcessor where Self == ImageProcessors.Overlay {

@@ -47,8 +47,6 @@ final class BlurRows {
         return memory.base.assumingMemoryBound(to: Float.self) + place * width * 4
     }
 
-    // MARK: Steps
-
     static func widened(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> BlurRows {
         try BlurRows(width: image.width, numbers: 0...image.height - 1, kept: 1) { row, number throws(DipperError) in
             try context.checkCancelled()

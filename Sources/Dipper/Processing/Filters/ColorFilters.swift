@@ -59,18 +59,7 @@ extension ImageProcessors {
             }
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.ColorControls {
-    /// Returns an ``ImageProcessors/ColorControls`` processor.
-    public static func colorControls(
-        brightness: Double = 0, contrast: Double = 1, saturation: Double = 1, exposure: Double = 0
-    ) -> Self {
-        Self(brightness: brightness, contrast: contrast, saturation: saturation, exposure: exposure)
-    }
-}
-
-extension ImageProcessors {
     /// A processor that removes the colour of the light in which a picture was taken.
     ///
     /// Each colour is multiplied by gain^(1 ÷ 2.2), which multiplies its light by the gain if the gamma is 2.2. The
@@ -131,16 +120,7 @@ extension ImageProcessors {
             return light
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.WhiteBalance {
-    /// Returns an ``ImageProcessors/WhiteBalance`` processor for a temperature in kelvin and a tint.
-    public static func whiteBalance(temperature: Double = 6500, tint: Double = 0) -> Self {
-        Self(temperature: temperature, tint: tint)
-    }
-}
-
-extension ImageProcessors {
     /// A processor that leaves shades of one colour, by default black and white. Each pixel becomes the colour times
     /// the pixel's brightness, which is 0.2126 red + 0.7152 green + 0.0722 blue of the encoded values.
     ///
@@ -171,6 +151,22 @@ extension ImageProcessors {
             guard intensity > 0 else { return image }
             return try ColorMatrix(monochrome: color, intensity: intensity).apply(to: image, context)
         }
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.ColorControls {
+    /// Returns an ``ImageProcessors/ColorControls`` processor.
+    public static func colorControls(
+        brightness: Double = 0, contrast: Double = 1, saturation: Double = 1, exposure: Double = 0
+    ) -> Self {
+        Self(brightness: brightness, contrast: contrast, saturation: saturation, exposure: exposure)
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.WhiteBalance {
+    /// Returns an ``ImageProcessors/WhiteBalance`` processor for a temperature in kelvin and a tint.
+    public static func whiteBalance(temperature: Double = 6500, tint: Double = 0) -> Self {
+        Self(temperature: temperature, tint: tint)
     }
 }
 
@@ -214,11 +210,7 @@ private struct ColorMatrix {
     ) throws(DipperError) -> Image {
         let numbers = columns.flatMap { column in (0..<4).map { Float(column[$0]) } }
         return try image.edited(context, isOpaque: image.isOpaque) { row, _ in
-            if let curve {
-                pixels_recolor(row, image.width, numbers, curve)
-            } else {
-                pixels_recolor(row, image.width, numbers, nil)
-            }
+            pixels_recolor(row, image.width, numbers, curve)
         }
     }
 }

@@ -35,14 +35,7 @@ extension ImageProcessors {
             }
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.Storyboard {
-    /// Returns an ``ImageProcessors/Storyboard`` processor for a grid.
-    public static func storyboard(columns: Int, rows: Int) -> Self { Self(columns: columns, rows: rows) }
-}
-
-extension ImageProcessors {
     /// A processor that lays an enlarged, translucent copy of a picture over it. The middles of both are in the same
     /// place, and the result has the picture's size.
     public struct SoulOut: ImageProcessor, Hashable {
@@ -70,6 +63,11 @@ extension ImageProcessors {
             return try Blend(Scale(by: scale).process(middle, context), opacity: opacity).process(image, context)
         }
     }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Storyboard {
+    /// Returns an ``ImageProcessors/Storyboard`` processor for a grid.
+    public static func storyboard(columns: Int, rows: Int) -> Self { Self(columns: columns, rows: rows) }
 }
 
 extension ImageProcessor where Self == ImageProcessors.SoulOut {

@@ -61,19 +61,7 @@ extension ImageProcessors {
             }
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.Border {
-    /// Returns an ``ImageProcessors/Border`` processor.
-    public static func border(
-        _ color: Color, width: ImageProcessors.Length, radius: ImageProcessors.Length = 0,
-        corners: ImageProcessors.Corners = .all
-    ) -> Self {
-        Self(color, width: width, radius: radius, corners: corners)
-    }
-}
-
-extension ImageProcessors {
     /// A length in a picture. A number literal means pixels.
     public enum Length: Sendable, Hashable, ExpressibleByFloatLiteral, ExpressibleByIntegerLiteral {
         /// A length in pixels of the picture.
@@ -90,7 +78,6 @@ extension ImageProcessors {
         /// Creates a length in pixels from an integer literal.
         public init(integerLiteral value: Int) { self = .pixels(Double(value)) }
 
-        /// The identifier, for example `10.0`, `8.0pt` or `0.5w`.
         var identifier: String {
             switch self {
             case .pixels(let value): "\(value)"
@@ -116,5 +103,15 @@ extension ImageProcessors {
             guard length >= 0 else { throw .processingFailed.with(detail: "a length of \(identifier)") }
             return min(length, 0x1p31)
         }
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Border {
+    /// Returns an ``ImageProcessors/Border`` processor.
+    public static func border(
+        _ color: Color, width: ImageProcessors.Length, radius: ImageProcessors.Length = 0,
+        corners: ImageProcessors.Corners = .all
+    ) -> Self {
+        Self(color, width: width, radius: radius, corners: corners)
     }
 }

@@ -72,16 +72,7 @@ extension ImageProcessors {
             return buffer.settled(scale: image.scale)
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.Rotate {
-    /// Returns an ``ImageProcessors/Rotate`` processor that turns pictures clockwise.
-    public static func rotate(degrees: Double, background: Color = .clear, expands: Bool = true) -> Self {
-        Self(degrees: degrees, background: background, expands: expands)
-    }
-}
-
-extension ImageProcessors {
     /// A processor that mirrors a picture without loss.
     public enum Flip: String, ImageProcessor, Hashable, CaseIterable {
         /// A flip that exchanges left and right.
@@ -96,6 +87,13 @@ extension ImageProcessors {
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             try image.turned(self == .horizontal ? .upMirrored : .downMirrored, context)
         }
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Rotate {
+    /// Returns an ``ImageProcessors/Rotate`` processor that turns pictures clockwise.
+    public static func rotate(degrees: Double, background: Color = .clear, expands: Bool = true) -> Self {
+        Self(degrees: degrees, background: background, expands: expands)
     }
 }
 

@@ -48,18 +48,7 @@ extension ImageProcessors {
             }
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.RoundedCorners {
-    /// Returns an ``ImageProcessors/RoundedCorners`` processor.
-    public static func roundedCorners(
-        radius: ImageProcessors.Length, corners: ImageProcessors.Corners = .all, background: Color = .clear
-    ) -> Self {
-        Self(radius: radius, corners: corners, background: background)
-    }
-}
-
-extension ImageProcessors {
     /// A processor that cuts the largest circle out of the middle of a picture. The result is square.
     public struct Circle: ImageProcessor, Hashable {
         /// The colour behind the circle.
@@ -80,16 +69,7 @@ extension ImageProcessors {
             return try RoundedCorners(radius: .fractionOfWidth(0.5), background: background).process(square, context)
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.Circle {
-    /// An ``ImageProcessors/Circle`` processor with a transparent background.
-    public static var circle: Self { Self() }
-    /// Returns an ``ImageProcessors/Circle`` processor with a background colour.
-    public static func circle(background: Color) -> Self { Self(background: background) }
-}
-
-extension ImageProcessors {
     /// A set of corners of a picture.
     public struct Corners: OptionSet, Sendable, Hashable {
         /// A bit for each corner.
@@ -119,4 +99,20 @@ extension ImageProcessors {
         /// All four corners.
         public static let all: Corners = [.top, .bottom]
     }
+}
+
+extension ImageProcessor where Self == ImageProcessors.RoundedCorners {
+    /// Returns an ``ImageProcessors/RoundedCorners`` processor.
+    public static func roundedCorners(
+        radius: ImageProcessors.Length, corners: ImageProcessors.Corners = .all, background: Color = .clear
+    ) -> Self {
+        Self(radius: radius, corners: corners, background: background)
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Circle {
+    /// An ``ImageProcessors/Circle`` processor with a transparent background.
+    public static var circle: Self { Self() }
+    /// Returns an ``ImageProcessors/Circle`` processor with a background colour.
+    public static func circle(background: Color) -> Self { Self(background: background) }
 }

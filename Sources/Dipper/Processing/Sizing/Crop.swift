@@ -75,24 +75,7 @@ extension ImageProcessors {
             return PixelRect(x: x, y: y, width: size.width, height: size.height)
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.Crop {
-    /// Returns an ``ImageProcessors/Crop`` processor for a size in pixels.
-    public static func crop(width: Int, height: Int, anchor: ImageProcessors.Anchor = .center) -> Self {
-        Self(width: width, height: height, anchor: anchor)
-    }
-
-    /// Returns an ``ImageProcessors/Crop`` processor for proportions: the width divided by the height.
-    public static func crop(toRatio ratio: Double, anchor: ImageProcessors.Anchor = .center) -> Self {
-        Self(toRatio: ratio, anchor: anchor)
-    }
-
-    /// Returns an ``ImageProcessors/Crop`` processor for a rectangle.
-    public static func crop(to rectangle: PixelRect) -> Self { Self(to: rectangle) }
-}
-
-extension ImageProcessors {
     /// A point of a picture, as fractions of its width and height: (0, 0) is the top left, (1, 1) the bottom right. When a
     /// picture is placed in a frame by an anchor, this point of the picture lies on the same point of the frame.
     public struct Anchor: Sendable, Hashable {
@@ -134,6 +117,21 @@ extension ImageProcessors {
             return (offset(outer.width - inner.width, x), offset(outer.height - inner.height, y))
         }
     }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Crop {
+    /// Returns an ``ImageProcessors/Crop`` processor for a size in pixels.
+    public static func crop(width: Int, height: Int, anchor: ImageProcessors.Anchor = .center) -> Self {
+        Self(width: width, height: height, anchor: anchor)
+    }
+
+    /// Returns an ``ImageProcessors/Crop`` processor for proportions: the width divided by the height.
+    public static func crop(toRatio ratio: Double, anchor: ImageProcessors.Anchor = .center) -> Self {
+        Self(toRatio: ratio, anchor: anchor)
+    }
+
+    /// Returns an ``ImageProcessors/Crop`` processor for a rectangle.
+    public static func crop(to rectangle: PixelRect) -> Self { Self(to: rectangle) }
 }
 
 /// A rectangle of pixels.

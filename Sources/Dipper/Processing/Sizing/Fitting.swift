@@ -59,6 +59,54 @@ extension ImageProcessors {
             let covers = image.width >= frame.width && image.height >= frame.height
             return buffer.image(isOpaque: color.w == 255 || image.isOpaque && covers, scale: image.scale)
         }
+
+        /// A way to put a picture into a frame of other proportions.
+        public struct ContentMode: Sendable, Hashable {
+            fileprivate enum Scaling: String, Hashable {
+                case original, scaleToFill, aspectFit, aspectFill, unscaled
+            }
+
+            fileprivate let scaling: Scaling
+            fileprivate let anchor: ImageProcessors.Anchor
+
+            /// No frame: the picture stays as it is.
+            public static let original = ContentMode(scaling: .original, anchor: .center)
+            /// The picture stretched to the frame.
+            public static let scaleToFill = ContentMode(scaling: .scaleToFill, anchor: .center)
+            /// The picture with its proportions kept, as large as fits into the frame, with background on two sides.
+            public static let aspectFit = ContentMode(scaling: .aspectFit, anchor: .center)
+            /// The picture with its proportions kept, as small as covers the frame. Parts outside are cut off.
+            public static let aspectFill = ContentMode(scaling: .aspectFill, anchor: .center)
+
+            /// The picture in its own size, in the middle of the frame. Parts outside the frame are cut off.
+            public static let center = unscaled(at: .center)
+            /// The picture in its own size, in the middle of the upper side. Parts outside the frame are cut off.
+            public static let top = unscaled(at: .top)
+            /// The picture in its own size, in the middle of the lower side. Parts outside the frame are cut off.
+            public static let bottom = unscaled(at: .bottom)
+            /// The picture in its own size, in the middle of the left side. Parts outside the frame are cut off.
+            public static let left = unscaled(at: .left)
+            /// The picture in its own size, in the middle of the right side. Parts outside the frame are cut off.
+            public static let right = unscaled(at: .right)
+            /// The picture in its own size, in the upper left corner. Parts outside the frame are cut off.
+            public static let topLeft = unscaled(at: .topLeft)
+            /// The picture in its own size, in the upper right corner. Parts outside the frame are cut off.
+            public static let topRight = unscaled(at: .topRight)
+            /// The picture in its own size, in the lower left corner. Parts outside the frame are cut off.
+            public static let bottomLeft = unscaled(at: .bottomLeft)
+            /// The picture in its own size, in the lower right corner. Parts outside the frame are cut off.
+            public static let bottomRight = unscaled(at: .bottomRight)
+
+            /// Returns a mode that places the picture in its own size by an anchor. Parts outside are cut off.
+            public static func unscaled(at anchor: ImageProcessors.Anchor) -> Self {
+                Self(scaling: .unscaled, anchor: anchor)
+            }
+
+            /// Returns the mode with another anchor: `.aspectFill.at(.top)` cuts off only the bottom of a high picture.
+            public func at(_ anchor: ImageProcessors.Anchor) -> Self { Self(scaling: scaling, anchor: anchor) }
+
+            fileprivate var identifier: String { "\(scaling.rawValue),\(anchor.identifier)" }
+        }
     }
 }
 
@@ -69,55 +117,5 @@ extension ImageProcessor where Self == ImageProcessors.Fitting {
         allowsUpscaling: Bool = true
     ) -> Self {
         Self(width: width, height: height, mode, background: background, allowsUpscaling: allowsUpscaling)
-    }
-}
-
-extension ImageProcessors.Fitting {
-    /// A way to put a picture into a frame of other proportions.
-    public struct ContentMode: Sendable, Hashable {
-        fileprivate enum Scaling: String, Hashable {
-            case original, scaleToFill, aspectFit, aspectFill, unscaled
-        }
-
-        fileprivate let scaling: Scaling
-        fileprivate let anchor: ImageProcessors.Anchor
-
-        /// No frame: the picture stays as it is.
-        public static let original = ContentMode(scaling: .original, anchor: .center)
-        /// The picture stretched to the frame.
-        public static let scaleToFill = ContentMode(scaling: .scaleToFill, anchor: .center)
-        /// The picture with its proportions kept, as large as fits into the frame, with background on two sides.
-        public static let aspectFit = ContentMode(scaling: .aspectFit, anchor: .center)
-        /// The picture with its proportions kept, as small as covers the frame. Parts outside the frame are cut off.
-        public static let aspectFill = ContentMode(scaling: .aspectFill, anchor: .center)
-
-        /// The picture in its own size, in the middle of the frame. Parts outside the frame are cut off.
-        public static let center = unscaled(at: .center)
-        /// The picture in its own size, in the middle of the upper side. Parts outside the frame are cut off.
-        public static let top = unscaled(at: .top)
-        /// The picture in its own size, in the middle of the lower side. Parts outside the frame are cut off.
-        public static let bottom = unscaled(at: .bottom)
-        /// The picture in its own size, in the middle of the left side. Parts outside the frame are cut off.
-        public static let left = unscaled(at: .left)
-        /// The picture in its own size, in the middle of the right side. Parts outside the frame are cut off.
-        public static let right = unscaled(at: .right)
-        /// The picture in its own size, in the upper left corner. Parts outside the frame are cut off.
-        public static let topLeft = unscaled(at: .topLeft)
-        /// The picture in its own size, in the upper right corner. Parts outside the frame are cut off.
-        public static let topRight = unscaled(at: .topRight)
-        /// The picture in its own size, in the lower left corner. Parts outside the frame are cut off.
-        public static let bottomLeft = unscaled(at: .bottomLeft)
-        /// The picture in its own size, in the lower right corner. Parts outside the frame are cut off.
-        public static let bottomRight = unscaled(at: .bottomRight)
-
-        /// Returns a mode that places the picture in its own size by an anchor. Parts outside the frame are cut off.
-        public static func unscaled(at anchor: ImageProcessors.Anchor) -> Self {
-            Self(scaling: .unscaled, anchor: anchor)
-        }
-
-        /// Returns the mode with another anchor: `.aspectFill.at(.top)` cuts off only the bottom of a high picture.
-        public func at(_ anchor: ImageProcessors.Anchor) -> Self { Self(scaling: scaling, anchor: anchor) }
-
-        fileprivate var identifier: String { "\(scaling.rawValue),\(anchor.identifier)" }
     }
 }

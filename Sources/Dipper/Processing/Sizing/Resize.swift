@@ -37,35 +37,7 @@ extension ImageProcessors {
             return try image.resized(to: target.size(for: image.size), context)
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.Resize {
-    /// Returns an ``ImageProcessors/Resize`` processor for a size in pixels.
-    public static func resize(
-        width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false
-    ) -> Self {
-        Self(width: width, height: height, mode, allowsUpscaling: allowsUpscaling)
-    }
-
-    /// Returns an ``ImageProcessors/Resize`` processor for a width in pixels.
-    public static func resize(width: Int, allowsUpscaling: Bool = false) -> Self {
-        Self(width: width, allowsUpscaling: allowsUpscaling)
-    }
-
-    /// Returns an ``ImageProcessors/Resize`` processor for a height in pixels.
-    public static func resize(height: Int, allowsUpscaling: Bool = false) -> Self {
-        Self(height: height, allowsUpscaling: allowsUpscaling)
-    }
-
-    /// Returns an ``ImageProcessors/Resize`` processor for a target.
-    public static func resize(to target: TargetSize) -> Self { Self(to: target) }
-}
-
-extension TargetSize {
-    fileprivate var identifier: String { "\(size),\(mode.rawValue)\(allowsUpscaling ? ",up" : "")" }
-}
-
-extension ImageProcessors {
     /// A processor that brings a picture to the size in which it is displayed. As the first processor of a request, it
     /// takes effect while the picture is decoded, which takes less time and memory.
     public struct Downsample: ImageProcessor, Hashable {
@@ -95,19 +67,7 @@ extension ImageProcessors {
             return try image.resized(to: target.size(for: image.size), context)
         }
     }
-}
 
-extension ImageProcessor where Self == ImageProcessors.Downsample {
-    /// Returns an ``ImageProcessors/Downsample`` processor for a size in pixels.
-    public static func downsample(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Self {
-        Self(width: width, height: height, mode)
-    }
-
-    /// Returns an ``ImageProcessors/Downsample`` processor for a target.
-    public static func downsample(to target: TargetSize) -> Self { Self(to: target) }
-}
-
-extension ImageProcessors {
     /// A processor that changes width and height by a factor, with the filter of ``Resize``.
     public struct Scale: ImageProcessor, Hashable {
         /// The factor, which must be above 0. A factor above 1 makes the picture larger.
@@ -132,6 +92,42 @@ extension ImageProcessors {
             return try image.resized(to: size, context)
         }
     }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Resize {
+    /// Returns an ``ImageProcessors/Resize`` processor for a size in pixels.
+    public static func resize(
+        width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false
+    ) -> Self {
+        Self(width: width, height: height, mode, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a width in pixels.
+    public static func resize(width: Int, allowsUpscaling: Bool = false) -> Self {
+        Self(width: width, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a height in pixels.
+    public static func resize(height: Int, allowsUpscaling: Bool = false) -> Self {
+        Self(height: height, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a target.
+    public static func resize(to target: TargetSize) -> Self { Self(to: target) }
+}
+
+extension TargetSize {
+    fileprivate var identifier: String { "\(size),\(mode.rawValue)\(allowsUpscaling ? ",up" : "")" }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Downsample {
+    /// Returns an ``ImageProcessors/Downsample`` processor for a size in pixels.
+    public static func downsample(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Self {
+        Self(width: width, height: height, mode)
+    }
+
+    /// Returns an ``ImageProcessors/Downsample`` processor for a target.
+    public static func downsample(to target: TargetSize) -> Self { Self(to: target) }
 }
 
 extension ImageProcessor where Self == ImageProcessors.Scale {
