@@ -104,6 +104,12 @@ final class Gateway: Sendable {
             return try await fetch(url, request, fields)
         }
         var fields = forwarded.ofAnswer(response.headers)
+        // For the caches that many share, the server has forbidden it (RFC 9111, sections 5.2.2.8 and 5.2.2.10).
+        if response.source == .stale, response.revalidation == nil,
+            fields.directives.contains(where: { $0 == "proxy-revalidate" || $0.hasPrefix("s-maxage") })
+        {
+            throw Refusal(status: 504, text: "the stored answer is stale, and the server cannot be asked")
+        }
         if response.source != .network {
             fields["Age"] = String(response.age(at: Date()).components.seconds)
         }

@@ -55,6 +55,19 @@ struct CacheProxyTests {
         }
     }
 
+    @Test("what the server keeps from caches that many share is not given out stale when the server is gone")
+    func goneServer() async throws {
+        let server = try await FaultServer.start()
+        try await withProxy { proxy, _ async throws in
+            let (own, shared) = ("max-age=0", ["s-maxage=0", "max-age=0,proxy-revalidate"])
+            let urls = ([own] + shared).map { server.url("/bytes/10/a\($0.count)?cacheControl=\($0)") }
+            for url in urls { #expect(try await proxy.get(url).status == 200) }
+            await server.stop()
+            #expect(try await proxy.get(urls[0]).fields["cache-status"] == "dipper; hit; detail=stale")
+            for url in urls.dropFirst() { #expect(try await proxy.get(url).status == 504) }
+        }
+    }
+
     @Test("other methods are passed on with their body; what they change is fetched anew, unless they fail")
     func otherMethods() async throws {
         try await withProxy { proxy, server async throws in

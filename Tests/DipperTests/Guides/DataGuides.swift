@@ -104,6 +104,13 @@ enum DataGuides {
         return film
     }
 
+    static func downloaded(_ cache: DataCache, _ url: URL, _ file: URL) async throws {
+        let film = DataRequest(url).with(\.timeout, .seconds(3_600))
+        try await cache.slowGetData(film)
+            .onProgress { progress in print(progress.fraction) }
+            .download(to: file)
+    }
+
     static func awaited(_ cache: DataCache, _ key: CacheKey) async throws -> CachedEntry? {
         let entry = await cache.read { $0.entry(for: key) }
         try await cache.write { $0.clearDisk() }  // the files are gone
