@@ -6,8 +6,9 @@ import Synchronization
 /// The allocator of memory for pixels.
 ///
 /// Fresh pages are expensive: the kernel clears each at its first touch, which for a large picture takes longer than
-/// many decodes. So freed blocks are kept for the next picture, with their last contents, up to a limit, and large
-/// blocks are huge pages. All other pages go back to the system at once.
+/// many decodes. So freed blocks are kept for the next picture, with their last contents, up to an eighth of the memory
+/// limits of all caches and up to a limit for each pool, and large blocks are huge pages. All other pages go back to the
+/// system at once.
 enum PixelMemory {
     private static let alignment = 64
     /// In bytes. Smaller blocks come from malloc: rounding them up to whole pages would waste more than an eighth.
@@ -59,6 +60,11 @@ enum PixelMemory {
         state.withLock { $0.pauses -= 1 }
     }
 
+    /// Replaces the memory limit of a cache, in bytes: `nil` before the cache is made and after its end.
+    static func changeLimit(of cache: ObjectIdentifier, to limit: Int?) {
+        release(state.withLock { $0.changeLimit(of: cache, to: limit) })
+    }
+
     /// In bytes.
     static var pooled: Int { state.withLock { $0.pools.reduce(0) { $0 + $1.byteCount } } }
 
@@ -79,7 +85,9 @@ enum PixelMemory {
     private struct State {
         // Pools hold memory beyond the limits of all caches. The smaller the blocks, the less a first touch matters
         // beside a decode, so the smaller the pool. Thumbnails have a separate pool, so that they do not fill the next.
-        var pools = [PixelPool(limit: 4 << 20), PixelPool(limit: 16 << 20), PixelPool(limit: 64 << 20)]
+        private static let mostPooled = [4 << 20, 16 << 20, 64 << 20]
+        var pools = mostPooled.map { PixelPool(limit: $0) }
+        private var limits: [ObjectIdentifier: Int] = [:]
         var pauses = 0
         var regions = PixelRegions(regionSize: 32 << 20)
 
@@ -97,6 +105,14 @@ enum PixelMemory {
         /// Returns the blocks that the caller must release, possibly this one.
         mutating func give(_ block: PixelBlock) -> [PixelBlock] {
             pauses > 0 ? [block] : pools[Self.pool(of: block.capacity)].give(block)
+        }
+
+        /// Without a cache the pools have their full size, for programs that only decode.
+        mutating func changeLimit(of cache: ObjectIdentifier, to limit: Int?) -> [PixelBlock] {
+            limits[cache] = limit
+            let whole = Self.mostPooled.reduce(0, +)
+            let share = limits.isEmpty ? whole : limits.values.reduce(0) { min(whole, $0 + max(0, $1 / 8)) }
+            return pools.indices.flatMap { pools[$0].setLimit(Self.mostPooled[$0] * share / whole) }
         }
 
         mutating func empty() -> [PixelBlock] {
@@ -159,7 +175,7 @@ struct PixelBlock: @unchecked Sendable {
 /// Freed blocks for the next pictures. Above its limit the pool gives up the oldest blocks first.
 private struct PixelPool {
     /// In bytes.
-    let limit: Int
+    private(set) var limit: Int
     /// Oldest first.
     var blocks: [PixelBlock] = []
 
@@ -172,9 +188,17 @@ private struct PixelPool {
         return shortest.map { blocks.remove(at: $0) }
     }
 
+    init(limit: Int) { self.limit = limit }
+
     mutating func give(_ block: PixelBlock) -> [PixelBlock] {
         guard block.capacity <= limit else { return [block] }
         blocks.append(block)
+        return setLimit(limit)
+    }
+
+    /// Returns the blocks that the caller must release.
+    mutating func setLimit(_ limit: Int) -> [PixelBlock] {
+        self.limit = limit
         var excess = byteCount - limit
         var count = 0
         while excess > 0 {
@@ -186,12 +210,21 @@ private struct PixelPool {
     }
 }
 
-/// Releases the memory that is kept for later pictures when memory becomes short, and keeps none until the pressure
-/// ends: displays and caches release their pictures a little later, and that memory must go back to the system.
+/// A cache's part in the memory that is kept for later pictures. When memory becomes short, that memory is released, and
+/// none is kept until the pressure ends: displays and caches release their pictures a little later, and that memory must
+/// go back to the system.
 final class PixelPressure: Sendable {
     private let isShort = Atomic(false)
 
-    deinit { follow(.normal) }
+    /// - Parameter limit: the memory limit of the cache, in bytes.
+    init(limit: Int) { change(limit: limit) }
+
+    deinit {
+        follow(.normal)
+        PixelMemory.changeLimit(of: ObjectIdentifier(self), to: nil)
+    }
+
+    func change(limit: Int) { PixelMemory.changeLimit(of: ObjectIdentifier(self), to: limit) }
 
     func follow(_ level: MemoryPressure) {
         let isShort = level != .normal

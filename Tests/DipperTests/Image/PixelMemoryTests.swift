@@ -133,6 +133,75 @@ struct PixelMemoryTests {
     }
 }
 
+@Suite("Memory that is kept for the next pictures has a limit", .timeLimit(.minutes(2)))
+struct PooledMemoryTests {
+    /// Takes and gives back more of each size than is ever kept.
+    private static func fill() throws {
+        for (byteCount, count) in [(1 << 16, 80), (1 << 19, 40), (1 << 22, 30)] {
+            let blocks = try (0..<count).map { _ in try PixelMemory.allocate(byteCount) }
+            for block in blocks { PixelMemory.free(block) }
+        }
+    }
+
+    // In processes of their own, because the memory is shared by all caches of a process.
+    @Test("blocks that are kept take an eighth of the memory limits of the caches, whatever these are changed to")
+    func share() async {
+        await #expect(processExitsWith: .success) {
+            guard !pixels_are_sanitized() else { return }
+            func pooled() throws -> Int {
+                try Self.fill()
+                return PixelMemory.pooled >> 20
+            }
+            #expect(try pooled() == 84, "without a cache")
+            let small = TestImageCache { $0.memoryLimit = 80 << 20 }
+            #expect(PixelMemory.pooled <= 10 << 20, "what was kept is given up at once")
+            #expect(try (6...10).contains(pooled()))
+            let other = PixelPressure(limit: 80 << 20)
+            #expect(try (16...20).contains(pooled()), "two caches")
+            other.change(limit: -1)
+            #expect(PixelMemory.pooled <= 10 << 20)
+            small.cache.memoryLimit = 0
+            #expect(PixelMemory.pooled == 0)
+            #expect(try pooled() == 0)
+            other.change(limit: .max)
+            small.cache.memoryLimit = .max
+            #expect(try pooled() == 84)
+        }
+    }
+
+    @Test("the share of a cache that is let go of is given up")
+    func ended() async {
+        await #expect(processExitsWith: .success) {
+            let kept = PixelPressure(limit: 0)
+            do {
+                let ended = PixelPressure(limit: 80 << 20)
+                try Self.fill()
+                #expect(PixelMemory.pooled > 4 << 20)
+                withExtendedLifetime(ended) {}
+            }
+            #expect(PixelMemory.pooled == 0)
+            withExtendedLifetime(kept) {}
+        }
+    }
+
+    @Test("the coefficients of a large JPEG are such memory, and not left in malloc's arenas, read or written")
+    func coefficients() async {
+        await #expect(processExitsWith: .success) {
+            var file = try Pictures.data("jpeg/large-progressive.jpg")
+            let frame = try #require(file.firstRange(of: Data([0xFF, 0xC2])))
+            // 2000 × 1500 pixels, of which the file has the first few.
+            file.replaceSubrange(frame.lowerBound + 5..<frame.lowerBound + 9, with: [0x05, 0xDC, 0x07, 0xD0])
+            let image = try JPEGDecoder().decode(file, .partial)
+            #expect(image.size == PixelSize(width: 2000, height: 1500))
+            // Of two bytes each, and colours in half the resolution.
+            #expect(PixelMemory.pooled >= 3 * 2000 * 1500)
+            PixelMemory.trim()
+            _ = try JPEGEncoder().encode(image, EncodeOptions(quality: 0.8))
+            #expect(PixelMemory.pooled >= 3 * 2000 * 1500)
+        }
+    }
+}
+
 @Suite("Memory for the next pictures is given up when memory is short", .timeLimit(.minutes(2)))
 struct PixelPressureTests {
     // In a process of its own, because other tests pause too.
@@ -150,7 +219,7 @@ struct PixelPressureTests {
 
     @Test("the pause lasts as long as memory is short, also for pictures that are let go of later")
     func pressure() throws {
-        let pixels = PixelPressure()
+        let pixels = PixelPressure(limit: 1 << 30)
         for level in [MemoryPressure.moderate, .severe, .moderate] {
             pixels.follow(level)
             for byteCount in [1 << 16, 1 << 20, 5 << 20] { PixelMemory.free(try PixelMemory.allocate(byteCount)) }

@@ -99,6 +99,7 @@ public struct JPEGDecoder: ImageDecoder {
 final class JPEGReader {
     private let handle: OpaquePointer
     private(set) var header = dipper_jpeg_header()
+    private var coefficients: PixelStorage?
 
     init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
@@ -118,8 +119,9 @@ final class JPEGReader {
     }
 
     func start(eighths: Int) throws(DipperError) {
-        // The caller has checked the coefficients, beside which libjpeg holds a few rows and tables.
-        try check(dipper_jpeg_start(handle, Int32(eighths), Int(header.coefficient_bytes) + 32 << 20))
+        let size = Int(header.coefficient_bytes)
+        coefficients = try PixelStorage(coefficientBytes: size)
+        try check(dipper_jpeg_start(handle, Int32(eighths), coefficients?.base, size))
     }
 
     var completeScans: Int { Int(dipper_jpeg_complete_scans(handle)) }
@@ -144,6 +146,14 @@ final class JPEGReader {
         case DIPPER_JPEG_NO_MEMORY: throw PixelMemory.noMemory
         default: throw .undecodable.with(detail: String(cString: dipper_jpeg_message(handle)))
         }
+    }
+}
+
+extension PixelStorage {
+    /// `nil` below 1 MiB, which libjpeg takes from malloc.
+    fileprivate convenience init?(coefficientBytes: Int) throws(DipperError) {
+        guard coefficientBytes >= 1 << 20 else { return nil }
+        try self.init(byteCount: coefficientBytes)
     }
 }
 
@@ -190,8 +200,11 @@ public struct JPEGEncoder: ImageEncoder {
 
     public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
         let quality = Int32(max(1, (options.validQuality * 100).rounded()))
-        let created = dipper_jpeg_create(
-            Int64(image.width), Int64(image.height), quality, options.validQuality < 0.9)
+        let (width, height, halves) = (Int64(image.width), Int64(image.height), options.validQuality < 0.9)
+        let size = dipper_jpeg_coefficient_bytes(width, height, halves)
+        let coefficients = try PixelStorage(coefficientBytes: size)
+        defer { withExtendedLifetime(coefficients) {} }
+        let created = dipper_jpeg_create(width, height, quality, halves, coefficients?.base, size)
         guard let writer = created else { throw .unencodable.with(detail: "libjpeg cannot write \(image.size) pixels") }
         defer { dipper_jpeg_discard(writer) }
         if image.isOpaque {
