@@ -1,3 +1,6 @@
+/* For mremap. */
+#define _GNU_SOURCE
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +10,7 @@
 #include <jpeglib.h>
 
 #include "jpeg_shims.h"
+#include "output.h"
 
 /* Errors of libjpeg as return values. */
 typedef struct jpeg_errors {
@@ -335,7 +339,7 @@ static jpeg_coefficients *coefficients_of(j_common_ptr cinfo) {
 static void grow(j_compress_ptr cinfo) {
     dipper_jpeg_writer *writer = writer_of(cinfo);
     size_t capacity = writer->capacity ? writer->capacity * 2 : 1 << 16;
-    uint8_t *bytes = realloc(writer->bytes, capacity);
+    uint8_t *bytes = dipper_grow(writer->bytes, writer->capacity, capacity);
     if (!bytes) ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
     writer->destination.next_output_byte = bytes + writer->capacity;
     writer->destination.free_in_buffer = capacity - writer->capacity;
@@ -402,7 +406,7 @@ void dipper_jpeg_discard(dipper_jpeg_writer *writer) {
     if (!writer) return;
     /* Only frees memory, so that no error can occur. */
     jpeg_destroy_compress(&writer->cinfo);
-    free(writer->bytes);
+    dipper_drop(writer->bytes, writer->capacity);
     free(writer);
 }
 
@@ -417,12 +421,15 @@ dipper_jpeg_status dipper_jpeg_write_rows(
     return DIPPER_JPEG_OK;
 }
 
-dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, size_t *count) {
+dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, size_t *count, size_t *capacity) {
     if (setjmp(writer->errors.escape)) return write_failure(writer);
     jpeg_finish_compress(&writer->cinfo);
     *count = writer->capacity - writer->destination.free_in_buffer;
+    *capacity = writer->capacity;
     *bytes = writer->bytes;
     writer->bytes = NULL;
     writer->capacity = 0;
     return DIPPER_JPEG_OK;
 }
+
+void dipper_output_free(void *bytes, size_t capacity) { dipper_drop(bytes, capacity); }

@@ -149,6 +149,14 @@ final class JPEGReader {
     }
 }
 
+extension Data {
+    /// Owns the bytes of a file that a writer of CodecShims has made.
+    init(output: UnsafeMutablePointer<UInt8>, count: Int, capacity: Int) {
+        self.init(
+            bytesNoCopy: output, count: count, deallocator: .custom { bytes, _ in dipper_output_free(bytes, capacity) })
+    }
+}
+
 extension PixelStorage {
     /// `nil` below 1 MiB, which libjpeg takes from malloc.
     fileprivate convenience init?(coefficientBytes: Int) throws(DipperError) {
@@ -221,10 +229,10 @@ public struct JPEGEncoder: ImageEncoder {
             withExtendedLifetime(scratch) {}
         }
         var bytes: UnsafeMutablePointer<UInt8>?
-        var count = 0
-        try Self.check(dipper_jpeg_end(writer, &bytes, &count))
+        var (count, capacity) = (0, 0)
+        try Self.check(dipper_jpeg_end(writer, &bytes, &count, &capacity))
         guard let bytes else { throw .unencodable }
-        return Data(bytesNoCopy: bytes, count: count, deallocator: .free)
+        return Data(output: bytes, count: count, capacity: capacity)
     }
 
     private static func check(_ status: dipper_jpeg_status) throws(DipperError) {
