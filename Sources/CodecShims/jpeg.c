@@ -421,15 +421,14 @@ dipper_jpeg_status dipper_jpeg_write_rows(
     return DIPPER_JPEG_OK;
 }
 
-dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, size_t *count, size_t *capacity) {
+dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, size_t *count) {
     if (setjmp(writer->errors.escape)) return write_failure(writer);
     jpeg_finish_compress(&writer->cinfo);
     *count = writer->capacity - writer->destination.free_in_buffer;
-    *capacity = writer->capacity;
-    *bytes = writer->bytes;
+    *bytes = dipper_finish(writer->bytes, writer->capacity, *count);
     writer->bytes = NULL;
     writer->capacity = 0;
     return DIPPER_JPEG_OK;
 }
 
-void dipper_output_free(void *bytes, size_t capacity) { dipper_drop(bytes, capacity); }
+void dipper_output_free(void *bytes, size_t count) { dipper_drop(bytes, count); }

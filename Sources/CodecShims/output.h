@@ -22,6 +22,17 @@ static inline uint8_t *dipper_grow(uint8_t *bytes, size_t capacity, size_t wante
     return mapping;
 }
 
+/* Returns the bytes without room, to be freed by dipper_output_free, or NULL if there is no memory. */
+static inline uint8_t *dipper_finish(uint8_t *bytes, size_t capacity, size_t count) {
+    if (capacity <= dipper_largest_heap_output) return bytes;
+    /* A shorter mapping stays where it is. */
+    if (count > dipper_largest_heap_output) return mremap(bytes, capacity, count, 0) == MAP_FAILED ? NULL : bytes;
+    uint8_t *copy = malloc(count);
+    if (copy) memcpy(copy, bytes, count);
+    munmap(bytes, capacity);
+    return copy;
+}
+
 static inline void dipper_drop(uint8_t *bytes, size_t capacity) {
     if (capacity > dipper_largest_heap_output)
         munmap(bytes, capacity);

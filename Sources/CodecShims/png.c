@@ -246,14 +246,12 @@ dipper_png_status dipper_png_write_row(dipper_png_writer *writer, const uint8_t 
     return DIPPER_PNG_OK;
 }
 
-dipper_png_status dipper_png_write_end(
-    dipper_png_writer *writer, uint8_t **bytes, size_t *length, size_t *capacity) {
+dipper_png_status dipper_png_write_end(dipper_png_writer *writer, uint8_t **bytes, size_t *length) {
     png_structp png = writer->png;
     if (setjmp(png_jmpbuf(png))) return DIPPER_PNG_BROKEN;
     png_write_end(png, NULL);
-    *bytes = writer->bytes;
+    *bytes = dipper_finish(writer->bytes, writer->capacity, writer->length);
     *length = writer->length;
-    *capacity = writer->capacity;
     writer->bytes = NULL;
     writer->capacity = 0;
     return DIPPER_PNG_OK;

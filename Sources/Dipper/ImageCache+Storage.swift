@@ -273,7 +273,7 @@ extension ImageCache {
         get { memory.costLimit }
         set {
             memory.costLimit = newValue
-            pixels.change(limit: newValue)
+            PixelMemory.changeLimit(of: ObjectIdentifier(pixels), to: newValue)
         }
     }
     /// The limit of the number of decoded pictures in memory; `nil` for none. A lower limit removes pictures at once.

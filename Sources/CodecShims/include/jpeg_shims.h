@@ -86,7 +86,7 @@ void dipper_jpeg_discard(dipper_jpeg_writer *writer);
 dipper_jpeg_status dipper_jpeg_write_rows(dipper_jpeg_writer *writer, const void *memory, size_t stride, int64_t rows);
 
 /* Ends the file and hands over its bytes, which the caller must free with dipper_output_free. */
-dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, size_t *count, size_t *capacity);
+dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, size_t *count);
 
 /* Frees the bytes of a JPEG or PNG file that was written. */
-void dipper_output_free(void *bytes, size_t capacity);
+void dipper_output_free(void *bytes, size_t count);

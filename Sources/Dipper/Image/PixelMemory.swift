@@ -6,9 +6,8 @@ import Synchronization
 /// The allocator of memory for pixels.
 ///
 /// Fresh pages are expensive: the kernel clears each at its first touch, which for a large picture takes longer than
-/// many decodes. So freed blocks are kept for the next picture, with their last contents, up to an eighth of the memory
-/// limits of all caches and up to a limit for each pool, and large blocks are huge pages. All other pages go back to the
-/// system at once.
+/// many decodes. So freed blocks are kept for the next picture, with their last contents, up to a limit, and large
+/// blocks are huge pages. All other pages go back to the system at once.
 enum PixelMemory {
     private static let alignment = 64
     /// In bytes. Smaller blocks come from malloc: rounding them up to whole pages would waste more than an eighth.
@@ -44,14 +43,14 @@ enum PixelMemory {
     }
 
     static func trim() {
-        release(state.withLock { $0.empty() })
+        release(state.withLock { $0.trim(to: 0) })
     }
 
     /// Frees what is kept, and keeps nothing until ``resumePooling()`` has been called as many times.
     static func pausePooling() {
         let blocks = state.withLock { state in
             state.pauses += 1
-            return state.empty()
+            return state.trim(to: 0)
         }
         release(blocks)
     }
@@ -83,10 +82,12 @@ enum PixelMemory {
     }
 
     private struct State {
-        // Pools hold memory beyond the limits of all caches. The smaller the blocks, the less a first touch matters
-        // beside a decode, so the smaller the pool. Thumbnails have a separate pool, so that they do not fill the next.
-        private static let mostPooled = [4 << 20, 16 << 20, 64 << 20]
-        var pools = mostPooled.map { PixelPool(limit: $0) }
+        // Pools hold memory beyond the limits of all caches, at most an eighth of these. The smaller the blocks, the less
+        // a first touch matters, so the smaller the pool. Thumbnails have a pool of their own, not to fill the next.
+        private static let most = [4 << 20, 16 << 20, 64 << 20]
+        private static let mostOfAll = most.reduce(0, +)
+        var pools = most.map { _ in PixelPool() }
+        private var share = mostOfAll
         private var limits: [ObjectIdentifier: Int] = [:]
         var pauses = 0
         var regions = PixelRegions(regionSize: 32 << 20)
@@ -104,22 +105,27 @@ enum PixelMemory {
 
         /// Returns the blocks that the caller must release, possibly this one.
         mutating func give(_ block: PixelBlock) -> [PixelBlock] {
-            pauses > 0 ? [block] : pools[Self.pool(of: block.capacity)].give(block)
+            let index = Self.pool(of: block.capacity)
+            let limit = Self.limit(of: index, share)
+            guard pauses == 0, block.capacity <= limit else { return [block] }
+            pools[index].blocks.append(block)
+            return pools[index].trim(to: limit)
         }
 
         /// Without a cache the pools have their full size, for programs that only decode.
         mutating func changeLimit(of cache: ObjectIdentifier, to limit: Int?) -> [PixelBlock] {
             limits[cache] = limit
-            let whole = Self.mostPooled.reduce(0, +)
-            let share = limits.isEmpty ? whole : limits.values.reduce(0) { min(whole, $0 + max(0, $1 / 8)) }
-            return pools.indices.flatMap { pools[$0].setLimit(Self.mostPooled[$0] * share / whole) }
+            share = limits.values.reduce(limits.isEmpty ? Self.mostOfAll : 0) {
+                min(Self.mostOfAll, $0 + max(0, $1 / 8))
+            }
+            return trim(to: share)
         }
 
-        mutating func empty() -> [PixelBlock] {
-            let blocks = pools.flatMap(\.blocks)
-            for index in pools.indices { pools[index].blocks = [] }
-            return blocks
+        mutating func trim(to share: Int) -> [PixelBlock] {
+            pools.indices.flatMap { pools[$0].trim(to: Self.limit(of: $0, share)) }
         }
+
+        private static func limit(of pool: Int, _ share: Int) -> Int { most[pool] * share / mostOfAll }
     }
 
     /// The system is given pages outside the lock.
@@ -172,10 +178,8 @@ struct PixelBlock: @unchecked Sendable {
     let capacity: Int
 }
 
-/// Freed blocks for the next pictures. Above its limit the pool gives up the oldest blocks first.
+/// Freed blocks for the next pictures.
 private struct PixelPool {
-    /// In bytes.
-    private(set) var limit: Int
     /// Oldest first.
     var blocks: [PixelBlock] = []
 
@@ -188,17 +192,8 @@ private struct PixelPool {
         return shortest.map { blocks.remove(at: $0) }
     }
 
-    init(limit: Int) { self.limit = limit }
-
-    mutating func give(_ block: PixelBlock) -> [PixelBlock] {
-        guard block.capacity <= limit else { return [block] }
-        blocks.append(block)
-        return setLimit(limit)
-    }
-
-    /// Returns the blocks that the caller must release.
-    mutating func setLimit(_ limit: Int) -> [PixelBlock] {
-        self.limit = limit
+    /// Gives up the oldest blocks first.
+    mutating func trim(to limit: Int) -> [PixelBlock] {
         var excess = byteCount - limit
         var count = 0
         while excess > 0 {
@@ -216,15 +211,12 @@ private struct PixelPool {
 final class PixelPressure: Sendable {
     private let isShort = Atomic(false)
 
-    /// - Parameter limit: the memory limit of the cache, in bytes.
-    init(limit: Int) { change(limit: limit) }
+    init(limit: Int) { PixelMemory.changeLimit(of: ObjectIdentifier(self), to: limit) }
 
     deinit {
         follow(.normal)
         PixelMemory.changeLimit(of: ObjectIdentifier(self), to: nil)
     }
-
-    func change(limit: Int) { PixelMemory.changeLimit(of: ObjectIdentifier(self), to: limit) }
 
     func follow(_ level: MemoryPressure) {
         let isShort = level != .normal

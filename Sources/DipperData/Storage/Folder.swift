@@ -159,9 +159,8 @@ final class Folder: Sendable {
         let size = min(whole, limit)
         // Freed, a mapping goes back to the system, and a large block of malloc may stay in the thread's arena.
         let isMapped = size > PageChunks.largest
-        guard let bytes = isMapped ? PageChunks.map(size) : malloc(max(size, 1)) else {
-            throw FileError("malloc", name)
-        }
+        let memory = isMapped ? PageChunks.map(size) : malloc(max(size, 1))
+        guard let bytes = memory else { throw FileError("malloc", name) }
         let free: Data.Deallocator = isMapped ? .custom { bytes, _ in munmap(bytes, size) } : .free
         var count = 0
         while count < size {

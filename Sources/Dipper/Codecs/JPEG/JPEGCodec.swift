@@ -100,6 +100,8 @@ final class JPEGReader {
     private let handle: OpaquePointer
     private(set) var header = dipper_jpeg_header()
     private var coefficients: PixelStorage?
+    /// In bytes. libjpeg takes fewer coefficients from malloc.
+    static let leastOwned = 1 << 20
 
     init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
@@ -120,7 +122,7 @@ final class JPEGReader {
 
     func start(eighths: Int) throws(DipperError) {
         let size = Int(header.coefficient_bytes)
-        coefficients = try PixelStorage(coefficientBytes: size)
+        if size >= Self.leastOwned { coefficients = try PixelStorage(byteCount: size) }
         try check(dipper_jpeg_start(handle, Int32(eighths), coefficients?.base, size))
     }
 
@@ -146,22 +148,6 @@ final class JPEGReader {
         case DIPPER_JPEG_NO_MEMORY: throw PixelMemory.noMemory
         default: throw .undecodable.with(detail: String(cString: dipper_jpeg_message(handle)))
         }
-    }
-}
-
-extension Data {
-    /// Owns the bytes of a file that a writer of CodecShims has made.
-    init(output: UnsafeMutablePointer<UInt8>, count: Int, capacity: Int) {
-        self.init(
-            bytesNoCopy: output, count: count, deallocator: .custom { bytes, _ in dipper_output_free(bytes, capacity) })
-    }
-}
-
-extension PixelStorage {
-    /// `nil` below 1 MiB, which libjpeg takes from malloc.
-    fileprivate convenience init?(coefficientBytes: Int) throws(DipperError) {
-        guard coefficientBytes >= 1 << 20 else { return nil }
-        try self.init(byteCount: coefficientBytes)
     }
 }
 
@@ -210,7 +196,7 @@ public struct JPEGEncoder: ImageEncoder {
         let quality = Int32(max(1, (options.validQuality * 100).rounded()))
         let (width, height, halves) = (Int64(image.width), Int64(image.height), options.validQuality < 0.9)
         let size = dipper_jpeg_coefficient_bytes(width, height, halves)
-        let coefficients = try PixelStorage(coefficientBytes: size)
+        let coefficients = try size < JPEGReader.leastOwned ? nil : PixelStorage(byteCount: size)
         defer { withExtendedLifetime(coefficients) {} }
         let created = dipper_jpeg_create(width, height, quality, halves, coefficients?.base, size)
         guard let writer = created else { throw .unencodable.with(detail: "libjpeg cannot write \(image.size) pixels") }
@@ -229,10 +215,10 @@ public struct JPEGEncoder: ImageEncoder {
             withExtendedLifetime(scratch) {}
         }
         var bytes: UnsafeMutablePointer<UInt8>?
-        var (count, capacity) = (0, 0)
-        try Self.check(dipper_jpeg_end(writer, &bytes, &count, &capacity))
+        var count = 0
+        try Self.check(dipper_jpeg_end(writer, &bytes, &count))
         guard let bytes else { throw .unencodable }
-        return Data(output: bytes, count: count, capacity: capacity)
+        return Data(bytesNoCopy: bytes, count: count, deallocator: .custom { dipper_output_free($0, $1) })
     }
 
     private static func check(_ status: dipper_jpeg_status) throws(DipperError) {

@@ -218,11 +218,9 @@ public struct PNGEncoder: ImageEncoder {
             guard dipper_png_write_row(writer, row) == DIPPER_PNG_OK else { throw Self.failed }
         }
         var bytes: UnsafeMutablePointer<UInt8>?
-        var (length, capacity) = (0, 0)
-        guard dipper_png_write_end(writer, &bytes, &length, &capacity) == DIPPER_PNG_OK, let bytes else {
-            throw Self.failed
-        }
-        return Data(output: bytes, count: length, capacity: capacity)
+        var length = 0
+        guard dipper_png_write_end(writer, &bytes, &length) == DIPPER_PNG_OK, let bytes else { throw Self.failed }
+        return Data(bytesNoCopy: bytes, count: length, deallocator: .custom { dipper_output_free($0, $1) })
     }
 
     private static let failed = DipperError.unencodable.with(detail: "libpng cannot write the picture")
