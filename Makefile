@@ -234,7 +234,7 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 	cd Benchmarks && .build/release/dipper-bench
 
 docs: deps ## build the reference and the guides of the modules into docs-build
-	$(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
+	DIPPER_DOCS=1 $(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
 		--target DipperData --target Dipper --target DipperInspector --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 

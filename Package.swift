@@ -8,7 +8,6 @@ let package = Package(
         .library(name: "DipperData", targets: ["DipperData"]),
         .library(name: "DipperTesting", targets: ["DipperTesting"]),
         .library(name: "DipperInspector", targets: ["DipperInspector"]),
-        .executable(name: "dipper", targets: ["DipperCLI"]),
         // The Gallery sample, which is a package of its own, uses this library.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
@@ -26,7 +25,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         // For the samples that are servers, and for the tests' fault server.
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
-        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
     targets: [
         .systemLibrary(
@@ -80,21 +78,16 @@ let package = Package(
             ]),
         .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
         .target(name: "DipperInspector", dependencies: ["DipperData"]),
+        // No product: who depends on this package does not resolve what only the tool needs.
         .executableTarget(
-            name: "DipperCLI",
+            name: "dipper",
             dependencies: [
                 "Dipper", "DipperInspector",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
-            ]),
-        .target(
-            name: "SampleServer",
-            dependencies: [
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            path: "Samples/SampleServer"),
+            path: "Sources/DipperCLI"),
+        .target(name: "SampleServer", path: "Samples/SampleServer"),
         .executableTarget(
             name: "Scrolling",
             dependencies: ["Dipper", "DipperInspector", "SampleServer"],
@@ -157,7 +150,7 @@ let package = Package(
         .testTarget(
             name: "BehaviourTests",
             dependencies: [
-                "CZlib", "Dipper", "DipperCLI", "DipperData", "DipperInspector", "DipperTesting", "FaultServer",
+                "CZlib", "Dipper", "dipper", "DipperData", "DipperInspector", "DipperTesting", "FaultServer",
                 "MemoryProbe",
                 "NetworkProbe", "ShapedLink", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
@@ -177,7 +170,7 @@ let package = Package(
         .testTarget(
             name: "DipperCLITests",
             dependencies: [
-                "CacheProxy", "Dipper", "DipperCLI", "DipperTesting", "FaultServer", "Scrolling", "TestSupport",
+                "CacheProxy", "Dipper", "dipper", "DipperTesting", "FaultServer", "Scrolling", "TestSupport",
             ]),
         // The examples of the documentation comments, which `make` puts into one file: they are compiled, not run, and
         // declare what they do not use.
@@ -189,6 +182,11 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// For `make docs` alone, so that nobody else resolves it.
+if Context.environment["DIPPER_DOCS"] != nil {
+    package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
+}
 
 // For a build of the tests of one target, such as `Behaviour`, because tests take longer to compile than the code they
 // test.

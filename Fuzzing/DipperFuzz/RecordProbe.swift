@@ -20,7 +20,7 @@
 
         private static func check(_ metadata: Data, _ body: Data, _ coding: StorageCompression.Coding?) {
             var trailer = Array(metadata)
-            RecordFormat.Footer.append(to: &trailer, body, coding)
+            RecordFormat.Footer.append(to: &trailer, (body.count, body.digest), coding)
             check(RecordFormat().decode(body, Data(trailer), limit: limit))
             if let record = EntryRecord.decodeMetadata(metadata) { check(.record(record)) }
         }

@@ -1,99 +1,152 @@
 import Foundation
-import NIOCore
-import NIOHTTP1
-import NIOPosix
 import Synchronization
 
 /// A server of files over HTTP/1.1 on the loopback interface, at a set pace, with a log of its requests.
+///
+/// A thread accepts connections, and each connection has a thread of its own.
 public final class AssetServer: Sendable {
-    private typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
-
     /// The server's URL, without a slash at the end.
     public let url: URL
     /// The log of all requests.
-    public let log: RequestLog
-    private let group: MultiThreadedEventLoopGroup
-    private let accepting: Task<Void, any Error>
+    public let log = RequestLog()
+    private let assets: Assets
+    private let pace: Pace
+    private let listener: Int32
+    /// The sockets of the open connections; `nil` once the server stops.
+    private let connections = Mutex<Set<Int32>?>([])
+    private let threads = DispatchGroup()
 
     /// Starts the server, which accepts connections when this initializer returns.
     /// - Parameter port: The port to listen on; 0 for any free port.
-    public init(_ assets: Assets, port: Int, pace: Pace) async throws {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let log = RequestLog()
-        let listener = try await ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 256)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            // A small send buffer: the server cannot delay bytes that the kernel has already taken.
-            .childChannelOption(.socketOption(.so_sndbuf), value: 16 << 10)
-            .bind(host: "127.0.0.1", port: port) { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    return try Connection(wrappingChannelSynchronously: channel)
-                }
+    /// - Throws: ``Assets/Failure`` if the port is in use.
+    public init(_ assets: Assets, port: Int, pace: Pace) throws {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(clamping: port).bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        Self.set(SOL_SOCKET, SO_REUSEADDR, 1, of: listener)
+        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                bind(listener, address, size) == 0 && listen(listener, 256) == 0
+                    && getsockname(listener, address, &size) == 0
             }
-        guard let port = listener.channel.localAddress?.port,
-            let url = URL(string: "http://127.0.0.1:\(port)")
-        else {
-            throw Assets.Failure(description: "the server has no port")
         }
-        self.url = url
-        self.group = group
-        self.log = log
-        accepting = Task {
-            try await listener.executeThenClose { connections in
-                try await withThrowingDiscardingTaskGroup { tasks in
-                    for try await connection in connections {
-                        // A broken connection must not end the others.
-                        tasks.addTask { try? await Self.serve(connection, assets, pace, log) }
-                    }
-                }
+        guard isListening, let url = URL(string: "http://127.0.0.1:\(UInt16(bigEndian: address.sin_port))") else {
+            let reason = String(cString: strerror(errno))
+            close(listener)
+            throw Assets.Failure(description: "the server cannot listen on port \(port): \(reason)")
+        }
+        (self.url, self.assets, self.pace, self.listener) = (url, assets, pace, listener)
+        run { [self] in
+            while case let connection = accept(listener, nil, nil), connection >= 0 {
+                guard connections.withLock({ $0?.insert(connection) }) != nil else { return _ = close(connection) }
+                run { self.serve(connection) }
             }
         }
     }
 
     /// Stops the server and closes all connections.
     public func stop() async {
-        accepting.cancel()
-        _ = await accepting.result
-        try? await group.shutdownGracefully()
+        let open = connections.withLock { exchange(&$0) }
+        shutdown(listener, Int32(SHUT_RDWR))
+        for connection in open ?? [] { shutdown(connection, Int32(SHUT_RDWR)) }
+        await withCheckedContinuation { done in threads.notify(queue: .global()) { done.resume() } }
+        if open != nil { close(listener) }
     }
 
-    private static func serve(
-        _ connection: Connection, _ assets: Assets, _ pace: Pace, _ log: RequestLog
-    ) async throws {
-        try await connection.executeThenClose { requests, answers in
-            for try await case .head(let request) in requests {
-                log.add(request.uri)
-                try await Task.sleep(for: pace.delay)
-                let path = request.uri.prefix { $0 != "?" }
-                let body = request.method == .GET ? assets.files[path.removingPercentEncoding ?? ""] : nil
-                let head = HTTPResponseHead(
-                    version: .http1_1, status: body == nil ? .notFound : .ok,
-                    headers: ["Content-Length": "\(body?.count ?? 0)", "Content-Type": type(of: path)])
-                try await answers.write(.head(head))
-                if let body { try await write(body, to: answers, pace) }
-                try await answers.write(.end(nil))
-            }
+    private func exchange(_ connections: inout Set<Int32>?) -> Set<Int32>? {
+        defer { connections = nil }
+        return connections
+    }
+
+    private func run(_ body: @escaping @Sendable () -> Void) {
+        threads.enter()
+        Thread.detachNewThread { [threads] in
+            body()
+            threads.leave()
         }
     }
 
-    /// Writes a body in small pieces, each when it is due. The server waits for a client that stops reading, and does
-    /// not send faster afterwards to catch up.
-    private static func write(
-        _ body: Data, to answers: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ pace: Pace
-    ) async throws {
-        let clock = ContinuousClock()
-        var due = clock.now
+    private func serve(_ connection: Int32) {
+        defer {
+            connections.withLock { _ = $0?.remove(connection) }
+            close(connection)
+        }
+        Self.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1, of: connection)
+        // A small send buffer: the server cannot delay bytes that the kernel has already taken.
+        Self.set(SOL_SOCKET, SO_SNDBUF, 16 << 10, of: connection)
+        var received = Data()
+        while let head = Self.head(&received, from: connection) {
+            let parts = head.split(separator: " ", maxSplits: 2)
+            guard parts.count == 3 else { return }
+            log.add(String(parts[1]))
+            Self.sleep(until: .now + pace.delay)
+            let path = parts[1].prefix { $0 != "?" }
+            let body = parts[0] == "GET" ? assets.files[path.removingPercentEncoding ?? ""] : nil
+            let answer = """
+                HTTP/1.1 \(body == nil ? "404 Not Found" : "200 OK")\r
+                Content-Length: \(body?.count ?? 0)\r
+                Content-Type: \(Self.type(of: path))\r
+                \r
+
+                """
+            guard Self.send(Data(answer.utf8), to: connection), send(body ?? Data(), to: connection) else { return }
+        }
+    }
+
+    /// Returns the next head of a request; `nil` at the end of the connection. The requests for files have no bodies.
+    private static func head(_ received: inout Data, from connection: Int32) -> String? {
+        let end = Data("\r\n\r\n".utf8)
+        while true {
+            if let range = received.range(of: end) {
+                defer { received = Data(received[range.upperBound...]) }
+                return String(decoding: received[..<range.lowerBound].prefix { $0 != 0x0D }, as: UTF8.self)
+            }
+            var bytes = [UInt8](repeating: 0, count: 8 << 10)
+            let count = recv(connection, &bytes, bytes.count, 0)
+            guard count > 0, received.count < 64 << 10 else { return nil }
+            received.append(contentsOf: bytes[..<count])
+        }
+    }
+
+    /// Sends a body in small pieces, each when it is due. The server waits for a client that stops reading, and does not
+    /// send faster afterwards to catch up.
+    private func send(_ body: Data, to connection: Int32) -> Bool {
+        var due = ContinuousClock.now
         var rest = body[...]
         while !rest.isEmpty {
             let piece = rest.prefix(8 << 10)
             rest = rest.dropFirst(piece.count)
-            try await answers.write(.body(.byteBuffer(ByteBuffer(bytes: piece))))
-            due =
-                max(due, clock.now - .milliseconds(20)) + .seconds(Double(piece.count) / pace.bytesPerSecond)
-            try await clock.sleep(until: due, tolerance: .zero)
+            guard Self.send(piece, to: connection) else { return false }
+            due = max(due, .now - .milliseconds(20)) + .seconds(Double(piece.count) / pace.bytesPerSecond)
+            Self.sleep(until: due)
         }
+        return true
+    }
+
+    private static func send(_ bytes: Data, to connection: Int32) -> Bool {
+        bytes.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) -> Bool in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let part = UnsafeRawBufferPointer(rebasing: rest)
+                let count = Glibc.send(connection, part.baseAddress, part.count, Int32(MSG_NOSIGNAL))
+                if count < 0 { return false }
+                rest = rest.dropFirst(count)
+            }
+            return true
+        }
+    }
+
+    private static func sleep(until time: ContinuousClock.Instant) {
+        let left = time - .now
+        if left > .zero { Thread.sleep(forTimeInterval: left / .seconds(1)) }
+    }
+
+    private static func set(_ level: Int32, _ option: Int32, _ value: Int32, of socket: Int32) {
+        var value = value
+        setsockopt(socket, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
     }
 
     private static func type(of path: Substring) -> String {

@@ -26,7 +26,7 @@ struct Sample {
         let assets = try Assets(options.assets)
         let folder = options.cache ?? temporaryFolder()
         defer { if options.cache == nil { try? FileManager.default.removeItem(at: folder) } }
-        let server = try await AssetServer(assets, port: options.port, pace: options.pace)
+        let server = try AssetServer(assets, port: options.port, pace: options.pace)
         var report = Report(assets: assets)
         report.introduce(scroll, server.url, options.pace)
 

@@ -87,7 +87,7 @@ struct BodyFiles {
         guard file >= 0 else { throw CommandFailure(cannot: "write", path) }
         defer { close(file) }
         if isThere, beside != nil { fchmod(file, status.st_mode & 0o777) }
-        var error = DipperCLI.write(data, to: file)
+        var error = dipper.write(data, to: file)
         if error == 0, let beside, rename(beside, path) != 0 { error = errno }
         if error == 0 { return }
         if let beside { unlink(beside) }

@@ -29,7 +29,7 @@ enum StandardOutput {
 
     static func write(_ data: Data) {
         _ = firstError.compareExchange(
-            expected: 0, desired: DipperCLI.write(data, to: STDOUT_FILENO), ordering: .relaxed)
+            expected: 0, desired: dipper.write(data, to: STDOUT_FILENO), ordering: .relaxed)
     }
 
     /// Opens standard streams that are closed, for nothing: what is printed must not go into a file that is opened later.

@@ -34,7 +34,7 @@ struct StoreOptions: ParsableArguments {
     }
 
     func tell(_ line: @autoclosure () -> JSONLine, or text: @autoclosure () -> String) {
-        DipperCLI.tell(json ? line().text : text())
+        dipper.tell(json ? line().text : text())
     }
 
     func withCache<Value>(_ body: (DataCache) async throws -> Value) async throws -> Value {

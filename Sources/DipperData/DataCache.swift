@@ -51,8 +51,8 @@ public final class DataCache: Sendable {
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         completesRequests = configuration.completeRequest != nil
-        defaults = Call.Defaults(configuration)
         let relay = EngineRelay()
+        defaults = Call.Defaults(configuration, relay)
         let expiries = ExpiryWatch { expires in relay.post { $0.expires(at: expires) } }
         let time = TimeSource(configuration.clock)
         let log = LogSink(configuration.logger, configuration.redaction)
@@ -276,9 +276,9 @@ public final class DataCache: Sendable {
 }
 
 extension Call.Defaults {
-    fileprivate convenience init(_ configuration: DataCache.Configuration) {
+    fileprivate convenience init(_ configuration: DataCache.Configuration, _ relay: EngineRelay) {
         self.init(
-            cachePolicy: configuration.cachePolicy, freshness: configuration.freshness,
+            relay, cachePolicy: configuration.cachePolicy, freshness: configuration.freshness,
             retryPolicy: configuration.retryPolicy, timeout: configuration.timeout,
             staleIfError: configuration.staleIfError,
             callbackQueue: configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)"))

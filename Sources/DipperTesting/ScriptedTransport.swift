@@ -190,14 +190,17 @@ public final class ScriptedTransfer: Transfer {
         receive(.finished(.failure(error)))
     }
 
-    /// Sets the part of the answer that the transfer has received so far. The transfer reports that part before its end
-    /// when the cache cancels it, and shows it to the cache for previews.
+    /// Sets the part of the answer that the transfer has received so far, and reports it. The transfer reports that part
+    /// once more before its end when the cache cancels it, and shows it to the cache for previews.
     ///
     /// ```swift
     /// transfer.hold(TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8)))
     /// task.cancel()       // the transfer reports the two bytes before its end
     /// ```
-    public func hold(_ response: TransferResponse) { state.update { $0.held = response } }
+    public func hold(_ response: TransferResponse) {
+        state.update { $0.held = response }
+        receive(.partial(response))
+    }
 
     func meet(_ step: ScriptedTransport.Step) {
         switch step {

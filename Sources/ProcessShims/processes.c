@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -78,6 +80,8 @@ int dipper_open_below(int folder, const char *path) {
         .flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
 }
+
+int dipper_clone(int from, int to) { return ioctl(to, FICLONE, from); }
 
 int dipper_rename_unless_taken(int folder, const char *name, int new_folder, const char *new_name) {
     return renameat2(folder, name, new_folder, new_name, RENAME_NOREPLACE);

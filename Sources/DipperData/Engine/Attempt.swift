@@ -180,9 +180,14 @@ struct Attempt: Sendable {
 
     private static let leastContinuations = 64
 
-    func left(by response: TransferResponse) -> PartialBody? {
-        if response.status == 206 { return continued?.continued(by: response) ?? partial }
-        guard let new = PartialBody(response, of: url.withoutFragment) else { return partial }
+    /// `nil` if the part of a body cannot be continued later.
+    func part(of response: TransferResponse, _ origin: BodyOrigin) -> PartialBody? {
+        response.status == 206
+            ? continued?.continued(by: response) : PartialBody(response, of: url.withoutFragment, origin: origin)
+    }
+
+    func left(by response: TransferResponse, _ origin: BodyOrigin) -> PartialBody? {
+        guard let new = part(of: response, origin) else { return partial }
         // The whole was asked for anew because the server refused the range; it may continue the longer part later.
         if isTakenBack, let partial, partial.validator == new.validator, partial.count > new.count { return partial }
         return new

@@ -68,5 +68,7 @@ final class EngineRelay: Sendable {
 
     func connect(_ engine: Engine) { _ = target.storeIfNil(Target(engine)) }
 
+    var engine: Engine? { target.load()?.engine }
+
     func post(_ notice: @escaping @Sendable (isolated Engine) -> Void) { target.load()?.engine?.post(notice) }
 }

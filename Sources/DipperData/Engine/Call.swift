@@ -19,11 +19,14 @@ final class Call: Sendable {
         let staleIfError: Duration?
         let callbackQueue: CallbackQueue
         let pending = PendingWork()
+        fileprivate let relay: EngineRelay
 
         init(
-            cachePolicy: DataRequest.CachePolicy, freshness: FreshnessPolicy, retryPolicy: RetryPolicy,
+            _ relay: EngineRelay, cachePolicy: DataRequest.CachePolicy, freshness: FreshnessPolicy,
+            retryPolicy: RetryPolicy,
             timeout: Duration?, staleIfError: Duration?, callbackQueue: CallbackQueue
         ) {
+            self.relay = relay
             self.cachePolicy = cachePolicy
             self.freshness = freshness
             self.retryPolicy = retryPolicy
@@ -73,6 +76,8 @@ final class Call: Sendable {
     var staleIfError: Duration? { request.staleIfError ?? defaults.staleIfError }
     var callbackQueue: CallbackQueue { defaults.callbackQueue(of: request) }
     var pending: PendingWork { defaults.pending }
+    /// `nil` once the cache is gone.
+    var store: DataStore? { defaults.relay.engine?.store }
 
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
     func looksUp(in store: DataStore) -> Bool {

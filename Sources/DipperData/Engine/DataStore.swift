@@ -385,14 +385,24 @@ final class DataStore: Sendable {
 
     // MARK: Partial bodies
 
-    /// - Parameter claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
-    func keepPartial(_ partial: PartialBody, for key: CacheKey, asked: String?, claim: Claim) {
-        disk?.keepPartial(partial, for: key, asked: asked, claim: claim)
-        guard let partials else { return }
-        let record = EntryRecord(partial.unpooled, for: key, asked: asked, now: now())
-        partials.insert(
-            record.value, for: key, cost: record.value.cost(for: key), lifetime: record.lifetime,
-            permit: Permit(record.value.info, claim, isLatest: true))
+    /// - Parameters:
+    ///   - isArriving: whether the rest is on its way.
+    ///   - claim: tells whether the entry was removed, or a complete one kept, since the fetch began.
+    func keepPartial(
+        _ partial: PartialBody, for key: CacheKey, asked: String?, isArriving: Bool, claim: Claim,
+        whenDone: @escaping @Sendable () -> Void
+    ) {
+        disk?.keepPartial(partial, for: key, asked: asked, isArriving: isArriving, claim: claim)
+        guard let partials, !isArriving else { return whenDone() }
+        let keep = { @Sendable [now] in
+            let record = EntryRecord(partial, for: key, asked: asked, now: now(), body: partial.unpooled)
+            partials.insert(
+                record.value, for: key, cost: record.value.cost(for: key), lifetime: record.lifetime,
+                permit: Permit(record.value.info, claim, isLatest: true))
+            whenDone()
+        }
+        // Joining parts takes time by their size.
+        if partial.isJoined { keep() } else { thread.async(execute: keep) }
     }
 
     func partialInMemory(of key: CacheKey) -> PartialBody? {

@@ -93,6 +93,46 @@ public final class DataTask: FetchTask {
         get async throws(DipperError) { try await awaited }
     }
 
+    /// Waits for the bytes and puts them into a file, which appears whole or not at all, in place of a file of that name.
+    ///
+    /// Bytes of more than 8 KiB that the cache has on disk as they came are not written a second time. On a file system
+    /// that can (Btrfs, XFS), the new file shares them with the cache's; on others it is one more name of the cache's
+    /// file, and read-only, because the cache still reads it. On another volume it is a copy. The file stays when the
+    /// cache removes the entry.
+    ///
+    /// ```swift
+    /// let film = DataRequest(url).with(\.timeout, .seconds(3_600))
+    /// try await cache.slowGetData(film).onProgress { print($0.fraction) }.download(to: file)
+    /// ```
+    ///
+    /// The body passes through memory, and ``CurlConfiguration/maximumBodySize`` limits it. Cancelling the Swift task
+    /// cancels this call.
+    /// - Throws: the error of the call; ``DipperError/invalidURL`` for no `file:` URL, ``DipperError/notWritten`` if the file cannot be written.
+    @discardableResult
+    public func download(to file: URL) async throws(DipperError) -> DataResponse {
+        guard file.isFileURL else { throw .invalidURL }
+        let response = try await response
+        let (call, store) = (call, call.store)
+        let error: FileError?? = await fromThread { answer in
+            let place = { @Sendable in
+                do throws(FileError) {
+                    let folder = try Folder(path: file.deletingLastPathComponent().path)
+                    try folder.place(file.lastPathComponent, response.data) {
+                        store?.disk?.share(call.key, response.data, in: folder, as: $0) == true
+                    }
+                    answer(.some(nil))
+                } catch {
+                    answer(error)
+                }
+            }
+            guard let store else { return DispatchQueue(label: "dipper.download").async(execute: place) }
+            // The entry may still be on its way to the disk.
+            store.settle(call.key, call, .relaxed) { _ in store.runOnReader(.init(.fast, .normal), place) }
+        }
+        if let error = error ?? nil { throw .notWritten.with(detail: "\(error)") }
+        return response
+    }
+
     // MARK: Events
 
     /// Calls a closure now and then, as ``FetchTask/onProgress(_:)`` does, with the bytes of the body received so far. A

@@ -109,11 +109,12 @@ extension Engine {
         // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
         if fetch.isOver, fetch.knownFindings?.claim?.isLatest == false { return }
         fetch.sources.follow(call)
-        if source.isAnswer, !value.info.isStandIn, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
         fetch.run = nil
         events.endAttempt(fetch, .answered(source))
         let write = PendingWrite()
         let mayKeep = keep(value, of: fetch, run, for: call, isConfirmed: source == .revalidated, write)
+        // Then its file has become that of the entry.
+        if source.isAnswer, !value.info.isStandIn { dropPartial(of: fetch) }
         let response = DataResponse(
             value, source: source, attempts: fetch.attempts, metrics: answer.metrics, asked: fetch.sources.asked)
         // A call with other header fields may need another variant, or an answer that is not shared; a call with a

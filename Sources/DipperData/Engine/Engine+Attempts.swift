@@ -195,6 +195,7 @@ extension Engine {
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
         run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
+        run.origin = BodyOrigin()
         run.number = nextNumber()
         transfers[run.number] = fetch
         run.reception = Reception()
@@ -243,9 +244,12 @@ extension Engine {
         guard let fetch = transfers[number], let run = fetch.run else { return }
         switch event {
         case .progress: break
+        case .partial(let response):
+            guard let part = run.attempt.part(of: response, run.origin), part.count > run.inherited else { break }
+            keep(part, fetch, run, isArriving: true)
         case .interrupted(let response):
             run.hasBroughtBytes = true
-            keepPartial(run.attempt.left(by: response), fetch, run)
+            keepPartial(run.attempt.left(by: response, run.origin), fetch, run)
         case .finished(let result):
             transfers[number] = nil
             (run.number, run.transfer) = (0, nil)
@@ -256,6 +260,7 @@ extension Engine {
             case .failure(let error) where error.isOfAnswer && !run.hasBroughtBytes && run.attempt.takesBack():
                 send(fetch)
             case .failure(let error):
+                if error == .tooLarge { dropPartial(of: fetch) }
                 failed(fetch, error == .cancelled && run.isLost ? .unreachable : error)
             case .success(let response):
                 if fetch.sources.provider == nil { events.received(response, fetch) }
@@ -287,7 +292,7 @@ extension Engine {
         case .answer(let response): transform(fetch, run, response)
         case .notModified(let response): confirmed(fetch, run, response)
         case .again:
-            fetch.findings.interrupted(run.attempt.partial, isKept: false)
+            fetch.findings.partial = run.attempt.partial
             send(fetch)
         case .failed(let error):
             if error == .truncated { keepPartial(run.attempt.partial, fetch, run) }
@@ -346,22 +351,26 @@ extension Engine {
     func giveBack(of fetch: Fetch) { if fetch.knownFindings != nil { hold(0, for: fetch) } }
 
     private func keepPartial(_ partial: PartialBody?, _ fetch: Fetch, _ run: Run) {
+        fetch.findings.partial = partial
+        if let partial { keep(partial, fetch, run, isArriving: false) }
+    }
+
+    private func keep(_ partial: PartialBody, _ fetch: Fetch, _ run: Run, isArriving: Bool) {
         let lead = fetch.sources.lead
         // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
-        let isKeepable =
-            partial.map { store.mayKeep(EntryInfo(url: $0.url, headers: $0.headers, stored: 0), lead) } == true
-            && run.attempt.chain.mayStore(ignoresServer: lead.freshness.ignoresServer)
-            && (store.disk == nil ? fetch.demand.keepsInMemory : fetch.demand.keepsOnDisk)
-        fetch.findings.interrupted(partial, isKept: isKeepable)
-        guard isKeepable, let partial, let claim = fetch.findings.claim else { return }
-        let asked = lead.request.address(of: lead.key)
-        if partial.isJoined { return store.keepPartial(partial, for: fetch.key, asked: asked, claim: claim) }
+        guard store.mayKeep(EntryInfo(url: partial.url, headers: partial.headers, stored: 0), lead),
+            run.attempt.chain.mayStore(ignoresServer: lead.freshness.ignoresServer),
+            store.disk == nil ? fetch.demand.keepsInMemory : fetch.demand.keepsOnDisk
+        else { return }
+        fetch.findings.isPartialKept = true
+        guard let claim = fetch.findings.claim else { return }
         lead.pending.begin()
-        workers.async { [store, key = fetch.key] in
-            store.keepPartial(partial.joined, for: key, asked: asked, claim: claim)
-            lead.pending.end()
-        }
+        store.keepPartial(
+            partial, for: fetch.key, asked: lead.request.address(of: lead.key), isArriving: isArriving, claim: claim
+        ) { lead.pending.end() }
     }
+
+    func dropPartial(of fetch: Fetch) { if fetch.findings.complete() { store.dropPartial(of: fetch.key) } }
 }
 
 extension Attempt {

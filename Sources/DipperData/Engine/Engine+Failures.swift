@@ -111,7 +111,7 @@ extension Engine {
             ending.count + answered.count == waiters.count && !ending.isEmpty && error != .shutDown
             && !error.isCancelled && fetch.sources.goOn(for: waiters.map(\.call), after: error)
         if goesOn {
-            fetch.findings.dropPartial()
+            fetch.findings.partial = nil
             for waiter in waiters { waiter.wait.limits.failures = FailureCount() }
             // A call that has named no stand-in ends with this failure.
             ending.removeAll { !fetch.sources.isStandIn || $0.call.hasStandIns }

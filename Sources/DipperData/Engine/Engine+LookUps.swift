@@ -141,10 +141,10 @@ struct RevalidationTasks: Sendable {
 /// The results of the look-ups and attempts of a fetch. Only the engine uses it.
 final class Findings {
     private(set) var found: FoundEntry?
-    private(set) var partial: PartialBody?
+    var partial: PartialBody?
     private(set) var claim: Claim?
     /// Whether later fetches can continue the partial body: it is on disk, or among those in memory.
-    private var isPartialKept = false
+    var isPartialKept = false
     /// Whether the partial body is only among the kept ones: there was no room for it here while the fetch was parked.
     private(set) var isPartialLeft = false
     /// The bytes of ``partial`` that count towards the budget of parked fetches.
@@ -208,17 +208,10 @@ final class Findings {
         if isRevoked ? !isFirst : !isCurrent { claim = fresh() }
     }
 
-    func interrupted(_ partial: PartialBody?, isKept: Bool) {
-        if isKept { isPartialKept = true }
-        self.partial = partial
-    }
-
     func complete() -> Bool {
         partial = nil
         return exchange(&isPartialKept, with: false)
     }
-
-    func dropPartial() { partial = nil }
 
     func beginAnew() { (found, partial) = (nil, nil) }
 

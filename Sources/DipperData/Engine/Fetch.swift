@@ -72,7 +72,7 @@ final class Fetch: QueueEntry, @unchecked Sendable {
     var isOver = false
 
     override var isLocal: Bool { sources.isLocal }
-    override var host: String { sources.lead.request.url?.host(percentEncoded: false) ?? "" }
+    override var host: String { sources.lead.request.url.map(URLText.host) ?? "" }
 
     /// The key of the URL alone that the first call asked for, if the fetch has another one.
     let alias: CacheKey?
@@ -188,6 +188,8 @@ final class Run: @unchecked Sendable {
     /// The number by which the events of the transfer find the fetch; zero after its end.
     var number: UInt64 = 0
     let inherited: Int
+    /// Of the body that the present transfer brings.
+    var origin = BodyOrigin()
     /// The bytes of the partial body that the present transfer does not continue.
     var unusedPartialBytes = 0
     var wasThrottled: Bool

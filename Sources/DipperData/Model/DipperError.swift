@@ -122,7 +122,7 @@ public struct DipperError: Error, Sendable, Hashable {
     /// A local file cannot be read.
     public static let unreadable = DipperError("unreadable file")
     /// The durable entry could not be stored: the cache has no disk tier, the disk is full, read-only or too slow, or
-    /// the entry was removed before it was written.
+    /// the entry was removed before it was written. Or the file of a download could not be written.
     public static let notWritten = DipperError("not written")
     /// An entry or its file is still on disk although it was to be removed: the folder is read-only or cannot be used,
     /// or the disk fails. The cache does not read it any more.

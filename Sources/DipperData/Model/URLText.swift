@@ -89,37 +89,73 @@ enum URLText {
 
     /// Whether a text is an address already, as nearly every URL is. Allocates nothing: it runs for each hit in memory.
     static func isAddress(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        let secure: StaticString = "https://"
-        guard let start = text.baseAddress, text.count > 8, memcmp(start, secure.utf8Start, 4) == 0 else {
-            return false
+        guard let start = text.baseAddress, let (_, index) = server(text) else { return false }
+        var place = index
+        while place + 8 <= text.count {
+            if isSuspicious(start + place) { return isPlain(UnsafeBufferPointer(rebasing: text[index...])) }
+            place &+= 8
         }
-        let isSecure = text[4] == UInt8(ascii: "s")
-        let host = isSecure ? 8 : 7
-        guard memcmp(start + host - 3, secure.utf8Start + 5, 3) == 0 else { return false }
-        var index = host
-        while index < text.count, text[index].isUnreserved, text[index].asciiLowercased == text[index] { index += 1 }
-        guard index > host, index < text.count else { return false }
-        if text[index] == UInt8(ascii: ":") {
-            let port = text[(index + 1)...].prefix { (0x30...0x39).contains($0) }
-            index = port.endIndex
-            guard port.first ?? 0x30 != 0x30, !port.elementsEqual((isSecure ? "443" : "80").utf8) else { return false }
-        }
-        guard index < text.count, text[index] == UInt8(ascii: "/") else { return false }
+        return !isSuspicious(start + text.count - 8) || isPlain(UnsafeBufferPointer(rebasing: text[index...]))
+    }
 
-        func all(_ mark: Unicode.Scalar, are isRight: (Int) -> Bool) -> Bool {
-            var place = index
-            while let found = memchr(start + place, Int32(mark.value), text.count - place) {
-                place = UnsafePointer(found.assumingMemoryBound(to: UInt8.self)) - start
-                guard isRight(place) else { return false }
-                place += 1
-            }
-            return true
+    /// Returns the name of the host of a URL, in lower case; empty for a URL without one.
+    static func host(of url: URL) -> String {
+        let plain = url.absoluteString.utf8.withContiguousStorageIfAvailable { text in
+            server(text).map { String(decoding: text[$0.host], as: UTF8.self) }
         }
-        return all("#") { _ in false } && all(".") { text[$0 - 1] != UInt8(ascii: "/") }
-            && all("%") { place in
-                PercentCoding.escape(at: text[place...]).map { !$0.isUnreserved } == true
-                    && text[place + 1] < 0x61 && text[place + 2] < 0x61
+        return (plain ?? nil) ?? url.host(percentEncoded: false)?.asciiLowercased ?? ""
+    }
+
+    /// Returns the places of the host and of the path, if what precedes the path is spelled as in an address.
+    private static func server(_ text: UnsafeBufferPointer<UInt8>) -> (host: Range<Int>, path: Int)? {
+        guard let start = text.baseAddress, text.count > 8 else { return nil }
+        let scheme = word(start)
+        let isSecure = scheme == 0x2F2F_3A73_7074_7468
+        guard isSecure || scheme << 8 == 0x2F2F_3A70_7474_6800 else { return nil }
+        let first = isSecure ? 8 : 7
+        var index = first
+        while index < text.count, start[index].isUnreserved, !(0x41...0x5A).contains(start[index]) { index &+= 1 }
+        guard index > first, index < text.count else { return nil }
+        let host = first..<index
+        if start[index] == UInt8(ascii: ":") {
+            let port = index + 1
+            repeat { index &+= 1 } while index < text.count && (0x30...0x39).contains(start[index])
+            let standard: StaticString = isSecure ? "443" : "80"
+            guard index > port, start[port] != 0x30,
+                index - port != standard.utf8CodeUnitCount
+                    || memcmp(start + port, standard.utf8Start, index - port) != 0
+            else { return nil }
+        }
+        return index < text.count && start[index] == UInt8(ascii: "/") ? (host, index) : nil
+    }
+
+    private static func word(_ bytes: UnsafePointer<UInt8>) -> UInt64 {
+        UInt64(littleEndian: UnsafeRawPointer(bytes).loadUnaligned(as: UInt64.self))
+    }
+
+    /// Whether eight bytes contain a number sign, a percent sign, or a dot after a slash; sometimes also of others.
+    private static func isSuspicious(_ bytes: UnsafePointer<UInt8>) -> Bool {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        func places(of byte: UInt8, in word: UInt64) -> UInt64 {
+            let zeros = word ^ (ones &* UInt64(byte))
+            return (zeros &- ones) & ~zeros & (ones << 7)
+        }
+        let (now, before) = (word(bytes), word(bytes - 1))
+        return places(of: 0x23, in: now) | places(of: 0x25, in: now)
+            | (places(of: 0x2E, in: now) & places(of: 0x2F, in: before)) != 0
+    }
+
+    private static func isPlain(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
+        path.indices.allSatisfy { place in
+            switch path[place] {
+            case UInt8(ascii: "#"): false
+            case UInt8(ascii: "."): path[place - 1] != UInt8(ascii: "/")
+            case UInt8(ascii: "%"):
+                PercentCoding.escape(at: path[place...]).map { !$0.isUnreserved } == true
+                    && path[place + 1] < 0x61 && path[place + 2] < 0x61
+            default: true
             }
+        }
     }
 
     /// Leaves `.` and `..` out of a path (RFC 3986, section 5.2.4).

@@ -32,6 +32,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var answer = CurlAnswer()
     private var body = ByteBuffer()
     private var errorBytes = 0
+    /// The length at which the next part of the body is reported.
+    private var nextPart = CurlTransfer.partStep
+    private static let partStep = 1 << 20
     private(set) var isTooLarge = false
     /// Whether the address policy has refused every address so far; `nil` before the first.
     private(set) var isRefused: Bool?
@@ -210,9 +213,18 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             return false
         }
         if let handle { window?.measure(handle) }
+        if body.count >= nextPart { tellPart() }
         receive(
             .progress(received: offset + body.count, expected: answer.length.map { min($0, .max - offset) + offset }))
         return true
+    }
+
+    private func tellPart() {
+        guard codings == nil, canBeContinued || answer.status == 206 else { return nextPart = .max }
+        // A shared body would be copied to become longer. Pages that no byte reaches take no memory.
+        _ = body.reserve(min(answer.length ?? 0, limit))
+        nextPart = body.count + Self.partStep
+        receive(.partial(TransferResponse(status: answer.status, headers: answer.fields, body: body.snapshot())))
     }
 
     private var limit: Int {

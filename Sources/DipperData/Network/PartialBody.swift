@@ -1,10 +1,14 @@
 import Foundation
 
+/// Names the bytes of a body: of two partial bodies with the same origin, the shorter one is the beginning of the other.
+final class BodyOrigin: Sendable {}
+
 /// The beginning of a body whose rest can be requested (RFC 9110, section 14).
 struct PartialBody: Sendable {
     /// The bytes in the order of the body. They are joined only where they are needed as one, never on the loop.
-    private let pieces: [Data]
+    let pieces: [Data]
     let count: Int
+    let origin: BodyOrigin
     /// The fields of the first answer, with the updates of later parts.
     let headers: HTTPHeaders
     let url: String
@@ -13,19 +17,14 @@ struct PartialBody: Sendable {
     /// In bytes; `nil` if the server has not announced it.
     var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
 
-    init(bytes: Data, headers: HTTPHeaders, url: String, validator: String) {
-        self.init(pieces: [bytes], count: bytes.count, headers: headers, url: url, validator: validator)
-    }
-
-    private init(pieces: [Data], count: Int, headers: HTTPHeaders, url: String, validator: String) {
+    private init(
+        pieces: [Data], count: Int, headers: HTTPHeaders, url: String, validator: String, origin: BodyOrigin
+    ) {
         (self.pieces, self.count, self.headers, self.url, self.validator) = (pieces, count, headers, url, validator)
+        self.origin = origin
     }
 
     var isJoined: Bool { pieces.count < 2 }
-
-    var joined: PartialBody {
-        isJoined ? self : PartialBody(bytes: bytes, headers: headers, url: url, validator: validator)
-    }
 
     /// Copies the bytes, unless they came in one piece.
     var bytes: Data {
@@ -69,14 +68,13 @@ struct PartialBody: Sendable {
         // mutant Resume: `pieces: pieces + [response.body],` => `pieces: [response.body],`
         return PartialBody(
             pieces: pieces + [response.body], count: count + response.body.count, headers: headers, url: url,
-            validator: validator)
+            validator: validator, origin: origin)
     }
 
-    /// A copy out of a chunk of pages, which a body that stays long would keep from the system.
-    var unpooled: PartialBody {
+    /// The bytes, copied out of a chunk of pages, which a body that stays long would keep from the system.
+    var unpooled: Data {
         let bytes = bytes
-        guard bytes.count <= PageChunks.largest else { return self }
-        return PartialBody(bytes: bytes.withUnsafeBytes { Data($0) }, headers: headers, url: url, validator: validator)
+        return bytes.count <= PageChunks.largest ? bytes.withUnsafeBytes { Data($0) } : bytes
     }
 
     /// Whether a partial answer updates a field of the whole (RFC 9110, section 15.3.7).
@@ -87,12 +85,14 @@ struct PartialBody: Sendable {
 
 extension PartialBody {
     /// `nil` if the body cannot be continued safely.
-    init?(_ response: TransferResponse, of url: String) {
+    init?(_ response: TransferResponse, of url: String, origin: BodyOrigin = BodyOrigin()) {
         guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
         else {
             return nil
         }
-        self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
+        self.init(
+            pieces: [response.body], count: response.body.count, headers: response.headers, url: url,
+            validator: validator, origin: origin)
         // mutant Resume: `count >= total ` => `count > total `
         if let total, count >= total { return nil }
     }

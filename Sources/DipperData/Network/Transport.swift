@@ -18,7 +18,7 @@ import Foundation
 public protocol Transport: Sendable {
     /// Starts a transfer. Never blocks.
     ///
-    /// The transport calls `receive` from any thread, one call at a time: with progress any number of times, and last
+    /// The transport calls `receive` from any thread, one call at a time: with progress and parts any number of times, and last
     /// with the end, also after a cancel.
     func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
@@ -82,6 +82,9 @@ public enum TransferEvent: Sendable {
     /// Progress: the number of body bytes received, before content decoding, and the expected number, if announced. Both
     /// include the request's ``TransferRequest/offset`` if the answer continues those bytes.
     case progress(received: Int, expected: Int?)
+    /// The answer with the part of its body that has come so far. A transport reports it now and then while a long body
+    /// arrives, so that the cache can write the part to disk. The bytes may share storage with the transfer.
+    case partial(TransferResponse)
     /// The answer with the received part of its body; comes just before a failure.
     case interrupted(TransferResponse)
     /// The end of the transfer: the answer or an error.

@@ -1,4 +1,5 @@
 import Foundation
+import ProcessShims
 import Synchronization
 
 /// The name of a file in `blobs`, which is never used again: the number of the row, the identifier of the store that
@@ -67,11 +68,13 @@ final class BlobFiles: Sendable {
     /// Whether nobody has deleted the folder: the cheapest question about it.
     var isLinked: Bool { blobs.status.st_nlink > 0 }
 
-    /// - Parameter size: the expected size, in bytes; at most one byte more is read.
-    func read(_ name: String, size: Int) throws(FileError) -> Data? {
+    /// - Parameters:
+    ///   - size: the expected size, in bytes; at most one byte more is read.
+    ///   - mayGrow: whether the file may have become longer.
+    func read(_ name: String, size: Int, mayGrow: Bool = false) throws(FileError) -> Data? {
         try faults?.check(.read, name)
         guard let path = Self.path(name) else { return nil }
-        return try blobs.readFile(path, atMost: size + 1)
+        return try blobs.readFile(path, atMost: mayGrow ? size : size + 1)
     }
 
     func size(of name: String) throws(FileError) -> Int? {
@@ -80,12 +83,16 @@ final class BlobFiles: Sendable {
         return size
     }
 
+    /// Returns a name for a file of this store that has not been used.
+    func newName(_ id: Int, _ name: String) throws(FileError) -> BlobName {
+        guard let lock else { throw FileError("write", name, EROFS) }
+        return BlobName(id: id, store: lock.id, number: written.add(1, ordering: .relaxed).newValue, name)
+    }
+
     func write(_ body: Data, _ id: Int, _ name: String, _ durability: Durability) throws(FileError) -> String {
         try faults?.check(.write, name)
         if durability == .durable { try faults?.check(.flush, name) }
-        guard let lock else { throw FileError("write", name, EROFS) }
-        let number = written.add(1, ordering: .relaxed).newValue
-        let blob = BlobName(id: id, store: lock.id, number: number, name)
+        let blob = try newName(id, name)
         let shard = try blobs.makeFolder(blob.shard)
         try shard.writeFile(blob.text, body, isFlushed: durability == .durable)
         guard durability == .durable else { return blob.text }
@@ -96,6 +103,22 @@ final class BlobFiles: Sendable {
             throw error
         }
         return blob.text
+    }
+
+    /// Makes a file longer that this store has written, or creates it.
+    /// - Parameter count: the present size, in bytes; zero for a new file.
+    /// - Returns: `false`, and nothing is written, if the file is not there or has another size.
+    func append(_ pieces: [Data], to name: String, at count: Int) throws(FileError) -> Bool {
+        try faults?.check(.write, name)
+        return try blobs.makeFolder(BlobName.shard(name)).append(pieces, to: name, at: count)
+    }
+
+    /// - Returns: `false` if the file is not there.
+    func rename(_ name: String, to new: String) throws(FileError) -> Bool {
+        let shard = try blobs.makeFolder(BlobName.shard(new))
+        if renameat(shard.descriptor, name, shard.descriptor, new) == 0 { return true }
+        if errno == ENOENT { return false }
+        throw FileError("rename", name)
     }
 
     func flush(_ name: String) throws(FileError) {
@@ -141,6 +164,24 @@ final class BlobFiles: Sendable {
     func isOpenElsewhere(_ store: some StringProtocol) -> Bool {
         guard let lock else { return true }
         return store != lock.id && lock.isOpen(store)
+    }
+
+    /// Gives another file the bytes of a body without a copy: it shares them until one of the files changes, on a file
+    /// system that can do this, or else it is one more name of the body's file, and read-only.
+    func share(_ name: String, size: Int, in folder: Folder, as other: String) -> Bool {
+        guard let path = Self.path(name), let (file, known) = try? blobs.openFile(path) else { return false }
+        defer { close(file) }
+        guard known == size else { return false }
+        let clone = openat(folder.descriptor, other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
+        guard clone >= 0 else { return false }
+        defer { close(clone) }
+        if dipper_clone(file, clone) == 0 { return true }
+        folder.remove(other)
+        guard linkat(blobs.descriptor, path, folder.descriptor, other, 0) == 0 else { return false }
+        // A program that writes in the file would change the entry.
+        if fchmod(file, 0o400) == 0 { return true }
+        folder.remove(other)
+        return false
     }
 
     func location(_ name: String) -> String { "\(blobs.path)/\(BlobName.shard(name))/\(name)" }

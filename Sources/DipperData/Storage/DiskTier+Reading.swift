@@ -48,7 +48,7 @@ extension DiskTier {
         }
         do {
             while let content = try opened.index?.content(id, in: slot.table) {
-                switch try read(content, opened, begun, withBody: withBody) {
+                switch try read(content, slot.table, opened, begun, withBody: withBody) {
                 // Another key may share the number.
                 case .record(let record): return record.key == slot.key ? (record, content.expires) : nil
                 case .unreadable(_, let error):
@@ -70,12 +70,15 @@ extension DiskTier {
     }
 
     func read(
-        _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = RemovalHistory.now, withBody: Bool = true
+        _ content: EntryIndex.Content, _ table: EntryIndex.Table, _ opened: Opened,
+        _ begun: UInt64 = RemovalHistory.now, withBody: Bool = true
     ) throws(FileError) -> RecordFormat.Reading? {
         guard let footer = content.footer else { return .damaged }
         var body = content.body
         if withBody || footer.coding == nil {
-            if let blob = content.blob { body = try opened.files?.read(blob, size: footer.body) }
+            if let blob = content.blob {
+                body = try opened.files?.read(blob, size: footer.body, mayGrow: table == .partial)
+            }
             guard let body else { return nil }
             return options.format.decode(body, content.trailer, begun: begun)
         }
@@ -111,7 +114,9 @@ extension DiskTier {
     }
 
     func partial(of key: CacheKey) -> PartialBody? {
-        guard let (record, _) = find(.init(key: key, table: .partial), EntryIndex.id(of: key)),
+        let slot = StagingArea.Slot(key: key, table: .partial)
+        if let item = state.withLock({ $0.staged[slot] }) { return item.partial?.body }
+        guard let (record, _) = find(slot, EntryIndex.id(of: key)),
             !record.lifetime.isExpired(at: now().timeIntervalSince1970)
         else { return nil }
         return PartialBody(record.value)
@@ -166,6 +171,16 @@ extension DiskTier {
         let rows = try? presentIndex?.rows(after: EntryIndex.id(of: key) &- 1, limit: 1)
         guard let row = rows?.first, row.key == key.string else { return nil }
         return present([row]).first.map(CachedEntry.init)
+    }
+
+    /// Gives a file in a folder of the program's the bytes of an entry, without a copy.
+    /// - Returns: `false` if there is no file with just these bytes, or if it cannot be shared.
+    func share(_ key: CacheKey, _ bytes: Data, in folder: Folder, as name: String) -> Bool {
+        let opened = opened
+        guard let content = try? opened.index?.content(EntryIndex.id(of: key)), let blob = content.blob,
+            let footer = content.footer, footer.coding == .identity, footer.fits(bytes, content.trailer)
+        else { return false }
+        return opened.files?.share(blob, size: bytes.count, in: folder, as: name) == true
     }
 
     /// `nil` if there is no entry, or if its body is in the index, compressed or encoded by a codec.

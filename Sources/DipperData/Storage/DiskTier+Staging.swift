@@ -21,10 +21,13 @@ extension DiskTier {
 
     func remove(_ key: CacheKey) { stage(nil, for: .init(key: key)) }
 
-    func keepPartial(_ partial: PartialBody, for key: CacheKey, asked: String?, claim: Claim) {
-        guard partial.count <= options.partialLimit else { return dropPartial(of: key) }
-        let record = EntryRecord(partial, for: key, asked: asked, now: now())
-        stage(record, for: .init(key: key, table: .partial), ifAllowed: { claim.isCurrent })
+    func keepPartial(_ body: PartialBody, for key: CacheKey, asked: String?, isArriving: Bool, claim: Claim) {
+        guard body.count <= options.partialLimit else { return dropPartial(of: key) }
+        // What a codec encodes does not grow.
+        if isArriving, options.recordCodec != nil { return }
+        stage(
+            EntryRecord(body, for: key, asked: asked, now: now()), .init(body: body, isArriving: isArriving),
+            for: .init(key: key, table: .partial), ifAllowed: { claim.isCurrent })
     }
 
     func dropPartial(of key: CacheKey) { stage(nil, for: .init(key: key, table: .partial)) }
@@ -63,8 +66,9 @@ extension DiskTier {
     }
 
     private func stage(
-        _ record: EntryRecord?, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
-        whenDone: (@Sendable (Bool) -> Void)? = nil, ifAllowed isAllowed: () -> Bool = { true }
+        _ record: EntryRecord?, _ partial: StagingArea.Partial? = nil, for slot: StagingArea.Slot,
+        _ durability: Durability = .relaxed, whenDone: (@Sendable (Bool) -> Void)? = nil,
+        ifAllowed isAllowed: () -> Bool = { true }
     ) {
         let id = EntryIndex.id(of: slot.key)
         let isFull = update { state -> Bool? in
@@ -76,11 +80,11 @@ extension DiskTier {
                 state.accesses[id] = nil
             }
             beginWriting(&state)
-            if let record, state.staged.isFull(options.stagingLimit * 4, for: record, of: slot) {
+            if let record, state.staged.isFull(options.stagingLimit * 4, for: record, partial, of: slot) {
                 state.staged.add(nil, for: slot)
                 return true
             }
-            state.staged.add(record, for: slot, durability, whenDone: whenDone)
+            state.staged.add(record, partial, for: slot, durability, whenDone: whenDone)
             return false
         }
         if isFull == true { complain("an entry stays in memory only: the disk is behind", nil) }

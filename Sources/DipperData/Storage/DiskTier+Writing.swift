@@ -38,20 +38,37 @@ extension DiskTier {
             let id = EntryIndex.id(of: item.slot.key)
             let table = item.slot.table
             // Also without a new row: the earlier version must not stand for an entry that cannot be written.
-            var change = EntryIndex.Change(id: id, table: table)
-            defer { changes.append(change) }
+            var change: EntryIndex.Change? = .init(id: id, table: table)
+            defer { if let change { changes.append(change) } }
             if table == .entry { changes.append(.init(id: id, table: .partial)) }
-            guard let record = item.record else { continue }
+            guard var record = item.record else {
+                growing.withLock { $0.forget(id) }
+                continue
+            }
             do {
-                var (row, body) = try row(of: record, id, table, accessed: time)
-                if row.size > options.inlineLimit {
-                    // The name shows other programs a whole body.
-                    let name = table == .partial ? "partial" : options.naming.name(of: record)
-                    let blob = try files.write(body, id, name, item.durability)
-                    written.append(blob)
-                    row.blob = blob
+                if let partial = item.partial {
+                    if growsFile(partial) {
+                        guard let grown = try grow(partial, id, files) else {
+                            change = nil
+                            continue
+                        }
+                        let trailer = RecordFormat.trailer(of: record, body: (grown.count, grown.digest))
+                        change?.new = (row(record, id, trailer, grown.count, at: time, in: grown.blob), nil)
+                        continue
+                    }
+                    record.value = StoredData(data: partial.body.bytes, info: record.value.info)
                 }
-                change.new = (row, row.blob == nil ? body : nil)
+                let (body, trailer) = try options.format.encode(record, isPlain: table == .partial)
+                var blob: String?
+                if body.count + trailer.count > options.inlineLimit {
+                    // The name shows other programs a whole body.
+                    let name = table == .partial ? GrowingFiles.name : options.naming.name(of: record)
+                    blob =
+                        try finishGrowing(body, id, name, item.durability, files)
+                        ?? files.write(body, id, name, item.durability)
+                }
+                if let blob { written.append(blob) }
+                change?.new = (row(record, id, trailer, body.count, at: time, in: blob), blob == nil ? body : nil)
             } catch {
                 complain("an entry cannot be written and stays in memory only", error)
                 failed.insert(item.number)
@@ -68,7 +85,8 @@ extension DiskTier {
             if let (row, _) = change.new { expiries.note(row.lifetime.expires) }
         }
         regainRoom()
-        remove(unneeded)
+        let present = Set(changes.compactMap { $0.new?.row.blob })
+        remove(unneeded.filter { !present.contains($0) })
         if batch.contains(where: { $0.slot.table == .partial }) {
             let excess = EntryIndex.Selection.partials(
                 expiredAt: time, bytes: options.partialLimit, count: Self.mostPartials)
@@ -85,17 +103,12 @@ extension DiskTier {
     }
 
     private func row(
-        of record: EntryRecord, _ id: Int, _ table: EntryIndex.Table, accessed time: TimeInterval
-    ) throws -> (EntryIndex.Row, body: Data) {
-        var format = options.format
-        // Only a body as it came can be continued.
-        if table == .partial { format.compression = .off }
-        let (body, trailer) = try format.encode(record)
-        let row = EntryIndex.Row(
-            id: id, key: record.key.string, addresses: Addresses(record.value.info),
-            size: body.count + trailer.count,
-            stored: record.value.info.stored, accessed: time, lifetime: record.lifetime, trailer: Data(trailer))
-        return (row, body)
+        _ record: EntryRecord, _ id: Int, _ trailer: [UInt8], _ count: Int, at time: TimeInterval, in blob: String?
+    ) -> EntryIndex.Row {
+        EntryIndex.Row(
+            id: id, key: record.key.string, addresses: Addresses(record.value.info), size: count + trailer.count,
+            stored: record.value.info.stored, accessed: time, lifetime: record.lifetime, blob: blob,
+            trailer: Data(trailer))
     }
 
     /// Returns whether the files are gone.

@@ -11,14 +11,15 @@ import Synchronization
 //                      and the size of all entries, so that opening costs the same at any size, and the place up to
 //                      which rows have been cleared. Table `swept` has the boot in which rows and files were compared.
 //     index-2.sqlite   replaces a damaged index, and so on; the highest number counts (IndexFile.swift).
-//     blobs/ab/NAME    the body of one row, as it came, compressed, or encoded by a `RecordCodec`.
+//     blobs/ab/NAME    the body of one row, as it came, compressed, or encoded by a `RecordCodec`. That of a partial body
+//                      may be longer than its row says, because it grows while the rest arrives (GrowingFiles.swift).
 //     stores/ID.lock   a lock says that the store ID is open (StoreLock.swift).
 //     reserve          256 KiB of nothing, which a removal on a full disk gives up for the log of the index.
 //
 // All files are for one user alone: folders have mode 0700, files 0600, SQLite's included. The cache follows no
 // symbolic link in the folder, and neither reads nor removes files with names that it cannot have made.
 //
-// A body's file has a name that is used once (BlobName), and is never changed. Writing an entry: the file, then a
+// A body's file has a name that is used once (BlobName), and no byte of it is ever changed. Writing an entry: the file, then a
 // transaction that replaces the earlier row, then the earlier file is removed. Removing: a transaction, then the file.
 // Clearing: a transaction notes the place up to which rows no longer count; then rows and files are removed. So when a
 // process is killed, an entry is the old one, the new one, or gone, and at most a file that no row names is left over.
@@ -71,6 +72,7 @@ final class DiskTier: Sendable {
     let events: EventHub?
     /// Its thread alone changes what is on disk.
     let writer: Workers
+    let growing = Mutex(GrowingFiles())
     private let onBacklog: @Sendable () -> Void
     /// Nobody reads or writes a file or the index while holding it.
     let state: Mutex<State>

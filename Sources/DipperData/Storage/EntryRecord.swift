@@ -86,12 +86,12 @@ struct EntryRecord {
 extension EntryRecord {
     private static let partialLife = 7
 
-    init(_ partial: PartialBody, for key: CacheKey, asked: String?, now: Date) {
+    init(_ partial: PartialBody, for key: CacheKey, asked: String?, now: Date, body: Data = Data()) {
         let info = EntryInfo(
             url: partial.url, asked: asked, headers: Storing.fields(of: partial.headers),
             stored: now.timeIntervalSince1970)
         self.init(
-            key: key, value: StoredData(data: partial.bytes, info: info),
+            key: key, value: StoredData(data: body, info: info),
             lifetime: Lifetime(.days(Self.partialLife), extendedBy: .unchanged, now: now))
     }
 }

@@ -73,9 +73,26 @@ final class Folder: Sendable {
         return (file, Int(status.st_size))
     }
 
-    func createFile(_ name: String) throws(FileError) -> Int32 {
-        // mutant FolderSafety: `EC, 0o600)` => `EC, 0o666)`
-        let file = openat(descriptor, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    /// - Returns: `false`, and nothing is written, if the file is not there or does not have `count` bytes.
+    func append(_ pieces: [Data], to name: String, at count: Int) throws(FileError) -> Bool {
+        let file: Int32
+        if count == 0 {
+            file = try createFile(name)
+        } else {
+            file = openat(descriptor, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+            if file < 0, errno == ENOENT { return false }
+            guard file >= 0 else { throw FileError("open", path + "/" + name) }
+        }
+        defer { close(file) }
+        var status = stat()
+        guard fstat(file, &status) == 0, Self.isUsersFile(status), status.st_size == count else { return false }
+        for piece in pieces { if let failure = write(piece, to: file, name) { throw failure } }
+        return true
+    }
+
+    // mutant FolderSafety: `mode_t = 0o600)` => `mode_t = 0o666)`
+    func createFile(_ name: String, _ mode: mode_t = 0o600) throws(FileError) -> Int32 {
+        let file = openat(descriptor, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
         guard file >= 0 else { throw FileError("create", path + "/" + name) }
         return file
     }
@@ -126,15 +143,31 @@ final class Folder: Sendable {
 
     /// - Parameter code: the `errno` that a file system without flushing gives, if that is no failure.
     func writeFile(
-        _ name: String, _ bytes: Data, isFlushed: Bool, tolerating code: Int32? = nil
+        _ name: String, _ bytes: Data, mode: mode_t = 0o600, isFlushed: Bool, tolerating code: Int32? = nil
     ) throws(FileError) {
-        let file = try createFile(name)
+        let file = try createFile(name, mode)
         var failure = write(bytes, to: file, name)
         if failure == nil, isFlushed, fdatasync(file) != 0, errno != code { failure = FileError("fdatasync", name) }
         if close(file) != 0, failure == nil { failure = FileError("close", name) }
         if let failure {
             remove(name)
             throw failure
+        }
+    }
+
+    /// Puts a file into a folder of the program's, in place of a file or link that is there. The file appears whole or
+    /// not at all.
+    /// - Parameter share: makes a file of this name that has the bytes; `false` if they are to be written.
+    func place(_ name: String, _ bytes: Data, sharing share: (String) -> Bool) throws(FileError) {
+        if let kind = entry(name)?.st_mode, ![S_IFREG, S_IFLNK].contains(kind & S_IFMT) {
+            throw FileError("rename", path + "/" + name, EEXIST)
+        }
+        let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
+        if !share(temporary) { try writeFile(temporary, bytes, mode: 0o666, isFlushed: false) }
+        // Nothing is renamed if both are names of one file.
+        defer { remove(temporary) }
+        guard renameat(descriptor, temporary, descriptor, name) == 0 else {
+            throw FileError("rename", path + "/" + name)
         }
     }
 

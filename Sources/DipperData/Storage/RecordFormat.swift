@@ -44,12 +44,15 @@ struct RecordFormat: Sendable {
         }
     }
 
-    func encode(_ record: EntryRecord) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
-        let compressed = compression.compressed(record.value)
+    /// - Parameter isPlain: whether the body is not to be compressed: only one as it came can be continued.
+    func encode(
+        _ record: EntryRecord, isPlain: Bool = false
+    ) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
+        let compressed = isPlain ? nil : compression.compressed(record.value)
         let body = compressed ?? record.value.data
         var trailer = record.metadata
         if compressed != nil { trailer.append(value: UInt64(record.value.data.count)) }
-        Footer.append(to: &trailer, body, compressed == nil ? .identity : compression.coding)
+        Footer.append(to: &trailer, (body.count, body.digest), compressed == nil ? .identity : compression.coding)
         guard let codec else { return (body, trailer) }
         var whole = Data(capacity: body.count + trailer.count)
         whole.append(body)
@@ -59,8 +62,15 @@ struct RecordFormat: Sendable {
         var label: [UInt8] = []
         label.append(value: Self.number(of: codec))
         label.append(text: record.key.string)
-        Footer.append(to: &label, encoded, nil)
+        Footer.append(to: &label, (encoded.count, encoded.digest), nil)
         return (encoded, label)
+    }
+
+    /// Returns the trailer of a record whose body is stored as it came.
+    static func trailer(of record: EntryRecord, body: (count: Int, digest: UInt64)) -> [UInt8] {
+        var trailer = record.metadata
+        Footer.append(to: &trailer, body, .identity)
+        return trailer
     }
 
     func decode(_ whole: Data, begun: UInt64 = RemovalHistory.now, limit: Int = .max) -> Reading {
@@ -113,14 +123,16 @@ struct RecordFormat: Sendable {
             }
         }
 
-        static func append(to metadata: inout [UInt8], _ body: Data, _ coding: StorageCompression.Coding?) {
+        static func append(
+            to metadata: inout [UInt8], _ body: (count: Int, digest: UInt64), _ coding: StorageCompression.Coding?
+        ) {
             let length = metadata.count
             metadata.append(value: magic)
             metadata.append(value: version(coding))
             metadata.append(value: UInt64(body.count))
             metadata.append(value: UInt32(length))
             metadata.append(value: coding?.rawValue ?? 0)
-            let sum = metadata.withUnsafeBytes { checksum(body, $0) }
+            let sum = metadata.withUnsafeBytes { checksum(body.digest, $0) }
             metadata.append(value: sum)
         }
 
@@ -147,12 +159,12 @@ struct RecordFormat: Sendable {
             guard self.body == body.count, metadata + Self.size == trailer.count else { return false }
             return trailer.withUnsafeBytes { bytes in
                 let checked = UnsafeRawBufferPointer(rebasing: bytes.dropLast(8))
-                return Self.checksum(body, checked) == bytes.loadLE(UInt64.self, at: checked.count)
+                return Self.checksum(body.digest, checked) == bytes.loadLE(UInt64.self, at: checked.count)
             }
         }
 
-        private static func checksum(_ body: Data, _ trailer: UnsafeRawBufferPointer) -> UInt64 {
-            dipper_xxh3_seeded(trailer.baseAddress, trailer.count, body.digest)
+        private static func checksum(_ body: UInt64, _ trailer: UnsafeRawBufferPointer) -> UInt64 {
+            dipper_xxh3_seeded(trailer.baseAddress, trailer.count, body)
         }
     }
 }

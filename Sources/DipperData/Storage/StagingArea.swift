@@ -21,15 +21,25 @@ struct StagingArea: Sendable {
     struct Item {
         let slot: Slot
         let number: UInt64
-        /// `nil` to remove what is there.
+        /// `nil` to remove what is there. Without a body in the table of partial bodies.
         let record: EntryRecord?
+        let partial: Partial?
         var durability = Durability.relaxed
         var whenDone: [@Sendable (Bool) -> Void] = []
         /// `nil` once the change is being carried out.
         fileprivate var place: UInt64?
 
         /// The estimated memory.
-        fileprivate var bytes: Int { record?.value.cost(for: slot.key) ?? slot.key.string.utf8.count + 256 }
+        fileprivate var bytes: Int {
+            let body = partial.map { $0.isArriving ? 0 : $0.body.count } ?? 0
+            return body + (record?.value.cost(for: slot.key) ?? slot.key.string.utf8.count + 256)
+        }
+    }
+
+    struct Partial {
+        let body: PartialBody
+        /// Whether the rest is on its way. Then a transfer holds the bytes.
+        let isArriving: Bool
     }
 
     enum Scope: Hashable {
@@ -84,9 +94,10 @@ struct StagingArea: Sendable {
     }
 
     /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
-    func isFull(_ limit: Int, for record: EntryRecord, of slot: Slot) -> Bool {
+    func isFull(_ limit: Int, for record: EntryRecord, _ partial: Partial?, of slot: Slot) -> Bool {
         let others = bytes - (items[slot]?.bytes ?? 0)
-        return others > 0 && others + record.value.cost(for: slot.key) > limit
+        return others > 0
+            && others + Item(slot: slot, number: 0, record: record, partial: partial).bytes > limit
     }
 
     /// Returns the changes that have been replaced or dropped, to be released outside the lock. Their callbacks get
@@ -96,10 +107,10 @@ struct StagingArea: Sendable {
     /// Adds a change in place of the waiting one of its key. Callers that wait for a replaced write wait for the new
     /// one, which is durable if either is.
     mutating func add(
-        _ record: EntryRecord?, for slot: Slot, _ durability: Durability = .relaxed,
+        _ record: EntryRecord?, _ partial: Partial? = nil, for slot: Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
-        var item = Item(slot: slot, number: nextNumber(), record: record, durability: durability)
+        var item = Item(slot: slot, number: nextNumber(), record: record, partial: partial, durability: durability)
         if let whenDone { item.whenDone = [whenDone] }
         var replaced = items[slot]
         if record != nil, let old = replaced {

@@ -36,6 +36,9 @@ void *dipper_remap(void *start, size_t length, size_t wanted);
    with ENOSYS or EPERM if the kernel, or what stands before it, does not know this call (openat2). */
 int dipper_open_below(int folder, const char *path);
 
+/* Makes a file have the bytes of another one, which they then share on the disk. Fails if the file system cannot. */
+int dipper_clone(int from, int to);
+
 /* Renames a file; fails with EEXIST if the new name is taken, with EINVAL or ENOSYS if the file system can only replace
    files. */
 int dipper_rename_unless_taken(int folder, const char *name, int new_folder, const char *new_name);

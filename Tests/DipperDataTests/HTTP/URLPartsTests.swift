@@ -31,6 +31,9 @@ struct URLPartsTests {
             let isAddress = Array(text.utf8).withUnsafeBufferPointer { URLText.isAddress($0) }
             #expect(!isAddress || address == text, "\(text)")
             plain += isAddress ? 1 : 0
+            if let url = URL(string: text) {
+                #expect(URLText.host(of: url) == url.host(percentEncoded: false)?.lowercased() ?? "", "\(text)")
+            }
         }
         #expect(plain > workload(500))
     }

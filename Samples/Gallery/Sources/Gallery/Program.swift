@@ -17,7 +17,7 @@ struct Program {
             throw Assets.Failure(description: "there is no \(Film.motif) in \(options.assets.path)")
         }
         assets.add(try Film.make(of: motif), at: Film.path)
-        let server = try await AssetServer(assets, port: options.port, pace: options.pace)
+        let server = try AssetServer(assets, port: options.port, pace: options.pace)
         let folder =
             options.cache
             ?? FileManager.default.temporaryDirectory.appendingPathComponent("dipper-gallery-\(UUID().uuidString)")
