@@ -191,7 +191,7 @@ final class Folder: Sendable {
         defer { close(file) }
         let size = min(whole, limit)
         // Freed, a mapping goes back to the system, and a large block of malloc may stay in the thread's arena.
-        let isMapped = size > PageChunks.largest
+        let isMapped = size > 2 * PageChunks.largest
         let memory = isMapped ? PageChunks.map(size) : malloc(max(size, 1))
         guard let bytes = memory else { throw FileError("malloc", name) }
         let free: Data.Deallocator = isMapped ? .custom { bytes, _ in munmap(bytes, size) } : .free
