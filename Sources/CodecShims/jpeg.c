@@ -1,4 +1,6 @@
-#include <limits.h>
+/* For mremap. */
+#define _GNU_SOURCE
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 #include <jpeglib.h>
 
 #include "jpeg_shims.h"
+#include "output.h"
 
 /* Errors of libjpeg as return values. */
 typedef struct jpeg_errors {
@@ -37,11 +40,63 @@ static bool lacks_memory(const jpeg_errors *errors) {
     return code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE;
 }
 
+/* The coefficients of a large picture are most of what libjpeg takes. They are in the caller's memory: malloc would keep
+   as much in the arena of each thread that has ever decoded one. */
+typedef struct jpeg_coefficients {
+    uint8_t *next;
+    size_t left;
+} jpeg_coefficients;
+
+/* Replaces the array of libjpeg's memory manager, to which it is opaque. */
+struct jvirt_barray_control {
+    JBLOCKARRAY rows;
+    JDIMENSION count;
+    /* The rows from here on are undefined. */
+    JDIMENSION defined;
+    size_t row_bytes;
+};
+
+static jpeg_coefficients *coefficients_of(j_common_ptr cinfo);
+
+static jvirt_barray_ptr request_array(
+    j_common_ptr cinfo, int pool, boolean zeros, JDIMENSION width, JDIMENSION height, JDIMENSION most_rows) {
+    (void)most_rows;
+    jpeg_coefficients *memory = coefficients_of(cinfo);
+    size_t row_bytes = (size_t)width * sizeof(JBLOCK);
+    if (row_bytes > 0 && height > memory->left / row_bytes) ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
+    jvirt_barray_ptr array = cinfo->mem->alloc_small(cinfo, pool, sizeof *array);
+    array->rows = cinfo->mem->alloc_large(cinfo, pool, height * sizeof *array->rows);
+    array->count = height;
+    array->defined = zeros ? 0 : height;
+    array->row_bytes = row_bytes;
+    for (JDIMENSION row = 0; row < height; row++) array->rows[row] = (JBLOCKROW)(memory->next + row * row_bytes);
+    memory->next += height * row_bytes;
+    memory->left -= height * row_bytes;
+    return array;
+}
+
+static JBLOCKARRAY access_array(
+    j_common_ptr cinfo, jvirt_barray_ptr array, JDIMENSION start, JDIMENSION count, boolean writable) {
+    (void)writable;
+    if (start > array->count || count > array->count - start) ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
+    /* Just before use, as libjpeg does: clearing it all at first would leave nothing of it in the processor's cache. */
+    for (; array->defined < start + count; array->defined++) memset(array->rows[array->defined], 0, array->row_bytes);
+    return array->rows + start;
+}
+
+static void use_coefficients(j_common_ptr cinfo, void *memory, size_t size) {
+    if (!memory) return;
+    *coefficients_of(cinfo) = (jpeg_coefficients){memory, size};
+    cinfo->mem->request_virt_barray = request_array;
+    cinfo->mem->access_virt_barray = access_array;
+}
+
 /* Reading */
 
 struct dipper_jpeg_reader {
     struct jpeg_decompress_struct cinfo;
     jpeg_errors errors;
+    jpeg_coefficients coefficients;
     bool has_several_scans;
     /* libjpeg has read past the end of the bytes. */
     bool ended;
@@ -151,10 +206,10 @@ static void note_components(dipper_jpeg_reader *reader) {
     }
 }
 
-dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, size_t memory) {
+dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, void *memory, size_t size) {
     j_decompress_ptr cinfo = &reader->cinfo;
     if (setjmp(reader->errors.escape)) return failure(reader);
-    cinfo->mem->max_memory_to_use = memory > (size_t)LONG_MAX ? LONG_MAX : (long)memory;
+    use_coefficients((j_common_ptr)cinfo, memory, size);
     switch (cinfo->jpeg_color_space) {
     case JCS_CMYK:
     case JCS_YCCK: cinfo->out_color_space = JCS_CMYK; break;
@@ -268,6 +323,7 @@ const char *dipper_jpeg_message(const dipper_jpeg_reader *reader) { return reade
 struct dipper_jpeg_writer {
     struct jpeg_compress_struct cinfo;
     jpeg_errors errors;
+    jpeg_coefficients coefficients;
     struct jpeg_destination_mgr destination;
     uint8_t *bytes;
     size_t capacity;
@@ -275,10 +331,15 @@ struct dipper_jpeg_writer {
 
 static dipper_jpeg_writer *writer_of(j_compress_ptr cinfo) { return (dipper_jpeg_writer *)cinfo->client_data; }
 
+static jpeg_coefficients *coefficients_of(j_common_ptr cinfo) {
+    if (cinfo->is_decompressor) return &reader_of((j_decompress_ptr)cinfo)->coefficients;
+    return &writer_of((j_compress_ptr)cinfo)->coefficients;
+}
+
 static void grow(j_compress_ptr cinfo) {
     dipper_jpeg_writer *writer = writer_of(cinfo);
     size_t capacity = writer->capacity ? writer->capacity * 2 : 1 << 16;
-    uint8_t *bytes = realloc(writer->bytes, capacity);
+    uint8_t *bytes = dipper_grow(writer->bytes, writer->capacity, capacity);
     if (!bytes) ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
     writer->destination.next_output_byte = bytes + writer->capacity;
     writer->destination.free_in_buffer = capacity - writer->capacity;
@@ -297,10 +358,13 @@ static dipper_jpeg_status write_failure(const dipper_jpeg_writer *writer) {
     return lacks_memory(&writer->errors) ? DIPPER_JPEG_NO_MEMORY : DIPPER_JPEG_BROKEN;
 }
 
-static bool start_writing(dipper_jpeg_writer *writer, int64_t width, int64_t height, int quality, bool halves_colors) {
+static bool start_writing(
+    dipper_jpeg_writer *writer, int64_t width, int64_t height, int quality, bool halves_colors, void *memory,
+    size_t size) {
     j_compress_ptr cinfo = &writer->cinfo;
     if (setjmp(writer->errors.escape)) return false;
     jpeg_create_compress(cinfo);
+    use_coefficients((j_common_ptr)cinfo, memory, size);
     writer->destination.init_destination = grow;
     writer->destination.empty_output_buffer = empty_output_buffer;
     writer->destination.term_destination = term_destination;
@@ -318,14 +382,20 @@ static bool start_writing(dipper_jpeg_writer *writer, int64_t width, int64_t hei
     return true;
 }
 
-dipper_jpeg_writer *dipper_jpeg_create(int64_t width, int64_t height, int quality, bool halves_colors) {
+size_t dipper_jpeg_coefficient_bytes(int64_t width, int64_t height, bool halves_colors) {
+    size_t pixels = (size_t)((width + 15) / 16 * 16) * (size_t)((height + 15) / 16 * 16);
+    return sizeof(JCOEF) * (halves_colors ? pixels + pixels / 2 : 3 * pixels);
+}
+
+dipper_jpeg_writer *dipper_jpeg_create(
+    int64_t width, int64_t height, int quality, bool halves_colors, void *memory, size_t size) {
     if (width <= 0 || height <= 0 || width > JPEG_MAX_DIMENSION || height > JPEG_MAX_DIMENSION) return NULL;
     dipper_jpeg_writer *writer = calloc(1, sizeof *writer);
     if (!writer) return NULL;
     init_errors(&writer->errors);
     writer->cinfo.err = &writer->errors.base;
     writer->cinfo.client_data = writer;
-    if (!start_writing(writer, width, height, quality, halves_colors)) {
+    if (!start_writing(writer, width, height, quality, halves_colors, memory, size)) {
         dipper_jpeg_discard(writer);
         return NULL;
     }
@@ -336,7 +406,7 @@ void dipper_jpeg_discard(dipper_jpeg_writer *writer) {
     if (!writer) return;
     /* Only frees memory, so that no error can occur. */
     jpeg_destroy_compress(&writer->cinfo);
-    free(writer->bytes);
+    dipper_drop(writer->bytes, writer->capacity);
     free(writer);
 }
 
@@ -355,8 +425,10 @@ dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, 
     if (setjmp(writer->errors.escape)) return write_failure(writer);
     jpeg_finish_compress(&writer->cinfo);
     *count = writer->capacity - writer->destination.free_in_buffer;
-    *bytes = writer->bytes;
+    *bytes = dipper_finish(writer->bytes, writer->capacity, *count);
     writer->bytes = NULL;
     writer->capacity = 0;
     return DIPPER_JPEG_OK;
 }
+
+void dipper_output_free(void *bytes, size_t count) { dipper_drop(bytes, count); }

@@ -1,8 +1,12 @@
+/* For mremap. */
+#define _GNU_SOURCE
+
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
+#include "output.h"
 #include "png_shims.h"
 
 struct dipper_png_reader {
@@ -188,7 +192,7 @@ static void put(png_structp png, png_bytep from, size_t length) {
     dipper_png_writer *writer = png_get_io_ptr(png);
     if (length > writer->capacity - writer->length) {
         size_t capacity = writer->capacity * 2 + length + 65536;
-        uint8_t *bytes = capacity > writer->capacity ? realloc(writer->bytes, capacity) : NULL;
+        uint8_t *bytes = capacity > writer->capacity ? dipper_grow(writer->bytes, writer->capacity, capacity) : NULL;
         if (!bytes) png_error(png, "no memory");
         writer->bytes = bytes;
         writer->capacity = capacity;
@@ -214,7 +218,7 @@ dipper_png_writer *dipper_png_create(void) {
 void dipper_png_delete(dipper_png_writer *writer) {
     if (!writer) return;
     if (writer->png) png_destroy_write_struct(&writer->png, &writer->info);
-    free(writer->bytes);
+    dipper_drop(writer->bytes, writer->capacity);
     free(writer);
 }
 
@@ -246,8 +250,9 @@ dipper_png_status dipper_png_write_end(dipper_png_writer *writer, uint8_t **byte
     png_structp png = writer->png;
     if (setjmp(png_jmpbuf(png))) return DIPPER_PNG_BROKEN;
     png_write_end(png, NULL);
-    *bytes = writer->bytes;
+    *bytes = dipper_finish(writer->bytes, writer->capacity, writer->length);
     *length = writer->length;
     writer->bytes = NULL;
+    writer->capacity = 0;
     return DIPPER_PNG_OK;
 }

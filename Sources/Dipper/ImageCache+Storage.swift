@@ -270,7 +270,10 @@ extension ImageCache {
     /// The limit of decoded pictures in memory, in bytes. A lower limit removes pictures at once.
     public var memoryLimit: Int {
         get { memory.costLimit }
-        set { memory.costLimit = newValue }
+        set {
+            memory.costLimit = newValue
+            PixelMemory.changeLimit(of: ObjectIdentifier(pixels), to: newValue)
+        }
     }
     /// The limit of the number of decoded pictures in memory; `nil` for none. A lower limit removes pictures at once.
     public var memoryCountLimit: Int? {

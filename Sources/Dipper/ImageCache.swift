@@ -32,6 +32,7 @@ public final class ImageCache: Sendable {
     let configuration: Configuration
     let defaults: ResolvedOptions
     private let completesByDefault: Bool
+    let pixels: PixelPressure
     private let pixelsFollowPressure: ChangeObservation
     private let ownsData: Bool
     private let isShutDown = Atomic(false)
@@ -50,7 +51,7 @@ public final class ImageCache: Sendable {
         ownsData = configuration.originals == nil
         data = configuration.originals ?? DataCache(configuration.dataConfiguration)
         memory = data.makeObjectMemoryTier(limit: configuration.memoryLimit, count: configuration.memoryCountLimit)
-        let pixels = PixelPressure()
+        pixels = PixelPressure(limit: configuration.memoryLimit)
         pixelsFollowPressure = data.observeMemoryPressure(pixels.follow)
         // `over` drops a video extractor, in case the options were copied from a request for a frame of a video.
         defaults = ResolvedOptions(ImageOptions().over(configuration.options), home: data.number)

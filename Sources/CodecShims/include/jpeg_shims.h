@@ -49,8 +49,9 @@ dipper_jpeg_status dipper_jpeg_read_header(
     dipper_jpeg_reader *reader, const uint8_t *bytes, size_t count, dipper_jpeg_header *header);
 
 /* Begins to decode to eighths of the size, as RGBA or, if the colours are CMYK, as four bytes a pixel as they are
-   stored. `memory` is the most that libjpeg may take, in bytes. */
-dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, size_t memory);
+   stored. The coefficients of a file with several scans are in `memory`, of at least `coefficient_bytes` of the header,
+   which must stay until the reader is closed; with NULL in libjpeg's own. */
+dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, void *memory, size_t size);
 
 /* The size of the decoded picture in pixels; known after the start. */
 int64_t dipper_jpeg_output_width(const dipper_jpeg_reader *reader);
@@ -72,13 +73,20 @@ const char *dipper_jpeg_message(const dipper_jpeg_reader *reader);
 
 typedef struct dipper_jpeg_writer dipper_jpeg_writer;
 
-/* Creates a writer of a file of this size, in pixels. Returns NULL if there is no memory or the size is not
-   possible. */
-dipper_jpeg_writer *dipper_jpeg_create(int64_t width, int64_t height, int quality, bool halves_colors);
+/* Creates a writer of a file of this size, in pixels. Its coefficients are in `memory`, of at least as many
+   bytes as dipper_jpeg_coefficient_bytes returns, which must stay until the writer is discarded; with NULL in libjpeg's
+   own. Returns NULL if there is no
+   memory or the size is not possible. */
+dipper_jpeg_writer *dipper_jpeg_create(
+    int64_t width, int64_t height, int quality, bool halves_colors, void *memory, size_t size);
+size_t dipper_jpeg_coefficient_bytes(int64_t width, int64_t height, bool halves_colors);
 void dipper_jpeg_discard(dipper_jpeg_writer *writer);
 
 /* Encodes rows of RGBA, and ignores alpha. */
 dipper_jpeg_status dipper_jpeg_write_rows(dipper_jpeg_writer *writer, const void *memory, size_t stride, int64_t rows);
 
-/* Ends the file and hands over its bytes. The caller must free them. */
+/* Ends the file and hands over its bytes, which the caller must free with dipper_output_free. */
 dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, size_t *count);
+
+/* Frees the bytes of a JPEG or PNG file that was written. */
+void dipper_output_free(void *bytes, size_t count);

@@ -58,6 +58,6 @@ dipper_png_writer *dipper_png_create(void);
 dipper_png_status dipper_png_write_header(
     dipper_png_writer *writer, uint32_t width, uint32_t height, int channels, int level, int filters);
 dipper_png_status dipper_png_write_row(dipper_png_writer *writer, const uint8_t *row);
-/* Ends the file and hands over its bytes. The caller must free them. */
+/* Ends the file and hands over its bytes, which the caller must free with dipper_output_free. */
 dipper_png_status dipper_png_write_end(dipper_png_writer *writer, uint8_t **bytes, size_t *length);
 void dipper_png_delete(dipper_png_writer *writer);

@@ -43,20 +43,25 @@ enum PixelMemory {
     }
 
     static func trim() {
-        release(state.withLock { $0.empty() })
+        release(state.withLock { $0.trim(to: 0) })
     }
 
     /// Frees what is kept, and keeps nothing until ``resumePooling()`` has been called as many times.
     static func pausePooling() {
         let blocks = state.withLock { state in
             state.pauses += 1
-            return state.empty()
+            return state.trim(to: 0)
         }
         release(blocks)
     }
 
     static func resumePooling() {
         state.withLock { $0.pauses -= 1 }
+    }
+
+    /// Replaces the memory limit of a cache, in bytes: `nil` before the cache is made and after its end.
+    static func changeLimit(of cache: ObjectIdentifier, to limit: Int?) {
+        release(state.withLock { $0.changeLimit(of: cache, to: limit) })
     }
 
     /// In bytes.
@@ -77,9 +82,13 @@ enum PixelMemory {
     }
 
     private struct State {
-        // Pools hold memory beyond the limits of all caches. The smaller the blocks, the less a first touch matters
-        // beside a decode, so the smaller the pool. Thumbnails have a separate pool, so that they do not fill the next.
-        var pools = [PixelPool(limit: 4 << 20), PixelPool(limit: 16 << 20), PixelPool(limit: 64 << 20)]
+        // Pools hold memory beyond the limits of all caches, at most an eighth of these. The smaller the blocks, the less
+        // a first touch matters, so the smaller the pool. Thumbnails have a pool of their own, not to fill the next.
+        private static let most = [4 << 20, 16 << 20, 64 << 20]
+        private static let mostOfAll = most.reduce(0, +)
+        var pools = most.map { _ in PixelPool() }
+        private var share = mostOfAll
+        private var limits: [ObjectIdentifier: Int] = [:]
         var pauses = 0
         var regions = PixelRegions(regionSize: 32 << 20)
 
@@ -96,14 +105,27 @@ enum PixelMemory {
 
         /// Returns the blocks that the caller must release, possibly this one.
         mutating func give(_ block: PixelBlock) -> [PixelBlock] {
-            pauses > 0 ? [block] : pools[Self.pool(of: block.capacity)].give(block)
+            let index = Self.pool(of: block.capacity)
+            let limit = Self.limit(of: index, share)
+            guard pauses == 0, block.capacity <= limit else { return [block] }
+            pools[index].blocks.append(block)
+            return pools[index].trim(to: limit)
         }
 
-        mutating func empty() -> [PixelBlock] {
-            let blocks = pools.flatMap(\.blocks)
-            for index in pools.indices { pools[index].blocks = [] }
-            return blocks
+        /// Without a cache the pools have their full size, for programs that only decode.
+        mutating func changeLimit(of cache: ObjectIdentifier, to limit: Int?) -> [PixelBlock] {
+            limits[cache] = limit
+            share = limits.values.reduce(limits.isEmpty ? Self.mostOfAll : 0) {
+                min(Self.mostOfAll, $0 + max(0, $1 / 8))
+            }
+            return trim(to: share)
         }
+
+        mutating func trim(to share: Int) -> [PixelBlock] {
+            pools.indices.flatMap { pools[$0].trim(to: Self.limit(of: $0, share)) }
+        }
+
+        private static func limit(of pool: Int, _ share: Int) -> Int { most[pool] * share / mostOfAll }
     }
 
     /// The system is given pages outside the lock.
@@ -156,10 +178,8 @@ struct PixelBlock: @unchecked Sendable {
     let capacity: Int
 }
 
-/// Freed blocks for the next pictures. Above its limit the pool gives up the oldest blocks first.
+/// Freed blocks for the next pictures.
 private struct PixelPool {
-    /// In bytes.
-    let limit: Int
     /// Oldest first.
     var blocks: [PixelBlock] = []
 
@@ -172,9 +192,8 @@ private struct PixelPool {
         return shortest.map { blocks.remove(at: $0) }
     }
 
-    mutating func give(_ block: PixelBlock) -> [PixelBlock] {
-        guard block.capacity <= limit else { return [block] }
-        blocks.append(block)
+    /// Gives up the oldest blocks first.
+    mutating func trim(to limit: Int) -> [PixelBlock] {
         var excess = byteCount - limit
         var count = 0
         while excess > 0 {
@@ -186,12 +205,18 @@ private struct PixelPool {
     }
 }
 
-/// Releases the memory that is kept for later pictures when memory becomes short, and keeps none until the pressure
-/// ends: displays and caches release their pictures a little later, and that memory must go back to the system.
+/// A cache's part in the memory that is kept for later pictures. When memory becomes short, that memory is released, and
+/// none is kept until the pressure ends: displays and caches release their pictures a little later, and that memory must
+/// go back to the system.
 final class PixelPressure: Sendable {
     private let isShort = Atomic(false)
 
-    deinit { follow(.normal) }
+    init(limit: Int) { PixelMemory.changeLimit(of: ObjectIdentifier(self), to: limit) }
+
+    deinit {
+        follow(.normal)
+        PixelMemory.changeLimit(of: ObjectIdentifier(self), to: nil)
+    }
 
     func follow(_ level: MemoryPressure) {
         let isShort = level != .normal

@@ -197,7 +197,11 @@ final class Folder: Sendable {
         guard let (file, whole) = try openFile(name) else { return nil }
         defer { close(file) }
         let size = min(whole, limit)
-        guard let bytes = malloc(max(size, 1)) else { throw FileError("malloc", name) }
+        // Freed, a mapping goes back to the system, and a large block of malloc may stay in the thread's arena.
+        let isMapped = size > 2 * PageChunks.largest
+        let memory = isMapped ? PageChunks.map(size) : malloc(max(size, 1))
+        guard let bytes = memory else { throw FileError("malloc", name) }
+        let free: Data.Deallocator = isMapped ? .custom { bytes, _ in munmap(bytes, size) } : .free
         var count = 0
         while count < size {
             let read = Glibc.read(file, bytes + count, size - count)
@@ -205,12 +209,12 @@ final class Folder: Sendable {
             if read < 0 {
                 if errno == EINTR { continue }
                 let error = FileError("read", name)
-                free(bytes)
+                _ = Data(bytesNoCopy: bytes, count: size, deallocator: free)
                 throw error
             }
             count += read
         }
-        return Data(bytesNoCopy: bytes, count: count, deallocator: .free)
+        return Data(bytesNoCopy: bytes, count: count, deallocator: free)
     }
 
     func listing() throws(FileError) -> [String] {

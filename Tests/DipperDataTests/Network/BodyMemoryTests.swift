@@ -86,6 +86,21 @@ struct BodyMemoryTests {
         }
     }
 
+    @Test("a large file is read into a mapping of its own, a small one is not", arguments: [0, 1, 20, 9_000, 600_000])
+    func read(_ size: Int) throws {
+        let temporary = TemporaryFolder()
+        let bytes = Data((0..<size).map { UInt8(truncatingIfNeeded: $0) })
+        try bytes.write(to: temporary.url.appendingPathComponent("file"))
+        let folder = try Folder(path: temporary.url.path)
+        for limit in [size, size + 1] {
+            let read = try #require(try folder.readFile("file", atMost: limit))
+            #expect(read == bytes)
+            // malloc's blocks begin behind a header.
+            let isMapped = read.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) % UInt(PageChunks.page) == 0 }
+            #expect(size < 20 || isMapped == (size == 600_000))
+        }
+    }
+
     private static func append(_ data: Data, to buffer: inout ByteBuffer) {
         let isAppended = data.withUnsafeBytes { buffer.append($0) }
         #expect(isAppended)

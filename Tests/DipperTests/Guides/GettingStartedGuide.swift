@@ -27,6 +27,13 @@ enum GettingStartedGuide {
         return configuration
     }
 
+    static func smallProcess(_ configuration: inout ImageCache.Configuration) {
+        configuration.memoryLimit = 40 << 20  // decoded pictures
+        configuration.decodingMemory = 16 << 20  // pictures that are being decoded and processed
+        configuration.undecodedBytes = 4 << 20  // files that wait to be decoded
+        configuration.data.inFlightLimit = 4 << 20  // bodies that are being received
+    }
+
     static func urgency(_ cache: ImageCache, _ url: URL) {
         cache.slowGetImage(url)  // the row is below the screen
         cache.getImage(url)  // it came into view: the same fetch, now urgent

@@ -200,6 +200,8 @@ struct GuideTests {
         #expect(configuration.memoryCountLimit == 500 && configuration.data.diskExpiration == .days(30))
         ImageXGuide.cache(&configuration)
         #expect(configuration.data.compression == .gzip && configuration.data.diskLimit == 200 << 20)
+        GettingStartedGuide.smallProcess(&configuration)
+        #expect(configuration.memoryLimit == 40 << 20 && configuration.decodingMemory == 16 << 20)
         #expect(DecodingGuide.register(nil).codecs.readable.contains(ImageFormat(rawValue: "pixmap")))
     }
 

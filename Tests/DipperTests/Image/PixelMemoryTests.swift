@@ -133,6 +133,90 @@ struct PixelMemoryTests {
     }
 }
 
+@Suite("Memory that is kept for the next pictures has a limit", .timeLimit(.minutes(2)))
+struct PooledMemoryTests {
+    /// Takes and gives back more of each size than is ever kept, and returns how much is, in MiB.
+    private static func fill() throws -> Int {
+        for (byteCount, count) in [(1 << 16, 80), (1 << 19, 40), (1 << 22, 30)] {
+            let blocks = try (0..<count).map { _ in try PixelMemory.allocate(byteCount) }
+            for block in blocks { PixelMemory.free(block) }
+        }
+        return PixelMemory.pooled >> 20
+    }
+
+    // In processes of their own, because the memory is shared by all caches of a process.
+    @Test("blocks that are kept take an eighth of the memory limits of the caches, whatever these are changed to")
+    func share() async {
+        await #expect(processExitsWith: .success) {
+            guard !pixels_are_sanitized() else { return }
+            var pooled = try Self.fill()
+            #expect(pooled == 84, "without a cache")
+            let small = TestImageCache { $0.memoryLimit = 80 << 20 }
+            #expect(PixelMemory.pooled <= 10 << 20, "what was kept is given up at once")
+            pooled = try Self.fill()
+            #expect((5...10).contains(pooled))
+            let other = PixelPressure(limit: 80 << 20)
+            pooled = try Self.fill()
+            #expect((16...20).contains(pooled), "two caches")
+            PixelMemory.changeLimit(of: ObjectIdentifier(other), to: -1)
+            #expect(PixelMemory.pooled <= 10 << 20)
+            small.cache.memoryLimit = 0
+            #expect(PixelMemory.pooled == 0)
+            pooled = try Self.fill()
+            #expect(pooled == 0)
+            PixelMemory.changeLimit(of: ObjectIdentifier(other), to: .max)
+            small.cache.memoryLimit = .max
+            pooled = try Self.fill()
+            #expect(pooled == 84)
+        }
+    }
+
+    @Test("the share of a cache that is let go of is given up")
+    func ended() async {
+        await #expect(processExitsWith: .success) {
+            let kept = PixelPressure(limit: 0)
+            do {
+                let ended = PixelPressure(limit: 80 << 20)
+                let pooled = try Self.fill()
+                #expect(pooled > 4)
+                withExtendedLifetime(ended) {}
+            }
+            #expect(PixelMemory.pooled == 0)
+            withExtendedLifetime(kept) {}
+        }
+    }
+
+    @Test("the coefficients of a large JPEG are such memory, and not left in malloc's arenas, read or written")
+    func coefficients() async {
+        await #expect(processExitsWith: .success) {
+            var file = try Pictures.data("jpeg/large-progressive.jpg")
+            let frame = try #require(file.firstRange(of: Data([0xFF, 0xC2])))
+            // 2000 × 1500 pixels, of which the file has the first few.
+            file.replaceSubrange(frame.lowerBound + 5..<frame.lowerBound + 9, with: [0x05, 0xDC, 0x07, 0xD0])
+            let image = try JPEGDecoder().decode(file, .partial)
+            #expect(image.size == PixelSize(width: 2000, height: 1500))
+            // Of two bytes each, and colours in half the resolution.
+            #expect(PixelMemory.pooled >= 3 * 2000 * 1500)
+            PixelMemory.trim()
+            _ = try JPEGEncoder().encode(image, EncodeOptions(quality: 0.8))
+            #expect(PixelMemory.pooled >= 3 * 2000 * 1500)
+        }
+    }
+
+    @Test("large files that are written are mappings of their own, and small ones are not", arguments: [40, 700])
+    func written(_ width: Int) throws {
+        let image = try Processed.noise(width, width)
+        for format in [ImageFormat.png, .jpeg] {
+            let file = try CodecRegistry.standard.encode(image, as: format, EncodeOptions(quality: 1))
+            let isLarge = file.count > 256 << 10
+            let isMapped = file.withUnsafeBytes { Int(bitPattern: $0.baseAddress) % PixelRegions.pageSize == 0 }
+            // malloc's blocks begin behind a header.
+            #expect(isLarge == (width == 700) && isMapped == isLarge, "\(format)")
+            #expect(try CodecRegistry.standard.decode(file).size == image.size)
+        }
+    }
+}
+
 @Suite("Memory for the next pictures is given up when memory is short", .timeLimit(.minutes(2)))
 struct PixelPressureTests {
     // In a process of its own, because other tests pause too.
@@ -150,7 +234,7 @@ struct PixelPressureTests {
 
     @Test("the pause lasts as long as memory is short, also for pictures that are let go of later")
     func pressure() throws {
-        let pixels = PixelPressure()
+        let pixels = PixelPressure(limit: 1 << 30)
         for level in [MemoryPressure.moderate, .severe, .moderate] {
             pixels.follow(level)
             for byteCount in [1 << 16, 1 << 20, 5 << 20] { PixelMemory.free(try PixelMemory.allocate(byteCount)) }

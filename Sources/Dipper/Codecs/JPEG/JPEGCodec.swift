@@ -99,6 +99,9 @@ public struct JPEGDecoder: ImageDecoder {
 final class JPEGReader {
     private let handle: OpaquePointer
     private(set) var header = dipper_jpeg_header()
+    private var coefficients: PixelStorage?
+    /// In bytes. libjpeg takes fewer coefficients from malloc.
+    static let leastOwned = 1 << 20
 
     init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
@@ -118,8 +121,9 @@ final class JPEGReader {
     }
 
     func start(eighths: Int) throws(DipperError) {
-        // The caller has checked the coefficients, beside which libjpeg holds a few rows and tables.
-        try check(dipper_jpeg_start(handle, Int32(eighths), Int(header.coefficient_bytes) + 32 << 20))
+        let size = Int(header.coefficient_bytes)
+        if size >= Self.leastOwned { coefficients = try PixelStorage(byteCount: size) }
+        try check(dipper_jpeg_start(handle, Int32(eighths), coefficients?.base, size))
     }
 
     var completeScans: Int { Int(dipper_jpeg_complete_scans(handle)) }
@@ -190,8 +194,11 @@ public struct JPEGEncoder: ImageEncoder {
 
     public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
         let quality = Int32(max(1, (options.validQuality * 100).rounded()))
-        let created = dipper_jpeg_create(
-            Int64(image.width), Int64(image.height), quality, options.validQuality < 0.9)
+        let (width, height, halves) = (Int64(image.width), Int64(image.height), options.validQuality < 0.9)
+        let size = dipper_jpeg_coefficient_bytes(width, height, halves)
+        let coefficients = try size < JPEGReader.leastOwned ? nil : PixelStorage(byteCount: size)
+        defer { withExtendedLifetime(coefficients) {} }
+        let created = dipper_jpeg_create(width, height, quality, halves, coefficients?.base, size)
         guard let writer = created else { throw .unencodable.with(detail: "libjpeg cannot write \(image.size) pixels") }
         defer { dipper_jpeg_discard(writer) }
         if image.isOpaque {
@@ -211,7 +218,7 @@ public struct JPEGEncoder: ImageEncoder {
         var count = 0
         try Self.check(dipper_jpeg_end(writer, &bytes, &count))
         guard let bytes else { throw .unencodable }
-        return Data(bytesNoCopy: bytes, count: count, deallocator: .free)
+        return Data(bytesNoCopy: bytes, count: count, deallocator: .custom { dipper_output_free($0, $1) })
     }
 
     private static func check(_ status: dipper_jpeg_status) throws(DipperError) {
