@@ -102,7 +102,7 @@ public final class DataTask: FetchTask {
     ///
     /// ```swift
     /// let film = DataRequest(url).with(\.timeout, .seconds(3_600))
-    /// try await cache.slowGetData(film).onProgress { print($0.fraction) }.download(to: file)
+    /// try await cache.slowGetData(film).onProgress { print($0.fraction) }.download(to: filmFile)
     /// ```
     ///
     /// The body passes through memory, and ``CurlConfiguration/maximumBodySize`` limits it. Cancelling the Swift task
