@@ -39,26 +39,31 @@ public final class AssetServer: Sendable {
             throw Assets.Failure(description: "the server cannot listen on port \(port): \(reason)")
         }
         (self.url, self.assets, self.pace, self.listener) = (url, assets, pace, listener)
-        run { [self] in
-            while case let connection = accept(listener, nil, nil), connection >= 0 {
-                guard connections.withLock({ $0?.insert(connection) }) != nil else { return _ = close(connection) }
-                run { self.serve(connection) }
-            }
-        }
+        run { [self] in accept() }
     }
 
     /// Stops the server and closes all connections.
     public func stop() async {
-        let open = connections.withLock { exchange(&$0) }
-        shutdown(listener, Int32(SHUT_RDWR))
-        for connection in open ?? [] { shutdown(connection, Int32(SHUT_RDWR)) }
+        connections.withLock { open in
+            // Under the lock no number of a socket can be that of another one already.
+            for socket in open.map({ $0.union([listener]) }) ?? [] { shutdown(socket, Int32(SHUT_RDWR)) }
+            open = nil
+        }
         await withCheckedContinuation { done in threads.notify(queue: .global()) { done.resume() } }
-        if open != nil { close(listener) }
     }
 
-    private func exchange(_ connections: inout Set<Int32>?) -> Set<Int32>? {
-        defer { connections = nil }
-        return connections
+    private func accept() {
+        defer { close(listener) }
+        while connections.withLock({ $0 != nil }) {
+            let connection = Glibc.accept(listener, nil, nil)
+            if connection < 0 {
+                // For example without a free descriptor: it may be better soon.
+                if errno != EINTR, errno != ECONNABORTED { Thread.sleep(forTimeInterval: 0.01) }
+                continue
+            }
+            guard connections.withLock({ $0?.insert(connection) }) != nil else { return _ = close(connection) }
+            run { self.serve(connection) }
+        }
     }
 
     private func run(_ body: @escaping @Sendable () -> Void) {
@@ -71,8 +76,10 @@ public final class AssetServer: Sendable {
 
     private func serve(_ connection: Int32) {
         defer {
-            connections.withLock { _ = $0?.remove(connection) }
-            close(connection)
+            connections.withLock { open in
+                open?.remove(connection)
+                close(connection)
+            }
         }
         Self.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1, of: connection)
         // A small send buffer: the server cannot delay bytes that the kernel has already taken.
@@ -82,7 +89,7 @@ public final class AssetServer: Sendable {
             let parts = head.split(separator: " ", maxSplits: 2)
             guard parts.count == 3 else { return }
             log.add(String(parts[1]))
-            Self.sleep(until: .now + pace.delay)
+            guard Self.sleep(until: .now + pace.delay, on: connection) else { return }
             let path = parts[1].prefix { $0 != "?" }
             let body = parts[0] == "GET" ? assets.files[path.removingPercentEncoding ?? ""] : nil
             let answer = """
@@ -106,6 +113,7 @@ public final class AssetServer: Sendable {
             }
             var bytes = [UInt8](repeating: 0, count: 8 << 10)
             let count = recv(connection, &bytes, bytes.count, 0)
+            if count < 0, errno == EINTR { continue }
             guard count > 0, received.count < 64 << 10 else { return nil }
             received.append(contentsOf: bytes[..<count])
         }
@@ -121,7 +129,7 @@ public final class AssetServer: Sendable {
             rest = rest.dropFirst(piece.count)
             guard Self.send(piece, to: connection) else { return false }
             due = max(due, .now - .milliseconds(20)) + .seconds(Double(piece.count) / pace.bytesPerSecond)
-            Self.sleep(until: due)
+            guard Self.sleep(until: due, on: connection) else { return false }
         }
         return true
     }
@@ -132,16 +140,21 @@ public final class AssetServer: Sendable {
             while !rest.isEmpty {
                 let part = UnsafeRawBufferPointer(rebasing: rest)
                 let count = Glibc.send(connection, part.baseAddress, part.count, Int32(MSG_NOSIGNAL))
-                if count < 0 { return false }
-                rest = rest.dropFirst(count)
+                if count < 0, errno != EINTR { return false }
+                rest = rest.dropFirst(max(0, count))
             }
             return true
         }
     }
 
-    private static func sleep(until time: ContinuousClock.Instant) {
-        let left = time - .now
-        if left > .zero { Thread.sleep(forTimeInterval: left / .seconds(1)) }
+    /// - Returns: `false` if the connection has been closed meanwhile.
+    private static func sleep(until time: ContinuousClock.Instant, on connection: Int32) -> Bool {
+        while case let left = time - .now, left > .zero {
+            let milliseconds = Int32(clamping: Int((left / .milliseconds(1)).rounded(.up)))
+            var waiting = pollfd(fd: connection, events: 0, revents: 0)
+            if poll(&waiting, 1, milliseconds) > 0 { return false }
+        }
+        return true
     }
 
     private static func set(_ level: Int32, _ option: Int32, _ value: Int32, of socket: Int32) {

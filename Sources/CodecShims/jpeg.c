@@ -383,6 +383,7 @@ static bool start_writing(
 }
 
 size_t dipper_jpeg_coefficient_bytes(int64_t width, int64_t height, bool halves_colors) {
+    if (width <= 0 || height <= 0 || width > JPEG_MAX_DIMENSION || height > JPEG_MAX_DIMENSION) return 0;
     size_t pixels = (size_t)((width + 15) / 16 * 16) * (size_t)((height + 15) / 16 * 16);
     return sizeof(JCOEF) * (halves_colors ? pixels + pixels / 2 : 3 * pixels);
 }
@@ -426,6 +427,7 @@ dipper_jpeg_status dipper_jpeg_end(dipper_jpeg_writer *writer, uint8_t **bytes, 
     jpeg_finish_compress(&writer->cinfo);
     *count = writer->capacity - writer->destination.free_in_buffer;
     *bytes = dipper_finish(writer->bytes, writer->capacity, *count);
+    if (!*bytes) return DIPPER_JPEG_NO_MEMORY;
     writer->bytes = NULL;
     writer->capacity = 0;
     return DIPPER_JPEG_OK;

@@ -22,13 +22,18 @@ static inline uint8_t *dipper_grow(uint8_t *bytes, size_t capacity, size_t wante
     return mapping;
 }
 
-/* Returns the bytes without room, to be freed by dipper_output_free, or NULL if there is no memory. */
+/* Returns the bytes without room, to be freed by dipper_output_free. Returns NULL, and nothing has changed, if there is no
+   memory. */
 static inline uint8_t *dipper_finish(uint8_t *bytes, size_t capacity, size_t count) {
-    if (capacity <= dipper_largest_heap_output) return bytes;
+    if (capacity <= dipper_largest_heap_output) {
+        uint8_t *tight = count ? realloc(bytes, count) : NULL;
+        return tight ? tight : bytes;
+    }
     /* A shorter mapping stays where it is. */
     if (count > dipper_largest_heap_output) return mremap(bytes, capacity, count, 0) == MAP_FAILED ? NULL : bytes;
     uint8_t *copy = malloc(count);
-    if (copy) memcpy(copy, bytes, count);
+    if (!copy) return NULL;
+    memcpy(copy, bytes, count);
     munmap(bytes, capacity);
     return copy;
 }

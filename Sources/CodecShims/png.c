@@ -251,6 +251,7 @@ dipper_png_status dipper_png_write_end(dipper_png_writer *writer, uint8_t **byte
     if (setjmp(png_jmpbuf(png))) return DIPPER_PNG_BROKEN;
     png_write_end(png, NULL);
     *bytes = dipper_finish(writer->bytes, writer->capacity, writer->length);
+    if (!*bytes) return DIPPER_PNG_BROKEN;
     *length = writer->length;
     writer->bytes = NULL;
     writer->capacity = 0;

@@ -251,16 +251,6 @@ struct ArrivingBodyTests {
         #expect(blobs == [])
     }
 
-    @Test("a body that turns out to be too large leaves no beginning")
-    func tooLarge() async throws {
-        try await withFaultServer(folder, { $0.network.maximumBodySize = 2_500_000 }) { server, cache async throws in
-            let target = server.url("/bytes/\(Self.size)/film?etag=v&chunked=1")
-            #expect(await cache.getData(target).error == .tooLarge)
-            await cache.synchronize()
-            #expect(blobs == [])
-        }
-    }
-
     @Test("another version replaces a longer beginning of the earlier one")
     func changed() async throws {
         let test = open()

@@ -85,6 +85,23 @@ struct ResumeServerTests {
         }
     }
 
+    @Test("a program that changes the bytes it is shown does not change the answer")
+    func changedBytes() async throws {
+        let (size, path) = (1_200_000, "/bytes/1200000/b")
+        try await with {
+            $0.progressInterval = .zero
+            $0.callbackQueue = .inPlace
+        } _: { server, cache async throws in
+            let shown = Box(Data())
+            let task = cache.getData(server.url("\(path)?etag=v&stall=1100000&times=1"))
+            task.onBytes { bytes in shown.update { $0 = bytes } }
+            try await shown.wait { $0.count > 600_000 }
+            shown.update { $0.removeFirst(16) }
+            server.resetStalled()
+            #expect(try await task.value == FaultServer.body(of: path, size: size))
+        }
+    }
+
     @Test("a prefetch whose server hangs up while it is held back goes on without a failure")
     func lostPatience() async throws {
         try await with {

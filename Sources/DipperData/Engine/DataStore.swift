@@ -274,15 +274,13 @@ final class DataStore: Sendable {
             if isNews, !call.directives.noStore, claim?.isRevoked != true { remove(place) }
             return whenWritten(false)
         }
-        if place != key {
-            history.supersede(key, by: claim)
-            dropPartial(of: key)
-        }
+        if place != key { history.supersede(key, by: claim) }
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
         let kept = StoredData(
             data: value.data,
             info: info.with(Storing.fields(of: info.headers), family: info.variant == nil ? 0 : family))
         add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch, whenWritten: whenWritten)
+        if place != key { dropPartial(of: key) }
         if let tiers, call.keepsOnDisk, call.mayBeShared, Storing.mayShare(response: info.headers) {
             let record = EntryRecord(key: place, value: kept, lifetime: diskLifetime(call, stored: now()))
             // The program's codec may be slow.

@@ -152,8 +152,10 @@ public final class DataTask: FetchTask {
         let body = onItsActor(body)
         watchBytes { [weak self, queue = call.callbackQueue] bytes in
             guard let self else { return }
+            // The program may change its bytes in place.
+            let own = bytes.withUnsafeBytes { Data($0) }
             // No closure is called after the end.
-            queue.perform { if self.outcome == nil { body(bytes) } }
+            queue.perform { if self.outcome == nil { body(own) } }
         }
         return self
     }

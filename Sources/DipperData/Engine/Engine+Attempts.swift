@@ -259,7 +259,6 @@ extension Engine {
             case .failure(let error) where error.isOfAnswer && !run.hasBroughtBytes && run.attempt.takesBack():
                 send(fetch)
             case .failure(let error):
-                if error == .tooLarge, run.hasBroughtBytes { dropPartial(of: fetch) }
                 failed(fetch, error == .cancelled && run.isLost ? .unreachable : error)
             case .success(let response):
                 if fetch.sources.provider == nil { events.received(response, fetch) }

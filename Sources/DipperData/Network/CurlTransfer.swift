@@ -35,7 +35,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// The length at which the next part of the body is reported.
     private var nextPart = CurlTransfer.partStep
     private static let partStep = 1 << 20
-    private static let longestUnknown = 1 << 30
     private(set) var isTooLarge = false
     /// Whether the address policy has refused every address so far; `nil` before the first.
     private(set) var isRefused: Bool?
@@ -223,7 +222,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private func tellPart() {
         let isContinuable = codings == nil && (canBeContinued || (answer.status == 206 && request.offset > 0))
         // A shared body would be copied to become longer. Pages that no byte reaches take no memory.
-        guard isContinuable, body.reserve(min(answer.length ?? Self.longestUnknown, limit)) else {
+        guard isContinuable, let length = answer.length, body.reserve(min(length, limit)) else {
             return nextPart = .max
         }
         nextPart = body.count + Self.partStep

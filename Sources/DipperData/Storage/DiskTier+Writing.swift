@@ -48,8 +48,8 @@ extension DiskTier {
             do {
                 if let partial = item.partial {
                     if growsFile(partial.body) {
-                        // Whatever becomes of a part that arrives, the row of the one before stays.
-                        if partial.isArriving { change = nil }
+                        // Whatever becomes of this part, the one before can be continued.
+                        change = nil
                         guard let grown = try grow(partial, id, files) else { continue }
                         if grown.isNew { written.append(grown.blob) }
                         let trailer = RecordFormat.trailer(of: record, body: (grown.count, grown.digest))
@@ -57,6 +57,7 @@ extension DiskTier {
                         change = .init(id: id, table: table, new: (new, nil))
                         continue
                     }
+                    growing.withLock { $0.forget(id) }
                     record.value = StoredData(data: partial.body.bytes, info: record.value.info)
                 }
                 let (body, trailer) = try options.format.encode(record, isPlain: table == .partial)

@@ -165,10 +165,12 @@ final class Folder: Sendable {
             throw FileError("rename", path + "/" + name, EEXIST)
         }
         let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
-        if !share(temporary) { try writeFile(temporary, bytes, mode: 0o666, isFlushed: false) }
+        let isShared = share(temporary)
+        if !isShared { try writeFile(temporary, bytes, mode: 0o666, isFlushed: isFlushed, tolerating: EINVAL) }
         // Nothing is renamed if both are names of one file.
         defer { remove(temporary) }
-        if isFlushed, let (file, _) = try openFile(temporary) {
+        if isShared, isFlushed {
+            guard let (file, _) = try openFile(temporary) else { throw FileError("open", path + "/" + name, EIO) }
             defer { close(file) }
             guard fdatasync(file) == 0 else { throw FileError("fdatasync", path + "/" + name) }
         }

@@ -57,7 +57,7 @@ struct GrowingFiles: ~Copyable {
             // Another process may bring the same body: nobody writes it anew with each piece.
             if partial.isArriving { return nil }
         }
-        if files.count >= Self.mostFiles { files = [:] }
+        if files.count >= Self.mostFiles { files = files.filter(\.value.isArriving) }
         let file = File(partial.body.origin, try blobs.newName(id, Self.name))
         file.isArriving = partial.isArriving
         files[id] = file

@@ -203,6 +203,20 @@ struct PooledMemoryTests {
         }
     }
 
+    @Test("what a program cuts off a file that was written does not change how its memory is freed")
+    func shortened() async {
+        await #expect(processExitsWith: .success) {
+            let image = try Processed.noise(700, 700)
+            for format in [ImageFormat.png, .jpeg] {
+                for rest in [1_000, 300 << 10] {
+                    var file = try CodecRegistry.standard.encode(image, as: format, EncodeOptions(quality: 1))
+                    file.removeLast(file.count - rest)
+                    #expect(file.count == rest)
+                }
+            }
+        }
+    }
+
     @Test("large files that are written are mappings of their own, and small ones are not", arguments: [40, 700])
     func written(_ width: Int) throws {
         let image = try Processed.noise(width, width)

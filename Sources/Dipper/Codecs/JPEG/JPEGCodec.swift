@@ -218,7 +218,9 @@ public struct JPEGEncoder: ImageEncoder {
         var count = 0
         try Self.check(dipper_jpeg_end(writer, &bytes, &count))
         guard let bytes else { throw .unencodable }
-        return Data(bytesNoCopy: bytes, count: count, deallocator: .custom { dipper_output_free($0, $1) })
+        return Data(
+            bytesNoCopy: bytes, count: count,
+            deallocator: .custom { [count] bytes, _ in dipper_output_free(bytes, count) })
     }
 
     private static func check(_ status: dipper_jpeg_status) throws(DipperError) {

@@ -220,7 +220,9 @@ public struct PNGEncoder: ImageEncoder {
         var bytes: UnsafeMutablePointer<UInt8>?
         var length = 0
         guard dipper_png_write_end(writer, &bytes, &length) == DIPPER_PNG_OK, let bytes else { throw Self.failed }
-        return Data(bytesNoCopy: bytes, count: length, deallocator: .custom { dipper_output_free($0, $1) })
+        return Data(
+            bytesNoCopy: bytes, count: length,
+            deallocator: .custom { [length] bytes, _ in dipper_output_free(bytes, length) })
     }
 
     private static let failed = DipperError.unencodable.with(detail: "libpng cannot write the picture")
