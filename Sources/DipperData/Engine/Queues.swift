@@ -232,7 +232,11 @@ private final class Lane {
 
     private func join(_ entry: QueueEntry) -> QueueGroup {
         let host = configuration.maxPerHost == nil ? "" : entry.host
-        let group = groups[host] ?? QueueGroup(host: host)
+        if let known = groups[host] {
+            entry.group = known
+            return known
+        }
+        let group = QueueGroup(host: host)
         groups[host] = group
         entry.group = group
         return group

@@ -69,17 +69,31 @@ enum HTTPDate {
         }
 
         func seconds(in year: Int) -> TimeInterval? {
-            guard let month = HTTPDate.months.firstIndex(of: self.month), number("H") < 24, number("M") < 60,
+            let day = number("D")
+            guard let month = HTTPDate.months.firstIndex(of: self.month).map({ $0 + 1 }), day >= 1,
+                day <= HTTPDate.length(ofMonth: month, year: year), number("H") < 24, number("M") < 60,
                 number("S") <= 60
             else { return nil }
-            var date = tm()
-            (date.tm_year, date.tm_mon) = (Int32(clamping: year - 1900), Int32(month))
-            date.tm_mday = Int32(number("D"))
-            let start = timegm(&date)
-            // A day that the month does not have has become one of another month.
-            guard date.tm_mday == number("D") else { return nil }
-            return Double(start + number("H") * 3_600 + number("M") * 60 + number("S"))
+            let time = number("H") * 3_600 + number("M") * 60 + number("S")
+            return Double(HTTPDate.days(year: year, month: month, day: day) * 86_400 + time)
         }
+    }
+
+    private static func length(ofMonth month: Int, year: Int) -> Int {
+        switch month {
+        case 2: (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 ? 29 : 28
+        case 4, 6, 9, 11: 30
+        default: 31
+        }
+    }
+
+    /// The days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so the leap day is last.
+    private static func days(year: Int, month: Int, day: Int) -> Int {
+        let marchYear = month <= 2 ? year - 1 : year
+        let era = (marchYear >= 0 ? marchYear : marchYear - 399) / 400
+        let yearOfEra = marchYear - era * 400
+        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
 }
 

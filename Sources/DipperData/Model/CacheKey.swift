@@ -167,6 +167,11 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     private static let seed = UInt64.random(in: .min ... .max)
 
     private static func hash(_ string: String) -> UInt64 {
+        if let hash = string.utf8.withContiguousStorageIfAvailable({
+            dipper_xxh3_seeded($0.baseAddress, $0.count, seed)
+        }) {
+            return hash
+        }
         var copy = string
         return copy.withUTF8 { dipper_xxh3_seeded($0.baseAddress, $0.count, seed) }
     }

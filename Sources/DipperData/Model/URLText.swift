@@ -105,6 +105,7 @@ enum URLText {
     }
 
     /// Returns the places of the host and of the path, if what precedes the path is spelled as in an address.
+    @inline(__always)
     private static func server(_ text: UnsafeBufferPointer<UInt8>) -> (host: Range<Int>, path: Int)? {
         guard let start = text.baseAddress, text.count > 8 else { return nil }
         let scheme = word(start)
@@ -113,7 +114,7 @@ enum URLText {
         guard isSecure || scheme << 8 == 0x2F2F_3A70_7474_6800 else { return nil }
         let first = isSecure ? 8 : 7
         var index = first
-        while index < text.count, start[index].isUnreserved, !(0x41...0x5A).contains(start[index]) { index &+= 1 }
+        while index < text.count, isOfHost(start[index]) { index &+= 1 }
         guard index > first, index < text.count else { return nil }
         let host = first..<index
         if start[index] == UInt8(ascii: ":") {
@@ -128,11 +129,19 @@ enum URLText {
         return index < text.count && start[index] == UInt8(ascii: "/") ? (host, index) : nil
     }
 
+    /// Whether a byte is unreserved and no capital letter.
+    @inline(__always)
+    private static func isOfHost(_ byte: UInt8) -> Bool {
+        byte &- 0x61 < 26 || byte &- 0x30 < 10 || byte &- 0x2D < 2 || byte == 0x5F || byte == 0x7E
+    }
+
+    @inline(__always)
     private static func word(_ bytes: UnsafePointer<UInt8>) -> UInt64 {
         UInt64(littleEndian: UnsafeRawPointer(bytes).loadUnaligned(as: UInt64.self))
     }
 
     /// Whether eight bytes contain a number sign, a percent sign, or a dot after a slash; sometimes also of others.
+    @inline(__always)
     private static func isSuspicious(_ bytes: UnsafePointer<UInt8>) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101
         func places(of byte: UInt8, in word: UInt64) -> UInt64 {

@@ -19,15 +19,15 @@ struct CurlAnswer {
 
     /// Takes a line, line break included. libcurl may deliver several at once; a value must not contain a line break.
     mutating func take(_ lines: UnsafeRawBufferPointer) {
-        var rest = lines[...]
-        while let end = rest.firstIndex(of: 0x0A), end + 1 < rest.endIndex {
-            takeLine(rest[...end])
-            rest = rest[(end + 1)...]
+        var rest = lines
+        while let end = rest.position(of: 0x0A), end + 1 < rest.count {
+            takeLine(rest.part(0..<end + 1))
+            rest = rest.part(end + 1..<rest.count)
         }
         takeLine(rest)
     }
 
-    private mutating func takeLine(_ line: Slice<UnsafeRawBufferPointer>) {
+    private mutating func takeLine(_ line: UnsafeRawBufferPointer) {
         size += line.count
         let isNext = isComplete ? isInformational : fields.isEmpty
         if isNext, line.starts(with: "HTTP/".utf8) {
@@ -51,21 +51,20 @@ struct CurlAnswer {
     }
 
     /// Returns `false` for a malformed field, which is ignored because parsers disagree about it.
-    private mutating func takeField(_ line: Slice<UnsafeRawBufferPointer>) -> Bool {
-        let name = line.prefix { $0 != UInt8(ascii: ":") }
-        guard !name.isEmpty, name.endIndex < line.endIndex, name.allSatisfy(\.isTokenCharacter),
-            let value = Self.value(line[name.endIndex...].dropFirst())
-        else { return false }
+    private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
+        guard let colon = line.position(of: UInt8(ascii: ":")), colon > 0 else { return false }
+        let name = line.part(0..<colon)
+        guard name.allSatisfy(\.isTokenCharacter), let value = Self.value(line.part(colon + 1..<line.count)) else {
+            return false
+        }
         fields.append(String(decoding: name, as: UTF8.self), value)
         return true
     }
 
     /// `nil` for bytes that cannot be sent back.
-    private static func value(_ bytes: Slice<UnsafeRawBufferPointer>) -> String? {
-        func isSpace(_ byte: UInt8) -> Bool { isBlank(byte) || isLineBreak(byte) }
-        let end = bytes.lastIndex { !isSpace($0) }.map { $0 + 1 } ?? bytes.startIndex
-        let value = bytes[..<end].drop(while: isSpace)
-        return value.contains { $0 == 0 || $0 == 0x0D } ? nil : String(fieldBytes: value)
+    private static func value(_ bytes: UnsafeRawBufferPointer) -> String? {
+        let value = trimmed(bytes)
+        return value.position(of: 0) == nil && value.position(of: 0x0D) == nil ? String(fieldBytes: value) : nil
     }
 
     private mutating func complete() {
@@ -86,6 +85,24 @@ struct CurlAnswer {
 
     private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
     private static func isLineBreak(_ byte: UInt8) -> Bool { byte == 0x0D || byte == 0x0A }
+
+    private static func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        var (start, end) = (0, bytes.count)
+        while start < end, isBlank(bytes[start]) || isLineBreak(bytes[start]) { start += 1 }
+        while start < end, isBlank(bytes[end - 1]) || isLineBreak(bytes[end - 1]) { end -= 1 }
+        return bytes.part(start..<end)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    fileprivate func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: baseAddress.map { $0 + range.lowerBound }, count: range.count)
+    }
+
+    fileprivate func position(of byte: UInt8) -> Int? {
+        guard let baseAddress, let found = memchr(baseAddress, Int32(byte), count) else { return nil }
+        return UnsafeRawPointer(found) - baseAddress
+    }
 }
 
 enum CurlErrors {
