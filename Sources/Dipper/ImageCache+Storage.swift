@@ -164,9 +164,10 @@ extension ImageCache {
     }
 
     private func removeFiles(_ key: CacheKey, _ options: ResolvedOptions, from tiers: CacheTiers) {
-        originals(of: options).removeData(for: key, from: tiers)
         originals(of: options).removeDerived(of: key, from: tiers)
         options.options.targetCache?.data.removeDerived(of: key, from: tiers)
+        // Last, because it takes the right to keep a picture from all who have read a file meanwhile.
+        originals(of: options).removeData(for: key, from: tiers)
     }
 
     /// Removes the file of a URL or request, and all pictures made from it, from all tiers or from some of them. What was

@@ -418,6 +418,7 @@ final class DataStore: Sendable {
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
         history.remove(key, from: tiers)
         clean(key, tiers)
+        history.remove(key, from: tiers)
     }
 
     /// Removes an entry whose removal is recorded.
@@ -450,6 +451,7 @@ final class DataStore: Sendable {
             partials?.removeAll { $0.info.isOf(address) }
             if let listener = listener.load() { for key in keys { listener.replaced(key) } }
         }
+        history.removeAll(of: address, from: tiers)
         if tiers.contains(.shared) { for key in keys { self.tiers?.remove(key) } }
     }
 
@@ -458,6 +460,7 @@ final class DataStore: Sendable {
         disk?.clear()
         clearMemory()
         tiers?.hideAll()
+        history.clear()
     }
 
     func clearMemory() {

@@ -8,7 +8,8 @@ import Synchronization
 /// the program adds also loses it when an answer that was asked for later arrives first.
 ///
 /// A removal is recorded first; then the tiers are cleaned. A tier checks a ``Permit`` under its lock before it keeps
-/// an entry. So the cleaning finds every earlier entry, and the tier refuses every later one.
+/// an entry. So the cleaning finds every earlier entry, and the tier refuses every later one. Then the removal is
+/// recorded once more, because work that has claimed its right meanwhile may have read what was not yet cleaned.
 package final class RemovalHistory: Sendable {
     /// Shared by all stores of the process: an entry read from one store may be kept by another.
     private static let moments = Atomic<UInt64>(1)
