@@ -84,15 +84,26 @@ struct DamageTests {
         await again.shutdown()
     }
 
+    /// Runs a program of Python with the arguments in `a`.
+    ///
+    /// What an open cache's index is read or changed with is another process: one that closes a database's file
+    /// gives up all locks that SQLite has on it in this process, and then neither cache nor program can rely on them.
+    private func python(_ program: String, _ arguments: String...) throws -> String {
+        let program = "import os, sqlite3, sys; a = sys.argv[1:]\n" + program
+        return try String(decoding: runProgram("/usr/bin/python3", ["-c", program] + arguments), as: UTF8.self)
+    }
+
     private func databases() throws -> [URL] {
-        try folder.files.map { folder.url.appendingPathComponent($0) }
-            .filter { try Data(contentsOf: $0).starts(with: Data("SQLite format 3".utf8)) }
+        try folder.files.filter { !$0.contains("/") }.filter { name in
+            try python("print(open(a[0], 'rb').read(15) == b'SQLite format 3')", folder.url.path + "/" + name)
+                == "True\n"
+        }
+        .map { folder.url.appendingPathComponent($0) }
     }
 
     private func run(_ statement: String, in database: URL) throws {
-        let program =
-            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit(); c.close()"
-        try runProgram("/usr/bin/python3", ["-c", program, database.path, statement])
+        _ = try python(
+            "c = sqlite3.connect(a[0]); c.execute(a[1]); c.commit(); c.close()", database.path, statement)
     }
 
     /// Writes over the whole file, whose place and size stay.
@@ -118,7 +129,7 @@ struct DamageTests {
         if let statement {
             try run(statement, in: index)
         } else {
-            try overwrite(index, with: DiskBytes.noise(Data(contentsOf: index).count))
+            _ = try python("f = open(a[0], 'r+b'); f.write(os.urandom(os.path.getsize(a[0])))", index.path)
         }
         if !isOpen { cache = TestCache.onDisk(folder).cache }
         for key in Self.all {
