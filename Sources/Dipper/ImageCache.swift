@@ -325,11 +325,12 @@ public final class ImageCache: Sendable {
     public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
 
     /// Returns a picture from memory or from the program's own files; `nil` if there is none or it cannot be decoded.
+    /// Blocks the calling thread while it reads the file and decodes.
     ///
-    /// The file is found as by ``getImage(named:)``, and decoded on the caller's thread. Memory keeps the picture.
-    public func image(named name: String) -> Image? {
+    /// The file is found as by ``getImage(named:)``. Memory keeps the picture.
+    public func readImage(named name: String) -> Image? {
         let request = Self.request(named: name, self)
-        if let image = image(for: request) { return image }
+        if let image = readImage(for: request) { return image }
         guard let provider = request.provider as? NamedProvider, let bytes = provider.read() else { return nil }
         return store(bytes, for: request)
     }
@@ -391,7 +392,7 @@ extension ImageOptions {
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle).with(\.targetCache, avatars)
-    /// let image = try await cache.getImage(avatar).value          // then also avatars.image(for: …)
+    /// let image = try await cache.getImage(avatar).value          // then also avatars.readImage(for: …)
     /// ```
     public var targetCache: ImageCache? {
         get { target as? ImageCache }

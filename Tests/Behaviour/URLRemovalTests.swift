@@ -45,7 +45,7 @@ struct URLRemovalTests {
         await test.cache.synchronize()
         #expect(test.cache.diskCount == listed)
         #expect(test.cache.memoryCount == (tiers.contains(.memory) ? 1 : 7))
-        #expect(test.cache.data(for: other) == Data("1".utf8))
+        #expect(test.cache.readData(for: other) == Data("1".utf8))
         let reopened = await test.reopened()
         for (name, request) in Self.requests {
             #expect(reopened.cache.hasData(for: request) == !tiers.contains(.disk), "\(name)")
@@ -64,7 +64,7 @@ struct URLRemovalTests {
         await test.cache.synchronize()
         #expect(test.cache.diskCount == 1)
         test.cache.clearMemory()
-        #expect(test.cache.data(for: "front page") == Data("new".utf8))
+        #expect(test.cache.readData(for: "front page") == Data("new".utf8))
     }
 
     @Test("what is being fetched is handed out and not kept, and later calls do not join it", arguments: [true, false])
@@ -83,7 +83,7 @@ struct URLRemovalTests {
             laterTransfer.finish(with: Data("new".utf8))
             #expect(try await later.value == Data("new".utf8), "\(name)")
             await test.cache.idle()
-            #expect(test.cache.data(for: request) == Data("new".utf8) && test.cache.hasData(for: other), "\(name)")
+            #expect(test.cache.readData(for: request) == Data("new".utf8) && test.cache.hasData(for: other), "\(name)")
             test.cache.removeData(for: other)
         }
     }
@@ -164,13 +164,13 @@ struct URLRemovalTests {
         #expect(test.cache.diskCount == (tiers.contains(.disk) ? 1 : 7))
         let reopened = await test.reopened()
         for (name, request) in Self.requests {
-            #expect((reopened.cache.data(for: request) != nil) == !tiers.contains(.disk), "\(name)")
+            #expect((reopened.cache.readData(for: request) != nil) == !tiers.contains(.disk), "\(name)")
         }
         // What was read from disk is found as well.
         reopened.cache.removeAll(of: removed)
         #expect(reopened.cache.memoryCount == 0)
         await reopened.cache.synchronize()
-        #expect(reopened.cache.diskCount == 1 && reopened.cache.data(for: other) == Data("1".utf8))
+        #expect(reopened.cache.diskCount == 1 && reopened.cache.readData(for: other) == Data("1".utf8))
     }
 
     @Test("an answer after a redirect, of an alternative or of a provider that is not written yet stays unwritten")
@@ -230,11 +230,11 @@ struct URLRemovalTests {
         #expect(test.cache.data.diskCount == 12 && test.cache.memoryCount == 12)
         if isReopened {
             test = await test.reopened()
-            for request in Self.pictures { #expect(test.cache.image(for: request) != nil, "\(request)") }
+            for request in Self.pictures { #expect(test.cache.readImage(for: request) != nil, "\(request)") }
         }
         test.cache.removeAll(of: Self.a, from: .memory)
         #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0)
-        for request in Self.pictures { #expect(test.cache.cachedTier(for: request) == .disk, "\(request)") }
+        for request in Self.pictures { #expect(test.cache.cachedSource(for: request) == .disk, "\(request)") }
         test.cache.removeAll(of: Self.a)
         for request in Self.pictures { #expect(!test.cache.hasImage(for: request), "\(request)") }
         await test.expectEmpty()
@@ -266,9 +266,9 @@ struct URLRemovalTests {
         try test.script(url("b"), .sample())
         try await test.load(others)
         test.cache.removeAll(of: Self.a, from: .memory)
-        #expect(test.cache.memoryCount == 1 && test.cache.cachedTier(for: others) == .memory)
-        for request in Self.pictures { #expect(test.cache.cachedTier(for: request) == .disk, "\(request)") }
-        for request in Self.pictures { #expect(test.cache.image(for: request) != nil, "\(request)") }
+        #expect(test.cache.memoryCount == 1 && test.cache.cachedSource(for: others) == .memory)
+        for request in Self.pictures { #expect(test.cache.cachedSource(for: request) == .disk, "\(request)") }
+        for request in Self.pictures { #expect(test.cache.readImage(for: request) != nil, "\(request)") }
         let added = ImageRequest(Self.a).with(\.key, "added")
         try test.cache.addImage(.sample(), for: added)
         test.cache.removeAll(of: Self.a)
