@@ -213,8 +213,12 @@ extension ImageCache {
         originals(of: options).removeData(for: key, from: tiers)
     }
 
-    /// Removes the file of a URL or request, and all pictures made from it, from all tiers or from some of them. What was
-    /// fetched from that URL with other header fields or another key stays; see ``removeAll(of:from:)``.
+    /// Removes all files of a URL, whatever header fields, account or key they were fetched with, or the file of one
+    /// request, and all pictures made of them, from all tiers or from some of them.
+    ///
+    /// A file is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
+    /// What a low-data source brings is of that source's own URL alone. By a URL, the method takes time by the number of
+    /// pictures in memory.
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
@@ -223,28 +227,31 @@ extension ImageCache {
     /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
     /// cache.removeVariant(for: thumbnail)                 // the original and other sizes stay
     /// cache.removeImage(for: thumbnail)                   // the original and all sizes are gone
+    /// cache.removeImage(for: url)                         // also what was fetched with header fields
     /// ```
+    @_disfavoredOverload
     public func removeImage(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
+        let address = source.isURL ? source.imageRequest.data.address : nil
         let (request, options) = completed(source.imageRequest)
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
-        objects.remove(options.inMemory(key), from: tiers)
+        let forget = { (tiers: CacheTiers) in
+            objects.remove(options.inMemory(key), from: tiers)
+            if let address { objects.removeAll(of: address, from: tiers) }
+        }
+        forget(tiers)
+        if let address {
+            originals(of: options).removeAll(of: address, from: tiers)
+            options.options.targetCache?.data.removeAll(of: address, from: tiers)
+        }
         removeFiles(key, options, from: tiers)
         // A reader may have read a file before it was removed.
-        objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
+        forget(tiers.intersection(.memory))
     }
 
-    /// Removes all files of a URL, whatever header fields, account or key they were fetched with, and all pictures made
-    /// of them, from all tiers or from some of them. Takes time by the number of pictures in memory.
-    ///
-    /// A file is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
-    /// What a low-data source brings is of that source's own URL alone.
-    public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
-        let (address, objects) = (DataRequest(url).address, home(of: defaults).objects)
-        objects.removeAll(of: address, from: tiers)
-        originals(of: defaults).removeAll(of: url, from: tiers)
-        defaults.options.targetCache?.data.removeAll(of: url, from: tiers)
-        // A reader may have read a file before it was removed.
-        objects.removeAll(of: address, from: tiers.intersection(.memory))
+    /// Removes the pictures that a request which changes a resource has made out of date, and their files: all of its
+    /// URL, and of `Location` and `Content-Location` in the same origin. See `DataCache.invalidate(_:after:)`.
+    public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
+        for url in Redirect.changed(by: url, headers) { removeImage(for: url) }
     }
 
     /// Removes the one picture that a request makes, from all tiers or from some of them. Without processors in the

@@ -341,19 +341,19 @@ public final class ImageCache: Sendable {
 
     // MARK: Queues and cancellation
 
-    /// Moves every urgent call for a URL, whatever its header fields and key, or with the key of a request, to
+    /// Moves every urgent call for a URL, whatever its header fields and key, or those with the key of a request, to
     /// `slowQueue`, where it continues as a prefetch, whatever picture it makes from the bytes. A transfer in progress
     /// is not restarted.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.objects.demote(key) }
+        for key in keys(of: source.imageRequest) { home.objects.demote(key, andOthers: source.isURL) }
     }
     /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
-        for objects in makers { objects.demote(key) }
+        for objects in makers { objects.demote(key, andOthers: false) }
     }
 
-    /// Ends every call for a URL, whatever its header fields and key, or with the key of a request, with
+    /// Ends every call for a URL, whatever its header fields and key, or those with the key of a request, with
     /// `DipperError.cancelled`, whatever picture the call makes from the bytes.
     ///
     /// ```swift
@@ -363,11 +363,11 @@ public final class ImageCache: Sendable {
     /// ```
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.objects.cancel(key: key) }
+        for key in keys(of: source.imageRequest) { home.objects.cancel(key, andOthers: source.isURL) }
     }
     /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {
-        for objects in makers { objects.cancel(key: key) }
+        for objects in makers { objects.cancel(key, andOthers: false) }
     }
 
     /// Ends all calls for pictures with `DipperError.cancelled`. Calls for bytes of ``data`` go on.

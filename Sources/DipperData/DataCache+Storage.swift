@@ -194,19 +194,30 @@ extension DataCache {
             whenWritten: whenWritten)
     }
 
-    /// Removes the entry of a URL that ``readData(for:)-(URL)`` reads, from all tiers or from some of them. Entries that were
-    /// fetched with header fields, an account or a key stay; see ``removeAll(of:from:)``.
+    /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
+    /// files made of it, from all tiers or from some of them. Takes time by the number of entries in memory.
+    ///
+    /// An entry is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
+    /// What a ``DataRequest/lowDataSource`` brings is of that source's own URL alone. The program's own
+    /// ``Configuration/tiers`` cannot be searched: they lose the entry of the URL alone, and those in memory.
     ///
     /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls made after a
     /// removal from memory and disk do not join it.
+    ///
+    /// ```swift
+    /// cache.removeData(for: url)                      // also what was fetched in other languages
+    /// cache.removeData(for: DataRequest(url))         // the entry without header fields alone
+    /// ```
     public func removeData(for url: URL, from tiers: CacheTiers = .all) {
-        removeData(for: DataRequest(url), from: tiers)
+        let request = DataRequest(url)
+        removeAll(of: request.address, from: tiers)
+        removeData(for: request, from: tiers)
     }
-    /// Removes the entry of a request's key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
+    /// Removes the entry of a request's key, with its variants, from all tiers or from some of them.
     public func removeData(for request: DataRequest, from tiers: CacheTiers = .all) {
         removeData(for: complete(request).cacheKey, from: tiers)
     }
-    /// Removes the entry of a key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
+    /// Removes the entry of a key, with its variants, from all tiers or from some of them.
     public func removeData(for key: CacheKey, from tiers: CacheTiers = .all) {
         store.remove(key, from: tiers)
     }
@@ -217,35 +228,18 @@ extension DataCache {
         store.removeDerived(of: key, from: tiers)
     }
 
-    /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
-    /// files made of it, from all tiers or from some of them. Takes time by the number of entries in memory.
-    ///
-    /// An entry is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
-    /// What a ``DataRequest/lowDataSource`` brings is of that source's own URL alone.
-    ///
-    /// The tiers of the program's own cannot be searched: they lose the entry of the URL alone, and those in memory.
-    ///
-    /// ```swift
-    /// cache.removeAll(of: url)            // also what was fetched in other languages
-    /// ```
-    public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
-        let address = DataRequest(url).address
+    package func removeAll(of address: String, from tiers: CacheTiers = .all) {
         store.removeAll(of: address, from: tiers)
         values.load()?.removeAll(of: address, from: tiers)
     }
 
     /// Removes the entries that a request which changes a resource has made out of date (RFC 9111, section 4.4): all
-    /// entries of its URL (``removeAll(of:from:)``), and of `Location` and `Content-Location` in the same origin.
+    /// entries of its URL (``removeData(for:from:)-(URL,_)``), and of `Location` and `Content-Location` in the same
+    /// origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
-        removeAll(of: url)
-        for name in ["Location", "Content-Location"] {
-            guard let other = headers[name].flatMap({ URL(text: $0, relativeTo: url) }),
-                Redirect.isSameOrigin(url, other)
-            else { continue }
-            removeAll(of: other)
-        }
+        for url in Redirect.changed(by: url, headers) { removeData(for: url) }
     }
 
     // MARK: Cleaning up

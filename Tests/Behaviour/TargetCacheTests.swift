@@ -219,7 +219,7 @@ struct TargetCacheTests {
         try await test.cache.data.addDataAndWait(try other.png, for: lookalike)
         test.cache.clearMemory()
         #expect(try await test.pixels(processed) == picture.inverted)
-        test.cache.removeImage(for: a)
+        test.cache.removeImage(for: ImageRequest(a))
         #expect(try test.cache.data.readData(for: lookalike) == other.png)
     }
 }

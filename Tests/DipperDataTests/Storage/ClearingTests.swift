@@ -63,7 +63,7 @@ struct ClearingTests {
         try index.transaction { try $0.run(script: "DROP INDEX entry_by_url; DROP INDEX entry_by_asked") }
         index.close()
         let cache = open()
-        cache.removeAll(of: url("a"))
+        cache.removeData(for: url("a"))
         #expect(!cache.hasData(for: "7") && cache.entry(for: "10") == nil && cache.hasData(for: "b"))
         await cache.synchronize()
         #expect(cache.diskCount == 1 && cache.hasData(for: "b") && blobs == 0)
