@@ -108,7 +108,9 @@ struct FirstLinesTests {
     func accept() async throws {
         var codecs = CodecRegistry()
         #expect(codecs.accept == "*/*;q=0.5")
-        for decoder in [JPEGDecoder(), PNGDecoder(), CountingDecoder()] as [any ImageDecoder] { codecs.register(decoder) }
+        for decoder in [JPEGDecoder(), PNGDecoder(), CountingDecoder()] as [any ImageDecoder] {
+            codecs.register(decoder)
+        }
         #expect(codecs.accept == "image/jpeg,image/png,*/*;q=0.5")
         let formats = CodecRegistry.standard.accept.split(separator: ",").dropLast()
         #expect(formats.count == CodecRegistry.standard.readable.count)
@@ -127,7 +129,8 @@ struct FirstLinesTests {
     func unservedMainQueue() throws {
         let warnings = Box<[String]>([])
         let test = TestImageCache {
-            $0.data.logger = .recording { line in if line.contains("main queue") { warnings.update { $0.append(line) } } }
+            $0.data.logger = .recording { line in if line.contains("main queue") { warnings.update { $0.append(line) } }
+            }
         }
         let display = RecordingDisplay()
         let binding = ImageBinding(display, cache: test.cache)
@@ -148,7 +151,9 @@ struct FirstLinesTests {
     func otherThread() async throws {
         let warnings = Box<[String]>([])
         let test = TestImageCache {
-            $0.data.logger = .recording { line in if line.contains("another thread") { warnings.update { $0.append(line) } } }
+            $0.data.logger = .recording { line in
+                if line.contains("another thread") { warnings.update { $0.append(line) } }
+            }
         }
         let display = RecordingDisplay()
         let binding = ImageBinding(display, cache: test.cache)
