@@ -147,12 +147,12 @@ struct FirstLinesTests {
         #expect(warnings.value.count == 1 && warnings.value.first?.contains("two seconds") == true)
     }
 
-    @Test("a binding of the main queue says in the log, once, that it is used on another thread")
+    @Test("a binding of the main queue says in the log, once, that it is used outside of it")
     func otherThread() async throws {
         let warnings = Box<[String]>([])
         let test = TestImageCache {
             $0.data.logger = .recording { line in
-                if line.contains("another thread") { warnings.update { $0.append(line) } }
+                if line.contains("outside of it") { warnings.update { $0.append(line) } }
             }
         }
         let display = RecordingDisplay()
