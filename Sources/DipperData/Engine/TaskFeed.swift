@@ -191,7 +191,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         state.withLock { $0.wantsProgress = true }
         post { $1.wantProgress(in: $0) }
     }
-    package func wantPreviews() { post { ($1 as? ObjectCall)?.wantPreviews(in: $0) } }
+    package func wantPreviews() { post { $1.wantPreviews(in: $0) } }
 
     /// The queue that the call is in now, or was in when it ended.
     package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }
@@ -254,6 +254,11 @@ protocol WaitingCall: AnyObject, Sendable {
     func move(to queue: FetchQueue, in engine: isolated Engine)
     func setPriority(_ priority: Priority, in engine: isolated Engine)
     func wantProgress(in engine: isolated Engine)
+    func wantPreviews(in engine: isolated Engine)
+}
+
+extension WaitingCall {
+    func wantPreviews(in engine: isolated Engine) {}
 }
 
 struct Link: Sendable {
