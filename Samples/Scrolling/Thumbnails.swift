@@ -4,7 +4,7 @@ import SampleServer
 
 struct Thumbnails {
     /// The processor of the list's requests, which decodes photos to the size of a thumbnail.
-    static let downsample = ImageProcessors.Downsample(width: 200, height: 150)
+    static let downsample = ImageProcessors.Resize(width: 200, height: 150, allowsUpscaling: false)
 
     private let assets: Assets
     /// The expected thumbnails by path of the photo, decoded without a cache.

@@ -39,7 +39,7 @@ struct ProcessedImageTests {
     func withoutPixels(width: Int, height: Int) async throws {
         try test.script(a, picture)
         let processors: [any ImageProcessor] = [
-            .downsample(width: width, height: height), .resize(width: width, height: height, .fill),
+            .downsample(width: width, height: height), .downsample(width: width, height: height, .fill),
             .fitting(width: width, height: height),
         ]
         for processor in processors {
@@ -68,7 +68,7 @@ struct ProcessedImageTests {
     func peek() async throws {
         try test.script(a, picture)
         let request = ImageRequest(a).processed(by: .downsample(width: 8, height: 6))
-            .processed(by: .resize(width: 32, height: 24, allowsUpscaling: true))
+            .processed(by: .resize(width: 32, height: 24))
         let size = PixelSize(width: 32, height: 24)
         #expect(try await test.cache.getImage(request).value.size == size)
         await test.forgetMemory()

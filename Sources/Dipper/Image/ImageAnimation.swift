@@ -1,4 +1,4 @@
-/// The frames of an animated picture, decoded on demand. An ``AnimatedImage`` plays them.
+/// The frames of an animated picture, decoded on demand. An ``AnimationPlayer`` plays them.
 public final class ImageAnimation: Sendable {
     /// Creates a decoder at the first frame. The limits and the cancellation are those of each later frame too.
     typealias MakeDecoder = @Sendable (ProcessingContext) throws(DipperError) -> any FrameDecoder
@@ -53,6 +53,16 @@ public final class ImageAnimation: Sendable {
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
         try makeDecoder(ProcessingContext(limits: limits))
+    }
+
+    func frames(like first: Image) throws(DipperError) -> [AnimationFrame] {
+        if let preloaded { return preloaded }
+        let (bytes, overflows) = (first.rowStride * first.height).multipliedReportingOverflow(by: frameCount)
+        try limits.check(bytes: overflows ? .max : bytes)
+        let decoder = try makeFrameDecoder()
+        var frames: [AnimationFrame] = []
+        while let frame = try decoder.next() { frames.append(frame) }
+        return frames
     }
 }
 

@@ -49,7 +49,7 @@ infix operator |> : AdditionPrecedence
 /// Returns a chain that applies one processor, then another.
 ///
 /// ```swift
-/// let square = ImageProcessors.Downsample(width: 96, height: 96, .fill)
+/// let square = ImageProcessors.Resize(width: 96, height: 96, .fill, allowsUpscaling: false)
 /// let avatar = square |> .circle |> .border(.white, width: 3, radius: 48)
 /// ```
 public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ImageProcessors.Chain {

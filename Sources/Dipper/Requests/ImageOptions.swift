@@ -37,7 +37,8 @@ public struct ImageOptions: Sendable {
     /// `false` by default.
     public var showsPreviews: Bool?
 
-    /// Whether the original stays on disk when processors have run; `true` by default.
+    /// Whether the original stays on disk when processors have run; `true` by default, but `false` for a local source
+    /// (`DataProvider.isLocal`), which has it already.
     public var keepsOriginal: Bool?
 
     /// Whether pictures that a call in `slowQueue` has decoded are kept in memory; `true` by default.
@@ -66,6 +67,13 @@ public struct ImageOptions: Sendable {
 
     /// Creates options that are all `nil`.
     public init() {}
+
+    /// Returns a copy of the options with one option changed.
+    public func with<Value>(_ option: WritableKeyPath<ImageOptions, Value>, _ value: Value) -> ImageOptions {
+        var copy = self
+        copy[keyPath: option] = value
+        return copy
+    }
 
     func over(_ defaults: ImageOptions) -> ImageOptions {
         var all = self

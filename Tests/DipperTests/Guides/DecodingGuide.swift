@@ -40,7 +40,7 @@ enum DecodingGuide {
 
     static func codecs(_ bytes: Data) throws -> Data {
         let codecs = CodecRegistry.standard
-        let small = try codecs.decode(bytes, DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64))))
+        let small = try codecs.decode(bytes, DecodeOptions(target: TargetSize(width: 64, height: 64)))
         let file = try codecs.encode(small, as: .jpeg, EncodeOptions(quality: 0.8))
         return file
     }
@@ -65,7 +65,7 @@ enum DecodingGuide {
     }
 
     static func chain(_ url: URL) -> ImageRequest {
-        let chain = ImageProcessors.Downsample(width: 400, height: 300) |> Negative()
+        let chain = ImageProcessors.Resize(width: 400, height: 300, allowsUpscaling: false) |> Negative()
         let request = ImageRequest(url).processed(by: chain)
         return request
     }

@@ -47,7 +47,7 @@ enum GuideTables {
 
     /// The codecs, and processors that change a picture.
     static func pixels(_ image: Image, _ bytes: Data) throws -> [any ImageProcessor] {
-        var decoding = DecodeOptions(target: TargetSize(PixelSize(width: 8, height: 8), .fill))
+        var decoding = DecodeOptions(target: TargetSize(width: 8, height: 8, .fill))
         decoding.scale = 2
         decoding.preloadsFrames = true
         decoding.firstFrameOnly = true
@@ -92,10 +92,10 @@ enum GuideTables {
     }
 
     /// The members of bindings, players and errors.
-    static func members(_ binding: ImageBinding, _ player: AnimatedImage, _ error: DipperError) -> [ImageTransition] {
+    static func members(_ binding: ImageBinding, _ player: AnimationPlayer, _ error: DipperError) -> [ImageTransition] {
         binding.cancel()
         _ = (player.pause(), player.stop(), player.releaseBuffer(), player.state, player.currentFrame)
-        _ = (player.currentIndex == player.frameCount - 1, player.options.bufferCount, binding.animatedImage)
+        _ = (player.currentIndex == player.frameCount - 1, player.options.bufferCount, binding.player)
         _ = (error.isCancelled, error.isReplaced, error.status, error.url, error.detail, error.shortDescription)
         _ = error.earlier.map(\.url)
         let second = Duration.seconds(1)

@@ -152,7 +152,7 @@ struct KingfisherGuideTests {
     @Test("there is each of the members in the tables")
     func members() {
         let binding = ImageBinding(RecordingDisplay(), cache: test.cache, queue: .inPlace)
-        let transitions = GuideTables.members(binding, AnimatedImage(picture), .status(404))
+        let transitions = GuideTables.members(binding, AnimationPlayer(picture), .status(404))
         let second = Duration.seconds(1)
         #expect(transitions.map(\.duration) == [.zero, second, second, second, second])
     }

@@ -11,7 +11,7 @@ enum ProcessorsGuide {
     }
 
     static func chain(_ url: URL) -> ImageRequest {
-        let square = ImageProcessors.Downsample(width: 96, height: 96, .fill)
+        let square = ImageProcessors.Resize(width: 96, height: 96, .fill, allowsUpscaling: false)
         let avatar = square |> .circle |> .border(.white, width: 3, radius: 48)
         let request = ImageRequest(url).processed(by: avatar)
         return request

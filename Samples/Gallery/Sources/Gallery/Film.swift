@@ -10,7 +10,7 @@ enum Film {
     private static let frameCount = 24
 
     static func make(of photograph: Data) throws -> Data {
-        let target = TargetSize(PixelSize(width: size.width * 13 / 10, height: size.height * 13 / 10), .fill)
+        let target = TargetSize(width: size.width * 13 / 10, height: size.height * 13 / 10, .fill)
         let whole = try CodecRegistry.standard.decode(photograph, DecodeOptions(target: target))
         let frames = (0..<frameCount).compactMap { number -> AnimationFrame? in
             let angle = 2 * Double.pi * Double(number) / Double(frameCount)
