@@ -104,6 +104,23 @@ struct ProcessedImageTests {
         #expect(test.transport.transfers.count == 1)
     }
 
+    @Test("sizes in points follow the scale of the request, in the decoder and after other processors")
+    func sizesInPoints() async throws {
+        try test.script(a, .sample(64, 48))
+        let small = ImageRequest(a).processed(by: .downsample(width: 10, height: 8, .stretch).points)
+        let after = ImageRequest(a).processed(by: .flip(.horizontal), .fitting(width: 10, height: 8).points)
+        let sharper = small.processed(by: .crop(width: 4, height: 3).points)
+        for scale in [1, 2] {
+            for request in [small, after] {
+                let image = try await test.cache.getImage(request.with(\.scale, Double(scale))).value
+                #expect(image.size == PixelSize(width: 10 * scale, height: 8 * scale) && image.scale == Double(scale))
+            }
+            let image = try await test.cache.getImage(sharper.with(\.scale, Double(scale))).value
+            #expect(image.size == PixelSize(width: 4 * scale, height: 3 * scale))
+        }
+        #expect(test.transport.transfers.count == 1)
+    }
+
     @Test("the fields of a processed picture from disk are those of the server, without those of the connection")
     func fields() async throws {
         let headers: HTTPHeaders = ["Cache-Control": "max-age=60", "Connection": "X-Hop", "X-Hop": "1", "X-Own": "2"]

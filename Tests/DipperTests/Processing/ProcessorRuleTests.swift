@@ -112,7 +112,7 @@ struct ProcessorRuleTests {
     func decodeTarget() {
         let target = TargetSize(width: 40, height: 30, .fill)
         let (down, resize) = (ImageProcessors.Resize(to: target), ImageProcessors.Resize(width: 2, height: 2))
-        #expect(down.decodeTarget == target && resize.decodeTarget == TargetSize(width: 2, height: 2))
+        #expect(down.decodeTarget == target && resize.decodeTarget?.size == PixelSize(width: 2, height: 2))
         #expect((down |> resize |> resize).decodeTarget == target)
         #expect((ImageProcessors.Circle() |> down).decodeTarget == nil)
     }
@@ -227,8 +227,9 @@ struct ProcessorRuleTests {
         var all: [any ImageProcessor] = [
             .downsample(width: 4, height: 5), .downsample(width: 5, height: 4), .downsample(width: 4, height: 5, .fill),
             .resize(width: 4, height: 5), .downsample(width: 4), .downsample(height: 4),
-            .downsample(width: 4, height: 5), .scale(by: 0.1), .scale(by: 0.1.nextUp), .crop(width: 4, height: 5),
-            .crop(width: 4, height: 5, anchor: .top),
+            .downsample(width: 4, height: 5).points, .scale(by: 0.1), .scale(by: 0.1.nextUp),
+            .crop(width: 4, height: 5),
+            .crop(width: 4, height: 5, anchor: .top), .crop(width: 4, height: 5).points,
             .crop(width: 4, height: 5, anchor: ImageProcessors.Anchor(x: 0.5, y: 1e-9)),
             .crop(to: PixelRect(x: 0, y: 0, width: 4, height: 5)),
             .crop(to: PixelRect(x: 1, y: 0, width: 4, height: 5)),
@@ -237,7 +238,8 @@ struct ProcessorRuleTests {
             .fitting(width: 4, height: 5, .aspectFill), .fitting(width: 4, height: 5, .aspectFit.at(.top)),
             .fitting(width: 4, height: 5, .center), .fitting(width: 4, height: 5, .original),
             .fitting(width: 4, height: 5, .scaleToFill), .fitting(width: 4, height: 5, background: a),
-            .fitting(width: 4, height: 5, background: b), .fitting(width: 4, height: 5, allowsUpscaling: false),
+            .fitting(width: 4, height: 5, background: b), .fitting(width: 4, height: 5).points,
+            .fitting(width: 4, height: 5, allowsUpscaling: false),
             .roundedCorners(radius: 4), .roundedCorners(radius: .points(4)),
             .roundedCorners(radius: .fractionOfWidth(4)), .roundedCorners(radius: .fractionOfHeight(4)),
             .roundedCorners(radius: 4, corners: .top), .roundedCorners(radius: 4, corners: .bottom),
@@ -309,5 +311,47 @@ struct ProcessorRuleTests {
         image.scale = 2
         let round = try ImageProcessors.RoundedCorners(radius: .points(5)).process(image, .init())
         #expect(try Difference(round, Golden("processed/round.rgba")).largest <= 1)
+    }
+
+    @Test("sizes in points are multiplied by the scale of the picture; a scale without sense is an error")
+    func points() throws {
+        var image = try Processed.noise(37, 29)
+        let sizes: [any ImageProcessor] = [
+            .downsample(width: 6, height: 5, .stretch).points, .resize(width: 6, height: 5, .stretch).points,
+            .fitting(width: 6, height: 5, .aspectFill).points, .fitting(width: 6, height: 5, .top).points,
+            .crop(width: 6, height: 5).points, .crop(to: PixelRect(x: 2, y: 1, width: 6, height: 5)).points,
+        ]
+        for processor in sizes {
+            #expect(processor.usesScale, "\(processor.identifier)")
+            for scale in [1.0, 1.5, 2] {
+                image.scale = scale
+                let size = try image.processed(by: processor).size
+                let wanted = PixelSize(width: Int((6 * scale).rounded()), height: Int((5 * scale).rounded()))
+                #expect(size == wanted, "\(processor.identifier)")
+            }
+            for scale in [0, -1, .nan, .infinity] {
+                image.scale = scale
+                let error = #expect(throws: DipperError.self) { try image.processed(by: processor) }
+                #expect(error == .processingFailed || error == .imageTooLarge || scale == .infinity)
+            }
+        }
+        image.scale = 2
+        #expect(try image.processed(by: .downsample(width: 5).points).size == PixelSize(width: 10, height: 8))
+        let part = try image.processed(by: .crop(to: PixelRect(x: 2, y: 1, width: 6, height: 5)).points)
+        #expect(try part.pixels == image.processed(by: .crop(to: PixelRect(x: 4, y: 2, width: 12, height: 10))).pixels)
+    }
+
+    @Test("what is resized or fitted becomes as large as it says; what is downsampled stays as small as it is")
+    func enlarging() throws {
+        let image = try Processed.noise(10, 8)
+        let (size, larger) = (PixelSize(width: 10, height: 8), PixelSize(width: 20, height: 16))
+        for processor: any ImageProcessor in [
+            .resize(width: 20, height: 16), .resize(width: 20), .resize(height: 16), .fitting(width: 20, height: 16),
+            .resize(to: TargetSize(larger, allowsUpscaling: true)),
+        ] { #expect(try image.processed(by: processor).size == larger, "\(processor.identifier)") }
+        for processor: any ImageProcessor in [
+            .downsample(width: 20, height: 16), .downsample(width: 20), .downsample(height: 16),
+            .resize(to: TargetSize(larger)),
+        ] { #expect(try image.processed(by: processor).size == size, "\(processor.identifier)") }
     }
 }
