@@ -26,7 +26,7 @@ struct Thumbnails {
 
     private func decode(_ path: String) throws -> Image {
         guard let file = assets.files[path] else { throw Assets.Failure(description: "there is no \(path)") }
-        return try CodecRegistry.standard.decode(file, DecodeOptions(target: Self.downsample.target))
+        return try Image(data: file, DecodeOptions(target: Self.downsample.target))
     }
 
     /// Returns the mean absolute difference of the colour components at points of a grid of 8 pixels, from 0 to 255.

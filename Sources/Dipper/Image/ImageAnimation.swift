@@ -70,7 +70,7 @@ public final class ImageAnimation: Sendable {
 ///
 /// ```swift
 /// let frames = [image, mirrored].map { AnimationFrame(image: $0, duration: .milliseconds(500)) }
-/// let file = try CodecRegistry.standard.encoder(for: .gif).encode(frames, loopCount: 0, EncodeOptions())
+/// let file = try GIFEncoder().encode(frames, loopCount: 0, EncodeOptions())
 /// ```
 public struct AnimationFrame: Sendable {
     /// The whole picture during this frame.

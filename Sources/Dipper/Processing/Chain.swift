@@ -49,7 +49,7 @@ infix operator |> : AdditionPrecedence
 /// Returns a chain that applies one processor, then another.
 ///
 /// ```swift
-/// let square = ImageProcessors.Resize(width: 96, height: 96, .fill, allowsUpscaling: false)
+/// let square = ImageProcessors.Fitting(width: 96, height: 96, .aspectFill)
 /// let avatar = square |> .circle |> .border(.white, width: 3, radius: 48)
 /// ```
 public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ImageProcessors.Chain {

@@ -52,8 +52,8 @@ enum GuideTables {
         decoding.preloadsFrames = true
         decoding.firstFrameOnly = true
         _ = (CodecRegistry.standard.writable.contains(.webp), CodecRegistry().readable)
-        _ = try CodecRegistry.standard.decode(bytes, decoding)
-        _ = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.8))
+        _ = try (Image(data: bytes, decoding), image.encoded(as: .jpeg(quality: 0.8)), image.encoded(as: .png))
+        _ = (TargetSize(width: 200, height: 200).points, ImageSerializer.format(.gif))
         let info = try ImageInfo(bytes)
         _ = (info.isProgressive, info.size, info.orientation, info.frameCount, ImageFormat(sniffing: bytes))
         _ = (image.byteCount, image.scale, image.animation?.frameCount, ImageSerializer.format(.gif))

@@ -25,7 +25,7 @@ enum ImageXGuide {
     }
 
     static func play(_ data: Data, _ view: Stage) throws -> AnimationPlayer {
-        let image = try CodecRegistry.standard.decode(data)
+        let image = try Image(data: data)
         let player = AnimationPlayer(image, options: AnimationOptions(loop: .count(5)))
             .onPrepared { view.start() }
             .onFrame { frame, _ in view.show(frame) }

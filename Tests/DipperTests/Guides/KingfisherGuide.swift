@@ -68,9 +68,9 @@ enum KingfisherGuide {
     }
 
     static func pictures(_ bytes: Data) throws -> Data {
-        let image = try CodecRegistry.standard.decode(bytes)  // KingfisherWrapper.image(data:options:)
-        let round = try ImageProcessors.Circle().process(image, ProcessingContext())
-        let file = try CodecRegistry.standard.encode(round, as: .png)  // kf.pngRepresentation()
+        let image = try Image(data: bytes)  // KingfisherWrapper.image(data:options:)
+        let round = try image.processed(by: .circle)  // image.kf.image(withRoundRadius:…)
+        let file = try round.encoded(as: .png)  // kf.pngRepresentation()
         return file
     }
 
@@ -143,9 +143,9 @@ struct KingfisherGuideTests {
     func pictures() throws {
         let file = try KingfisherGuide.pictures(picture.png)
         #expect(try ImageInfo(file).format == .png)
-        #expect(try CodecRegistry.standard.decode(file)[0, 0].w == 0)
+        #expect(try Image(data: file)[0, 0].w == 0)
         for processor in try GuideTables.pixels(picture, picture.png) {
-            #expect(try processor.process(picture, ProcessingContext()).pixels != picture.pixels)
+            #expect(try picture.processed(by: processor).pixels != picture.pixels)
         }
     }
 

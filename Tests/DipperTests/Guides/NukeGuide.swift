@@ -10,14 +10,15 @@ enum NukeGuide {
         view.show(response.image)  // response.image
     }
 
-    static func request(_ url: URL, _ key: CacheKey) -> ImageRequest {
+    static func request(_ url: URL, _ key: CacheKey, _ fields: [String: String]) -> ImageRequest {
         let request = ImageRequest(url)
             .with(\.priority, .high)  // priority: .high
             .with(\.cachePolicy, .ignoreCache)  // options: [.reloadIgnoringCachedData]
-            .with(\.key, key)  // userInfo: [.imageIdKey: …]
-            .with(\.scale, 2)  // userInfo: [.scaleKey: 2]
-            .processed(by: .downsample(width: 400, height: 400))  // userInfo: [.thumbnailKey: …]
-            .processed(by: .roundedCorners(radius: .points(8)))  // processors: [.roundedCorners(radius: 8)]
+            .with(\.key, key)  // request.imageID = …
+            .with(\.scale, 2)  // request.scale = 2
+            .with(\.headers, fields)  // URLRequest.allHTTPHeaderFields = fields
+            .processed(by: .downsample(width: 400, height: 300).points)  // .resize(size: …, contentMode: .aspectFit)
+            .processed(by: .circle, .border(.white, width: .points(2), radius: .fractionOfWidth(0.5)))  // .circle
         return request
     }
 
@@ -72,9 +73,10 @@ struct NukeGuideTests {
 
     @Test("requests and settings have what they were given")
     func options() {
-        let request = NukeGuide.request(a, "cover")
+        let request = NukeGuide.request(a, "cover", ["Accept": "image/webp"])
         #expect(request.priority == .high && request.cachePolicy == .ignoreCache && request.key == "cover")
-        #expect(request.scale == 2 && request.processors?.count == 2)
+        #expect(request.scale == 2 && request.processors?.count == 3)
+        #expect(request.data.headers["Accept"] == "image/webp")
         let settings = NukeGuide.settings(URL(fileURLWithPath: "/nowhere"))
         #expect(settings.data.freshness == .immutable() && settings.data.fastQueue.maxConcurrent == 6)
     }

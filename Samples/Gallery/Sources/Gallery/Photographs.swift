@@ -54,7 +54,7 @@ struct Photographs: Sendable {
     private static func color(_ path: String, _ assets: Assets) -> Color {
         let target = TargetSize(width: 1, height: 1, .stretch)
         guard let file = assets.files[path],
-            let pixel = try? CodecRegistry.standard.decode(file, DecodeOptions(target: target))[0, 0]
+            let pixel = try? Image(data: file, DecodeOptions(target: target))[0, 0]
         else { return .black }
         func part(_ value: UInt8) -> Double { Double(value) / 255 * 0.8 }
         return Color(red: part(pixel.x), green: part(pixel.y), blue: part(pixel.z))
