@@ -134,13 +134,13 @@ extension ImageCache {
     /// - Throws: `DipperError.emptyKey`; `DipperError.notWritten` if the request wants a durable entry and the disk failed.
     public func addImageAndWait(
         _ image: Image, bytes: Data? = nil, for request: ImageRequest
-    ) async throws(DipperError) {
+    ) async throws {
         try addImage(image, bytes: bytes, for: request)
         let (completed, options) = completed(request)
         await home(of: options).objects.finishWrites()
         let key = options.fileKey(completed.data.cacheKey)
         let isOnDisk = await files(of: options).isWritten(key, forCompleted: completed.data)
-        if !isOnDisk, completed.durability == .durable { throw .notWritten }
+        if !isOnDisk, completed.durability == .durable { throw DipperError.notWritten }
     }
 
     /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested,
@@ -313,7 +313,7 @@ extension ImageCache {
     /// `DataCache.finishRemovals()`.
     ///
     /// - Throws: `DipperError.notRemoved` if something is still on disk.
-    public func finishRemovals() async throws(DipperError) {
+    public func finishRemovals() async throws {
         try await defaults.options.targetCache?.finishRemovals()
         await objects.finishWrites()
         try await data.finishRemovals()

@@ -111,11 +111,13 @@ public final class ImageCache: Sendable {
     public func getImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .fast) }
 
     /// Loads a picture urgently, and calls a closure with the picture when it is loaded. If the call fails, the closure
-    /// is not called; `onFail` of ``ImageTask`` adds one for that case.
+    /// is not called. A closure for the end, with the picture or the error, is added by `onEnd` of ``ImageTask``.
     ///
     /// ```swift
     /// cache.getImage(url) { image in view.show(image) }
-    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// cache.getImage(nextURL).onEnd { result in
+    ///     if case .failure(let error) = result { print(error) }
+    /// }
     /// ```
     @discardableResult
     public func getImage(
@@ -123,22 +125,6 @@ public final class ImageCache: Sendable {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         getImage(source).then(body)
-    }
-
-    /// Loads a picture like ``getImage(_:)``, and calls a closure at the end, with the picture or the error.
-    ///
-    /// ```swift
-    /// cache.getImage(url) { result in
-    ///     if case .failure(let error) = result { print(error) }
-    /// }
-    /// ```
-    @_disfavoredOverload
-    @discardableResult
-    public func getImage(
-        _ source: some ImageRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
-    ) -> ImageTask {
-        getImage(source).withResult(body)
     }
 
     /// Prefetches a picture, in `slowQueue`, while nothing urgent waits or runs.
@@ -159,16 +145,6 @@ public final class ImageCache: Sendable {
         slowGetImage(source).then(body)
     }
 
-    /// Loads a picture like ``slowGetImage(_:)``, and calls a closure at the end, with the picture or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func slowGetImage(
-        _ source: some ImageRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
-    ) -> ImageTask {
-        slowGetImage(source).withResult(body)
-    }
-
     /// Loads a picture urgently from the network, whatever the cache has, and caches the answer.
     @discardableResult
     public func getRemoteImage(_ source: some ImageRequestConvertible) -> ImageTask {
@@ -182,16 +158,6 @@ public final class ImageCache: Sendable {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         getRemoteImage(source).then(body)
-    }
-
-    /// Loads a picture like ``getRemoteImage(_:)``, and calls a closure at the end, with the picture or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func getRemoteImage(
-        _ source: some ImageRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
-    ) -> ImageTask {
-        getRemoteImage(source).withResult(body)
     }
 
     // Not generic, so that the public call can be inlined, which makes memory hits faster.

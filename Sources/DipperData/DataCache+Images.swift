@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 
 /// The interface that image loading uses. A derived entry is made from the bytes of another entry.
@@ -52,6 +53,31 @@ extension DataCache {
 
     package func callbackQueue(of request: DataRequest) -> CallbackQueue {
         defaults.callbackQueue(of: request)
+    }
+
+    /// Logs, once for this cache, that nobody serves the main queue, and that a display of the main queue is used on another
+    /// thread.
+    package func watch(_ queue: CallbackQueue) {
+        guard case .dispatch(let queue) = queue.kind, queue === DispatchQueue.main else { return }
+        let logger = configuration.logger.category("queues")
+        if !Thread.isMainThread, !hasToldOfThread.exchange(true, ordering: .relaxed) {
+            logger.warning("an ImageBinding of the main queue is used on another thread; see ImageBinding.init")
+        }
+        guard !hasAskedMainQueue.exchange(true, ordering: .relaxed) else { return }
+        let answer = Cancellation()
+        queue.async { answer.set() }
+        engine.post { engine in
+            engine.timers.add(
+                at: engine.time.now() + .seconds(2),
+                .making { _ in
+                    guard !answer.isSet else { return }
+                    logger.warning(
+                        """
+                        nothing has run on the main queue for two seconds, so displays of an ImageBinding stay empty: serve \
+                        it (dispatchMain, RunLoop), or give the binding a queue of the user interface's loop
+                        """)
+                })
+        }
     }
 
     package func defect(of request: DataRequest) -> DipperError? {

@@ -103,13 +103,13 @@ extension DataCache {
 
     /// Stores bytes of the caller's own for a URL, and returns when they are on disk or the disk has failed.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
-    public func addDataAndWait(_ data: Data, for url: URL) async throws(DipperError) {
+    public func addDataAndWait(_ data: Data, for url: URL) async throws {
         try await addDataAndWait(data, for: DataRequest(url))
     }
 
     /// Stores bytes of the caller's own under a key, and returns when they are on disk or the disk has failed.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
-    public func addDataAndWait(_ data: Data, for key: CacheKey) async throws(DipperError) {
+    public func addDataAndWait(_ data: Data, for key: CacheKey) async throws {
         try await addAndWait(data, key, DataRequest(string: ""))
     }
 
@@ -125,7 +125,7 @@ extension DataCache {
     /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
     ///   not on disk.
-    public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
+    public func addDataAndWait(_ data: Data, for request: DataRequest) async throws {
         let request = complete(request)
         try await addAndWait(data, request.cacheKey, request)
     }
@@ -266,7 +266,7 @@ extension DataCache {
     /// ```
     /// - Throws: ``DipperError/notRemoved`` if something is still on disk, because the folder is read-only or the disk
     ///   fails. Readers of this cache do not find removed entries all the same.
-    public func finishRemovals() async throws(DipperError) {
+    public func finishRemovals() async throws {
         await store.synchronize()
         try await store.disk?.finishRemovals()
     }

@@ -37,6 +37,8 @@ public final class DataCache: Sendable {
     let values = AtomicLazyReference<ObjectCache>()
     let valueSource: ObjectSource
     private let followsPressure: ChangeObservation
+    let hasToldOfThread = Atomic(false)
+    let hasAskedMainQueue = Atomic(false)
     private let ending = OnceTask()
 
     /// Creates a cache, opens its folder, if it has one, and starts its threads.
@@ -127,12 +129,14 @@ public final class DataCache: Sendable {
     @discardableResult
     public func getData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .fast) }
 
-    /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``. If the call fails, it is not called;
-    /// see ``FetchTask/onFail(_:)``.
+    /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``. If the call fails, the closure is not
+    /// called. A closure for the end, with the bytes or the error, is added by ``FetchTask/onEnd(_:)``.
     ///
     /// ```swift
     /// cache.getData(url) { data in print(data.count) }
-    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// cache.getData(nextURL).onEnd { result in
+    ///     if case .failure(let error) = result { print(error) }
+    /// }
     /// ```
     @discardableResult
     public func getData(
@@ -142,37 +146,17 @@ public final class DataCache: Sendable {
         getData(source).then(body)
     }
 
-    /// Fetches bytes like ``getData(_:)``, and calls a closure at the end, with the bytes or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func getData(
-        _ source: some DataRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
-    ) -> DataTask {
-        getData(source).withResult(body)
-    }
-
     /// Prefetches bytes, in ``slowQueue``, while no urgent fetch needs the link.
     @discardableResult
     public func slowGetData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .slow) }
 
-    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)`` and ``FetchTask/onFail(_:)``.
+    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)`` and ``FetchTask/onEnd(_:)``.
     @discardableResult
     public func slowGetData(
         _ source: some DataRequestConvertible,
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
     ) -> DataTask {
         slowGetData(source).then(body)
-    }
-
-    /// Fetches bytes like ``slowGetData(_:)``, and calls a closure at the end, with the bytes or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func slowGetData(
-        _ source: some DataRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
-    ) -> DataTask {
-        slowGetData(source).withResult(body)
     }
 
     /// Fetches bytes at once from the network, even if the cache has them (``DataRequest/CachePolicy/ignoreCache``).
@@ -188,16 +172,6 @@ public final class DataCache: Sendable {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
     ) -> DataTask {
         getRemoteData(source).then(body)
-    }
-
-    /// Fetches bytes like ``getRemoteData(_:)``, and calls a closure at the end, with the bytes or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func getRemoteData(
-        _ source: some DataRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
-    ) -> DataTask {
-        getRemoteData(source).withResult(body)
     }
 
     // Not generic, so that the public call can be inlined, which makes memory hits faster.

@@ -95,12 +95,7 @@ struct FirstLinesTests {
 
         func load(_ url: URL, _ cache: ImageCache) async {
             cache.getImage(url) { image in self.image = image }
-            cache.getImage(url) { result in
-                switch result {
-                case .success(let image): self.results.append(.success(image))
-                case .failure(let error): self.results.append(.failure(error))
-                }
-            }
+            cache.getImage(url).onEnd { result in self.results.append(result.map(\.image)) }
             await withCheckedContinuation { continuation in
                 cache.getImage(url).onProgress { [weak self] _ in self?.progress += 1 }
                     .onEnd { _ in continuation.resume() }
@@ -124,6 +119,74 @@ struct FirstLinesTests {
         #expect(try await binding.setImage(optional)?.value.size == picture.size)
         #expect(controller.content.image?.size == picture.size)
         #expect(binding.setImage(nil) == nil)
+    }
+
+    @Test("the closure of a call gets the result alone, and its end is told by a hook, with the result or the error")
+    func closureOfCall() async throws {
+        let test = TestImageCache()
+        try test.script(url("a"), picture)
+        test.transport.script(url("gone"), [.status(404)])
+        let told = Box<[String]>([])
+        for target in [url("a"), url("gone")] {
+            let task = test.cache.getImage(target) { result in told.update { $0.append("\(type(of: result))") } }
+            task.onEnd { result in told.update { $0.append("end \(result.text)") } }
+            _ = await task.ending
+        }
+        #expect(told.value == ["Image", "end \(picture.size)", "end status 404"])
+    }
+
+    @Test("a server can be told which formats the program decodes")
+    func accept() async throws {
+        var codecs = CodecRegistry()
+        #expect(codecs.accept == "*/*;q=0.5")
+        for decoder in [JPEGDecoder(), PNGDecoder(), CountingDecoder()] as [any ImageDecoder] { codecs.register(decoder) }
+        #expect(codecs.accept == "image/jpeg,image/png,*/*;q=0.5")
+        let formats = CodecRegistry.standard.accept.split(separator: ",").dropLast()
+        #expect(formats.count == CodecRegistry.standard.readable.count)
+        let test = TestImageCache { configuration in
+            configuration.data.completeRequest = { $0.headers["Accept"] = CodecRegistry.standard.accept }
+        }
+        try test.script(url("a"), picture)
+        _ = try await test.cache.getImage(url("a")).value
+        let sent = try #require(test.transport.transfers(of: url("a")).first).request
+        #expect(sent.headers["Accept"] == CodecRegistry.standard.accept)
+        #expect(test.cache.hasImage(for: url("a")))
+    }
+
+    @MainActor
+    @Test("a binding says in the log, once, that nobody serves the main queue")
+    func unservedMainQueue() throws {
+        let warnings = Box<[String]>([])
+        let test = TestImageCache {
+            $0.data.logger = .recording { line in if line.contains("main queue") { warnings.update { $0.append(line) } } }
+        }
+        let display = RecordingDisplay()
+        let binding = ImageBinding(display, cache: test.cache)
+        for name in ["a", "b"] { binding.setImage(url(name)) }
+        let (done, clock) = (DispatchSemaphore(value: 0), test.clock)
+        Task.detached {
+            defer { done.signal() }
+            try await clock.waitForSleepers(1, dueWithin: .seconds(2))
+            clock.advance(by: .seconds(2))
+            try await warnings.wait { !$0.isEmpty }
+        }
+        // The main thread does other work than the main queue's, as one does that runs a loop of its own.
+        #expect(done.wait(timeout: .now() + 60) == .success)
+        #expect(warnings.value.count == 1 && warnings.value.first?.contains("two seconds") == true)
+    }
+
+    @Test("a binding of the main queue says in the log, once, that it is used on another thread")
+    func otherThread() async throws {
+        let warnings = Box<[String]>([])
+        let test = TestImageCache {
+            $0.data.logger = .recording { line in if line.contains("another thread") { warnings.update { $0.append(line) } } }
+        }
+        let display = RecordingDisplay()
+        let binding = ImageBinding(display, cache: test.cache)
+        await Task.detached { for name in ["a", "b"] { binding.setImage(url(name)) } }.value
+        #expect(warnings.value.count == 1)
+        await MainActor.run { _ = binding.setImage(url("c")) }
+        #expect(warnings.value.count == 1)
     }
 
     actor Counter {

@@ -42,6 +42,12 @@ struct Session: Sendable {
     func signature(of url: URL) -> String { "signature" }
 }
 
+struct SessionExpired: Error {
+    var account = "alice"
+}
+
+func signIn(_ account: String) {}
+
 struct Item: Codable, Sendable {}
 struct Feed: Codable, Sendable { var items: [Item] = [] }
 struct Table: Codable, Sendable {}

@@ -52,6 +52,19 @@ public struct CodecRegistry: Sendable {
 
     /// The formats that can be read.
     public var readable: Set<ImageFormat> { Set(decoders.map(\.format)) }
+    /// The value of an `Accept` field by which a server can choose among the formats that can be read, the smallest ones
+    /// first.
+    ///
+    /// ```swift
+    /// configuration.data.completeRequest = { [accept = configuration.codecs.accept] request in
+    ///     request.headers["Accept"] = accept
+    /// }
+    /// ```
+    public var accept: String {
+        let types = readable.map(\.mimeType).filter { $0.hasPrefix("image/") }.sorted()
+        let small = ["image/avif", "image/jxl", "image/webp"].filter(types.contains)
+        return (small + types.filter { !small.contains($0) } + ["*/*;q=0.5"]).joined(separator: ",")
+    }
     /// The formats that can be written.
     public var writable: Set<ImageFormat> { Set(encoders.map(\.format)) }
 

@@ -52,7 +52,9 @@ public final class ImageBinding: Sendable {
     /// Creates a binding for a display that is on screen.
     ///
     /// The queue is a serial one, on which the display is called: the main queue for a display that belongs to the main
-    /// actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
+    /// actor; for a widget of another loop, such as GTK's, a `CallbackQueue.custom` that adds an idle call to that loop.
+    /// With the main queue, the cache logs a warning if the queue runs nothing for two seconds, or if `setImage` is called
+    /// on another thread.
     public init(
         _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue = .main,
         options: DisplayOptions = DisplayOptions()
@@ -100,6 +102,7 @@ public final class ImageBinding: Sendable {
         _ request: ImageRequest?, _ placeholder: DisplayOptions.Placeholder?, _ options: DisplayOptions,
         _ presence: DisplayState.Presence, _ completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
     ) -> ImageTask? {
+        if request != nil { cache.data.watch(queue) }
         var request = request?.with(\.callbackQueue, queue)
         if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize,
             asked.resolved(cache.defaults).chain.processors.isEmpty
@@ -151,9 +154,9 @@ public final class ImageBinding: Sendable {
     public func setImageAndWait(
         _ source: some ImageRequestConvertible, placeholder: DisplayOptions.Placeholder? = nil,
         options: DisplayOptions? = nil
-    ) async throws(DipperError) -> ImageResponse {
+    ) async throws -> ImageResponse {
         let request = source.imageRequest
-        if Task.isCancelled { throw .cancelled }
+        if Task.isCancelled { throw DipperError.cancelled }
         let (results, end) = AsyncStream.makeStream(of: Result<ImageResponse, DipperError>.self)
         let cancellation = Cancellation()
         let setting = await withTaskCancellationHandler {
@@ -168,11 +171,11 @@ public final class ImageBinding: Sendable {
         } onCancel: {
             cancellation.set()
         }
-        guard let setting else { throw .cancelled }
+        guard let setting else { throw DipperError.cancelled }
         // The stream ends without a result as soon as the task is cancelled.
         for await result in results { return try result.get() }
         queue.perform { [weak self] in self?.cancel(setting: setting) }
-        throw .cancelled
+        throw DipperError.cancelled
     }
 
     /// Cancels the picture that the binding waits for. The display keeps what it shows.

@@ -65,13 +65,13 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
 
     /// The picture. Cancelling the Swift task that awaits it cancels this call. The call's hooks may run later.
     public var value: Image {
-        get async throws(DipperError) { try await response.image }
+        get async throws { try await response.image }
     }
 
     /// The picture and where it came from. Cancelling the Swift task that awaits it cancels this call. The call's hooks
     /// may run later.
     public var response: ImageResponse {
-        get async throws(DipperError) {
+        get async throws {
             if let answer { return try answer.get() }
             return try await awaited
         }
@@ -125,14 +125,14 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
 
     // MARK: Events
 
-    /// Calls a closure with coarse or partial pictures while the bytes of a JPEG, PNG, WebP or GIF file arrive, if
-    /// ``ImageOptions/showsPreviews`` is set.
+    /// Calls a closure with coarse or partial pictures while the bytes of a JPEG, PNG, WebP or GIF file arrive, whatever
+    /// ``ImageOptions/showsPreviews`` says.
     ///
     /// A progressive or interlaced picture is coarse. In other previews the rows that have not arrived are transparent.
     /// Previews are processed like the picture itself, and are not kept.
     ///
     /// ```swift
-    /// cache.getImage(ImageRequest(url).with(\.showsPreviews, true))
+    /// cache.getImage(url)
     ///     .onPreview { preview in view.show(preview) }
     ///     .then { image in view.show(image) }
     /// ```
@@ -160,6 +160,22 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     /// ```
     public var events: AsyncStream<Event> {
         feed.value.events(present: state) { [weak self] in self?.feed.value.forget($0) }
+    }
+
+    /// The arrival of the bytes, as `FetchTask.progress` describes.
+    public var progress: AsyncStream<TaskProgress> {
+        feed.value.progress { [weak self] in self?.feed.value.forget($0) }
+    }
+
+    /// The previews of the picture from now on, the latest first; see ``onPreview(_:)``. The sequence ends with the task.
+    /// A reader that falls behind gets the latest preview.
+    ///
+    /// ```swift
+    /// for await preview in task.previews { view.show(preview) }
+    /// view.show(try await task.value)
+    /// ```
+    public var previews: AsyncStream<Image> {
+        feed.value.previews { [weak self] in self?.feed.value.forget($0) }
     }
 
     package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.value.outcome }
@@ -230,12 +246,12 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         case state(ImageTask.State)
         /// The arrival of bytes.
         case progress(TaskProgress)
-        /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set.
+        /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set or previews have been asked for.
         case preview(Image)
         /// A failure. If it is fatal, it is the last event; otherwise the task waits to try again.
         case failure(DipperError, isFatal: Bool)
-        /// The start of a new attempt.
-        case retry
+        /// The start of a new attempt after a failure.
+        case retry(after: DipperError)
         /// The picture, as the last event.
         case finished(ImageResponse)
 

@@ -33,8 +33,8 @@ public struct ImageOptions: Sendable {
 
     /// Whether a file that ends too early gives a partial picture instead of an error; `false` by default.
     public var allowsPartial: Bool?
-    /// Whether ``ImageTask/onPreview(_:)`` receives previews of a JPEG, PNG, WebP or GIF file while its bytes arrive;
-    /// `false` by default.
+    /// Whether displays and ``ImageTask/events`` receive previews of a JPEG, PNG, WebP or GIF file while its bytes
+    /// arrive; `false` by default. ``ImageTask/onPreview(_:)`` and ``ImageTask/previews`` receive them in any case.
     public var showsPreviews: Bool?
 
     /// Whether the original stays on disk when processors have run; `true` by default, but `false` for a local source

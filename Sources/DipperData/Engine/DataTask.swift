@@ -37,8 +37,8 @@ public final class DataTask: FetchTask {
         case progress(TaskProgress)
         /// A failure. If it is not fatal, the task waits and tries again.
         case failure(DipperError, isFatal: Bool)
-        /// A new attempt begins.
-        case retry
+        /// A new attempt begins, after a failure.
+        case retry(after: DipperError)
         case finished(DataResponse)
     }
 
@@ -85,12 +85,12 @@ public final class DataTask: FetchTask {
 
     /// The bytes of the answer. Cancelling the Swift task that awaits them cancels this call.
     public var value: Data {
-        get async throws(DipperError) { try await response.data }
+        get async throws { try await response.data }
     }
 
     /// The bytes and where they came from. Cancelling the Swift task that awaits them cancels this call.
     public var response: DataResponse {
-        get async throws(DipperError) { try await awaited }
+        get async throws { try await awaited }
     }
 
     /// Waits for the bytes and puts them into a file, which appears whole or not at all, in place of a file of that name.
@@ -109,8 +109,8 @@ public final class DataTask: FetchTask {
     /// cancels this call until the answer is there. With ``Durability/durable`` the file is on the device in the end.
     /// - Throws: the error of the call; ``DipperError/invalidURL`` for no `file:` URL, ``DipperError/notWritten`` if the file cannot be written.
     @discardableResult
-    public func download(to file: URL) async throws(DipperError) -> DataResponse {
-        guard file.isFileURL else { throw .invalidURL }
+    public func download(to file: URL) async throws -> DataResponse {
+        guard file.isFileURL else { throw DipperError.invalidURL }
         let response = try await response
         let (call, store) = (call, call.store)
         let durability = call.request.durability
@@ -133,7 +133,7 @@ public final class DataTask: FetchTask {
                 }
             }
         }
-        if let error { throw .notWritten.with(detail: "\(error)") }
+        if let error { throw DipperError.notWritten.with(detail: "\(error)") }
         return response
     }
 
@@ -171,7 +171,9 @@ public final class DataTask: FetchTask {
     func ignoreBytes() { feed.post { _, _ in self.viewer = nil } }
 
     /// Tells of each event from now on as soon as the engine tells the task, or of the end if the task has ended.
-    func follow(_ tell: @escaping TaskLog<Event>.Follower) { feed.follow(tell) }
+    func follow(_ tell: @escaping @Sendable (_ event: Event, _ isLast: Bool) -> Void) {
+        feed.follow { tell($0.event, $1) }
+    }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
     ///
@@ -182,6 +184,11 @@ public final class DataTask: FetchTask {
     /// ```
     public var events: AsyncStream<Event> {
         feed.events(present: state) { [weak self] in self?.feed.forget($0) }
+    }
+
+    /// The arrival of bytes, as ``FetchTask/progress`` describes.
+    public var progress: AsyncStream<TaskProgress> {
+        feed.progress { [weak self] in self?.feed.forget($0) }
     }
 
     func wantProgress() { feed.wantProgress() }
@@ -235,7 +242,7 @@ public final class DataTask: FetchTask {
     }
 
     var wantsProgress: Bool { feed.wantsProgress }
-    var progress: TaskProgress? { feed.progress }
+    var latestProgress: TaskProgress? { feed.progress }
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<DataResponse>) { feed.add(hook, for: self) }

@@ -36,7 +36,7 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
     let cache: ObjectCache
     var origin: Origin
     let step: any ObjectStep
-    let options: Options
+    private(set) var options: Options
     var want: Urgency
     var attempts = 0
     var wantsProgress = false
@@ -121,10 +121,15 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
         if let supply = make?.fetch { hearProgress(of: supply) }
     }
 
+    func wantPreviews(in engine: isolated Engine) {
+        options.showsPreviews = true
+        if let supply = make?.fetch { engine.showPreviews(of: supply, to: self) }
+    }
+
     /// Begins with the bytes so far, which the task for the bytes reports only once.
     func hearProgress(of supply: BytesWork) {
         supply.task.wantProgress()
-        if let progress = supply.task.progress { tell(.progress(progress)) }
+        if let progress = supply.task.latestProgress { tell(.progress(progress)) }
     }
 }
 
@@ -272,7 +277,11 @@ extension Engine {
     func attend(_ call: ObjectCall, at supply: BytesWork) {
         if let failure = supply.failure { call.tell(.failure(failure, isFatal: false)) }
         if call.wantsProgress { call.hearProgress(of: supply) }
-        guard call.options.showsPreviews, let make = call.make else { return }
+        if call.options.showsPreviews { showPreviews(of: supply, to: call) }
+    }
+
+    fileprivate func showPreviews(of supply: BytesWork, to call: ObjectCall) {
+        guard let make = call.make else { return }
         if let previews = supply.previews {
             if let preview = previews.shown[make.key] { call.show(preview) }
         } else if let scan = call.step.previews() {

@@ -23,8 +23,8 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
         case progress(TaskProgress)
         /// A failure. If it is not fatal, the task waits and tries again.
         case failure(DipperError, isFatal: Bool)
-        /// A new attempt begins.
-        case retry
+        /// A new attempt begins, after a failure.
+        case retry(after: DipperError)
         case finished(ValueResponse<Value>)
 
         package typealias Output = ValueResponse<Value>
@@ -51,12 +51,12 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
 
     /// The value. Cancelling the Swift task that awaits it cancels this call.
     public var value: Value {
-        get async throws(DipperError) { try await response.value }
+        get async throws { try await response.value }
     }
 
     /// The value, and where its bytes came from. Cancelling the Swift task that awaits it cancels this call.
     public var response: ValueResponse<Value> {
-        get async throws(DipperError) { try await awaited }
+        get async throws { try await awaited }
     }
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
@@ -67,6 +67,11 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
     /// The events of the task from now on, after its present state. The stream ends with the task.
     public var events: AsyncStream<Event> {
         feed.events(present: state) { [weak self] in self?.feed.forget($0) }
+    }
+
+    /// The arrival of the bytes, as ``FetchTask/progress`` describes.
+    public var progress: AsyncStream<TaskProgress> {
+        feed.progress { [weak self] in self?.feed.forget($0) }
     }
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
