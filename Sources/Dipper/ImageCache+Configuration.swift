@@ -49,7 +49,7 @@ extension ImageCache {
         /// stop at half of the limit. A file larger than the limit is still fetched and decoded.
         public var undecodedBytes = defaultUndecodedBytes
 
-        /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/image(named:)`` search, in this order.
+        /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/readImage(named:)`` search, in this order.
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
 
         /// Creates the default settings of a cache in memory only.

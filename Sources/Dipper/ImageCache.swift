@@ -291,11 +291,12 @@ public final class ImageCache: Sendable {
     public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
 
     /// Returns a picture from memory or from the program's own files; `nil` if there is none or it cannot be decoded.
+    /// Blocks the calling thread while it reads the file and decodes.
     ///
-    /// The file is found as by ``getImage(named:)``, and decoded on the caller's thread. Memory keeps the picture.
-    public func image(named name: String) -> Image? {
+    /// The file is found as by ``getImage(named:)``. Memory keeps the picture.
+    public func readImage(named name: String) -> Image? {
         let request = Self.request(named: name, self)
-        if let image = image(for: request) { return image }
+        if let image = readImage(for: request) { return image }
         guard let provider = request.provider as? NamedProvider, let bytes = provider.read() else { return nil }
         return store(bytes, for: request)
     }
@@ -306,19 +307,19 @@ public final class ImageCache: Sendable {
 
     // MARK: Queues and cancellation
 
-    /// Moves every urgent call for a URL, whatever its header fields and key, or with the key of a request, to
+    /// Moves every urgent call for a URL, whatever its header fields and key, or those with the key of a request, to
     /// `slowQueue`, where it continues as a prefetch, whatever picture it makes from the bytes. A transfer in progress
     /// is not restarted.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.objects.demote(key) }
+        for key in keys(of: source.imageRequest) { home.objects.demote(key, andOthers: source.isURL) }
     }
     /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
-        for objects in makers { objects.demote(key) }
+        for objects in makers { objects.demote(key, andOthers: false) }
     }
 
-    /// Ends every call for a URL, whatever its header fields and key, or with the key of a request, with
+    /// Ends every call for a URL, whatever its header fields and key, or those with the key of a request, with
     /// `DipperError.cancelled`, whatever picture the call makes from the bytes.
     ///
     /// ```swift
@@ -328,11 +329,11 @@ public final class ImageCache: Sendable {
     /// ```
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.objects.cancel(key: key) }
+        for key in keys(of: source.imageRequest) { home.objects.cancel(key, andOthers: source.isURL) }
     }
     /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {
-        for objects in makers { objects.cancel(key: key) }
+        for objects in makers { objects.cancel(key, andOthers: false) }
     }
 
     /// Ends all calls for pictures with `DipperError.cancelled`. Calls for bytes of ``data`` go on.
@@ -357,7 +358,7 @@ extension ImageOptions {
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle).with(\.targetCache, avatars)
-    /// let image = try await cache.getImage(avatar).value          // then also avatars.image(for: …)
+    /// let image = try await cache.getImage(avatar).value          // then also avatars.readImage(for: …)
     /// ```
     public var targetCache: ImageCache? {
         get { target as? ImageCache }

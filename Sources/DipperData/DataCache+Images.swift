@@ -42,9 +42,9 @@ extension DataCache {
     }
 
     package func source(
-        of key: CacheKey, forCompleted request: DataRequest, if mayUse: (EntryInfo) -> Bool
+        of key: CacheKey, forCompleted request: DataRequest, in tiers: CacheTiers, if mayUse: (EntryInfo) -> Bool
     ) -> ResponseSource? {
-        store.tier(of: key, request.headers, in: .all, if: mayUse)
+        store.tier(of: key, request.headers, in: tiers, if: mayUse)
     }
 
     package func policy(of request: DataRequest) -> DataRequest.CachePolicy {

@@ -196,7 +196,7 @@ public final class DataCache: Sendable {
 
     // MARK: Cancelling and moving
 
-    /// Moves the urgent calls for a URL, whatever their header fields and keys, or with the key of a request, to
+    /// Moves the urgent calls for a URL, whatever their header fields and keys, or those with the key of a request, to
     /// ``slowQueue`` without restarting their fetch.
     ///
     /// ```swift
@@ -204,22 +204,26 @@ public final class DataCache: Sendable {
     /// cache.moveTaskToSlowQueue(url)      // it has scrolled out of sight
     /// ```
     public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
-        for key in keys(of: source.dataRequest) { moveTaskToSlowQueue(key: key) }
+        for key in keys(of: source.dataRequest) { demote(key, andOthers: source.isURL) }
     }
     /// Moves the urgent calls for a key to ``slowQueue`` without restarting their fetch.
-    public func moveTaskToSlowQueue(key: CacheKey) {
-        engine.post { $0.demote(key) }
-        values.load()?.demote(key)
+    public func moveTaskToSlowQueue(key: CacheKey) { demote(key, andOthers: false) }
+
+    private func demote(_ key: CacheKey, andOthers: Bool) {
+        engine.post { $0.demote(key, andOthers: andOthers) }
+        values.load()?.demote(key, andOthers: andOthers)
     }
 
-    /// Cancels every call for a URL, whatever its header fields and key, or with the key of a request.
+    /// Cancels every call for a URL, whatever its header fields and key, or every one with the key of a request.
     public func cancel(_ source: some DataRequestConvertible) {
-        for key in keys(of: source.dataRequest) { cancel(key: key) }
+        for key in keys(of: source.dataRequest) { cancel(key, andOthers: source.isURL) }
     }
     /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
-    public func cancel(key: CacheKey) {
-        engine.post { $0.cancel(key) }
-        values.load()?.cancel(key: key)
+    public func cancel(key: CacheKey) { cancel(key, andOthers: false) }
+
+    private func cancel(_ key: CacheKey, andOthers: Bool) {
+        engine.post { $0.cancel(key, andOthers: andOthers) }
+        values.load()?.cancel(key, andOthers: andOthers)
     }
 
     /// Cancels all calls of this cache: each ends with ``DipperError/cancelled``.

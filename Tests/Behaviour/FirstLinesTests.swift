@@ -59,9 +59,9 @@ struct FirstLinesTests {
             #expect(try await test.cache.getImage(text).value.size == picture.size)
         }
         #expect(try await test.cache.data.getData(file).value == picture.png)
-        #expect(test.cache.image(for: file) != nil && test.cache.data.data(for: inline) != nil)
+        #expect(test.cache.readImage(for: file) != nil && test.cache.data.readData(for: inline) != nil)
         test.cache.removeImage(for: file)
-        #expect(test.cache.image(for: file) == nil)
+        #expect(test.cache.readImage(for: file) == nil)
         #expect(await test.cache.getImage("no URL").error == .invalidURL)
     }
 

@@ -24,12 +24,12 @@ struct ProcessedImageTests {
         }
         #expect(isSame(response.image))
         two.cache.clearMemory()
-        #expect(isSame(two.cache.image(for: request)))
+        #expect(isSame(two.cache.readImage(for: request)))
         #expect(invert.count.value == 1)
 
         let other = try await two.cache.getImage(ImageRequest(a).processed(by: Inverting("other"))).response
         #expect(other.source == .disk && isSame(other.image))
-        #expect(isSame(two.cache.image(for: ImageRequest(a).processed(by: Inverting("peek")))))
+        #expect(isSame(two.cache.readImage(for: ImageRequest(a).processed(by: Inverting("peek")))))
         #expect(two.transport.transfers.isEmpty)
     }
 
@@ -72,7 +72,7 @@ struct ProcessedImageTests {
         let size = PixelSize(width: 32, height: 24)
         #expect(try await test.cache.getImage(request).value.size == size)
         await test.forgetMemory()
-        #expect(test.cache.image(for: request)?.size == size)
+        #expect(test.cache.readImage(for: request)?.size == size)
         #expect(try await test.cache.getImage(request).value.size == size, "what the peek left in memory")
     }
 

@@ -63,7 +63,7 @@ struct ShutdownTests {
         for number in 0..<2_000 { test.cache.slowGetData(url("more\(number)")).onEnd { _ in ended.increment() } }
         let next = await test.reopened()
         try await ended.wait { $0 == 2_000 }
-        for number in 0..<20 { #expect(next.cache.data(for: url("\(number)")) == Data("\(number)".utf8)) }
+        for number in 0..<20 { #expect(next.cache.readData(for: url("\(number)")) == Data("\(number)".utf8)) }
         await next.cache.shutdown()
         #expect(ended.value == 2_000)
     }
@@ -149,7 +149,7 @@ struct ShutdownTests {
         #expect(called.value == 20)
         #expect(test.cache.queueCounts == QueueCounts())
         let other = DataCache(.init(directory: folder.url))
-        for number in 0..<20 { #expect(other.data(for: url("\(number)"))?.count == 5_000) }
+        for number in 0..<20 { #expect(other.readData(for: url("\(number)"))?.count == 5_000) }
         await other.shutdown()
     }
 

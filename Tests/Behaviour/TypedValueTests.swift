@@ -132,7 +132,7 @@ struct TypedValueTests {
         let result = await test.cache.getValue(Feed.self, from: request).result
         #expect(result == (answer == Feed.sample.bytes ? .success(.sample) : .failure(.undecodable)))
         #expect(test.transport.transfers.count == (answer == nil ? 0 : 1))
-        if answer == Feed.sample.bytes { #expect(test.cache.data(for: url("a")) == answer) }
+        if answer == Feed.sample.bytes { #expect(test.cache.readData(for: url("a")) == answer) }
     }
 
     // MARK: Newer bytes
@@ -366,7 +366,7 @@ struct TypedValueTests {
         await test.cache.idle()
         #expect(test.cache.valueMemorySize == 0)
         if tiers == .all {
-            #expect(test.cache.data(for: a) == nil)
+            #expect(test.cache.readData(for: a) == nil)
             let late = call()
             try await test.transport.nextTransfer().finish(with: Feed.empty.bytes)
             #expect(try await late.value == .empty)
@@ -388,7 +388,7 @@ struct TypedValueTests {
         _ = try await early.value
         await test.cache.idle()
         #expect(try await test.cache.getValue(Feed.self, from: a, decoder: decoder).value == .empty)
-        #expect(test.cache.data(for: a) == Feed.empty.bytes)
+        #expect(test.cache.readData(for: a) == Feed.empty.bytes)
     }
 
     @Test("calls for values are cancelled and moved by their URL, and with all others, at any stage")

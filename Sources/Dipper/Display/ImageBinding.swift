@@ -113,7 +113,7 @@ public final class ImageBinding: Sendable {
         var glimpse: Image?
         // This puts the picture into memory, where the call finds it at once, unless the picture may not be kept there.
         if let request, options.loadsFromDiskAtOnce, presence == .visible, policy.readsDisk, policy != .diskOnly {
-            glimpse = cache.image(for: request)
+            glimpse = cache.readImage(for: request)
         }
         let (old, setting) = link.withLock { link in
             // Kept until the end, because nothing must be freed while the lock is held.

@@ -154,6 +154,11 @@ public protocol ImageRequestConvertible {
     var imageRequest: ImageRequest { get }
 }
 
+extension ImageRequestConvertible {
+    /// Whether this names a URL and no request: then all entries or calls of the URL are meant.
+    var isURL: Bool { self is URL || self is String }
+}
+
 extension URL: ImageRequestConvertible {
     /// The request for the picture of the URL, with the cache's default options.
     public var imageRequest: ImageRequest { ImageRequest(self) }

@@ -254,12 +254,12 @@ extension Engine {
 
     // MARK: The calls of a key
 
-    func demote(_ key: CacheKey, in state: ObjectCache.State) {
-        for call in calls(of: key, in: state) { move(call, to: .slow) }
+    func demote(_ key: CacheKey, andOthers: Bool, in state: ObjectCache.State) {
+        for call in calls(of: key, andOthers: andOthers, in: state) { move(call, to: .slow) }
     }
 
-    func cancel(_ key: CacheKey, in state: ObjectCache.State) {
-        for call in calls(of: key, in: state) { cancel(call) }
+    func cancel(_ key: CacheKey, andOthers: Bool, in state: ObjectCache.State) {
+        for call in calls(of: key, andOthers: andOthers, in: state) { cancel(call) }
     }
 
     func cancelAll(in state: ObjectCache.State) {
@@ -268,9 +268,11 @@ extension Engine {
         for call in state.aliases.values.flatMap({ $0.values }) { cancel(call) }
     }
 
-    private func calls(of key: CacheKey, in state: ObjectCache.State) -> [ObjectCall] {
+    /// - Parameter andOthers: whether the key of a URL means calls with header fields or a key of their own as well.
+    private func calls(of key: CacheKey, andOthers: Bool, in state: ObjectCache.State) -> [ObjectCall] {
         // A call may be found by both names; the second time nothing changes.
-        (state.works[key]?.makes.flatMap(\.calls.values) ?? []) + (state.aliases[key]?.values.map { $0 } ?? [])
+        (state.works[key]?.makes.flatMap(\.calls.values) ?? [])
+            + (state.aliases[key]?.values.filter { andOthers || $0.origin.request.plainKey != key } ?? [])
     }
 
     /// Tells a call the news of its fetch, beginning with the last preview.

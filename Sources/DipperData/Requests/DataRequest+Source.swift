@@ -71,6 +71,11 @@ public protocol DataRequestConvertible {
     var dataRequest: DataRequest { get }
 }
 
+extension DataRequestConvertible {
+    /// Whether this names a URL and no request: then all entries or calls of the URL are meant.
+    var isURL: Bool { self is URL || self is String }
+}
+
 extension DataRequest: DataRequestConvertible {
     /// The request itself.
     public var dataRequest: DataRequest { self }

@@ -51,7 +51,7 @@ enum GettingStartedGuide {
     }
 
     static func peek(_ cache: ImageCache, _ url: URL, _ placeholder: Image, _ view: Stage) {
-        if let image = cache.image(for: url) {
+        if let image = cache.imageInMemory(for: url) {
             view.show(image)
         } else {
             view.show(placeholder)
@@ -72,7 +72,7 @@ enum GettingStartedGuide {
     }
 
     static func local(_ cache: ImageCache, _ file: URL, _ photo: Image, _ uploadURL: URL) async throws -> [Image?] {
-        let icon = cache.image(named: "icons/home")
+        let icon = cache.readImage(named: "icons/home")
         let local = try await cache.getImage(file).value
         try cache.addImage(photo, for: uploadURL)
         return [icon, local]

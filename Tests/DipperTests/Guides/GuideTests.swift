@@ -100,7 +100,7 @@ struct GuideTests {
         transfer.finish(with: try Image.sample(440, 330).png)
         await test.cache.idle()
         #expect(view.images.map(\.size) == [PixelSize(width: 400, height: 300)])
-        #expect(test.cache.cachedTier(for: request) == .memory && request.priority == .high)
+        #expect(test.cache.cachedSource(for: request) == .memory && request.priority == .high)
         test.cache.getImage(KingfisherGuide.signed(url("signed"), "secret", "me"))
         #expect(try await test.transport.nextTransfer().request.headers["Authorization"] == "secret")
         let options = KingfisherGuide.request(a, url("mirror"), url("small"))
@@ -154,7 +154,7 @@ struct GuideTests {
         let test = TestImageCache { $0.resourceFolders = [folder.url] }
         let images = try await GettingStartedGuide.local(test.cache, file, .sample(seed: 9), a)
         #expect(images.map { $0?.pixels } == [picture.pixels, picture.pixels])
-        #expect(test.cache.image(for: a)?.pixels == Image.sample(seed: 9).pixels)
+        #expect(test.cache.readImage(for: a)?.pixels == Image.sample(seed: 9).pixels)
         test.transport.script(url("feed"), [.body(Data("[]".utf8))])
         #expect(try await GettingStartedGuide.data(test.cache, url("feed")) == Data("[]".utf8))
         let banner = Stage()

@@ -71,15 +71,15 @@ enum RecipesGuide {
         cache.getImage(small) { image in icon.show(image) }
     }
 
-    static func blurred(_ cache: ImageCache, _ url: URL, _ small: URL, _ binding: ImageBinding) {
+    static func blurred(_ cache: ImageCache, _ url: URL, _ small: URL, _ binding: ImageBinding) async {
         let blurred = ImageRequest(small).processed(by: .blur(8))
-        let placeholder = cache.image(for: blurred).map(DisplayOptions.Placeholder.image) ?? .color(.black)
+        let placeholder = await cache.image(for: blurred).map(DisplayOptions.Placeholder.image) ?? .color(.black)
         let photo = ImageRequest(url).with(\.lowDataURL, small)  // enough while the network is constrained
         binding.setImage(photo, placeholder: placeholder)
     }
 
-    static func newer(_ cache: ImageCache, _ url: URL, _ view: Stage) {
-        if let old = cache.image(for: url) { view.show(old) }  // however old it is
+    static func newer(_ cache: ImageCache, _ url: URL, _ view: Stage) async {
+        if let old = await cache.image(for: url) { view.show(old) }  // however old it is
         cache.getImage(url) { image in view.show(image) }  // asks the server if that picture is out of date
             .onRevalidate { newer in
                 if case .success(let response) = newer { view.show(response.image) }
@@ -308,7 +308,7 @@ struct RecipesTests {
         let (display, binding) = bound()
         test.transport.script(url("small"), [try .image(picture)])
         _ = try await test.cache.getImage(url("small")).value
-        RecipesGuide.blurred(test.cache, a, url("small"), binding)
+        await RecipesGuide.blurred(test.cache, a, url("small"), binding)
         #expect(display.descriptions.first == "placeholder 16x12")
         try await test.transport.nextTransfer().finish(with: try Image.sample(160, 120).png)
         #expect(try await display.nextImage().width == 160)
@@ -324,7 +324,7 @@ struct RecipesTests {
         _ = try await test.cache.getImage(a).value
         test.date.advance(by: 100)
         let view = Stage()
-        RecipesGuide.newer(test.cache, a, view)
+        await RecipesGuide.newer(test.cache, a, view)
         await test.cache.idle()
         #expect(view.images.count == count && view.images.first?.pixels == picture.pixels)
         #expect(view.images.last?.pixels == other.pixels)

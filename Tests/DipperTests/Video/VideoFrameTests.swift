@@ -134,9 +134,9 @@ struct VideoFrameTests {
         let again = await test.reopened()
         let response = try await again.cache.getImage(frame(1.5, "/nowhere/ffmpeg")).response
         #expect(response.source == .disk && response.image.mainColor == 1)
-        #expect(again.cache.image(for: frame(2.5))?.mainColor == 2)
+        #expect(again.cache.readImage(for: frame(2.5))?.mainColor == 2)
         // No thread of a caller waits for a program, and a program that fails is no reason to fetch the video again.
-        #expect(again.cache.image(for: frame(0.1)) == nil)
+        #expect(again.cache.readImage(for: frame(0.1)) == nil)
         #expect(await again.cache.getImage(frame(0.1, "/nowhere/ffmpeg")).error == .unsupportedFormat)
         #expect(again.transport.transfers.isEmpty)
         again.cache.removeImage(for: video)
