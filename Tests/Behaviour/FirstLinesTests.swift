@@ -32,6 +32,13 @@ struct FirstLinesTests {
             let headers: HTTPHeaders = request.headers
             #expect(headers == ["Accept": "image/webp", "X-Token": "1"])
         }
+        // A literal keeps its order, and may have a name twice.
+        let literal = ["X": "1", "Accept": "a", "X": "2"] as HTTPHeaders
+        data.headers = ["X": "1", "Accept": "a", "X": "2"]
+        let same = chained.with(\.headers, ["X": "1", "Accept": "a", "X": "2"]).data.headers as HTTPHeaders
+        #expect(data.headers == literal && same == literal)
+        #expect(chainedData.with(\.headers, ["X": "1", "Accept": "a", "X": "2"]).headers == literal)
+        data.headers = fields
         for request in [data, image.data] {
             let urls: [URL] = request.alternatives
             #expect(urls == [url("b"), url("c")] && request.priority == Priority(1))
@@ -139,7 +146,9 @@ struct FirstLinesTests {
     func accept() async throws {
         var codecs = CodecRegistry()
         #expect(codecs.accept == "*/*;q=0.5")
-        for decoder in [JPEGDecoder(), PNGDecoder(), CountingDecoder()] as [any ImageDecoder] { codecs.register(decoder) }
+        for decoder in [JPEGDecoder(), PNGDecoder(), CountingDecoder()] as [any ImageDecoder] {
+            codecs.register(decoder)
+        }
         #expect(codecs.accept == "image/jpeg,image/png,*/*;q=0.5")
         let formats = CodecRegistry.standard.accept.split(separator: ",").dropLast()
         #expect(formats.count == CodecRegistry.standard.readable.count)
@@ -158,7 +167,8 @@ struct FirstLinesTests {
     func unservedMainQueue() throws {
         let warnings = Box<[String]>([])
         let test = TestImageCache {
-            $0.data.logger = .recording { line in if line.contains("main queue") { warnings.update { $0.append(line) } } }
+            $0.data.logger = .recording { line in if line.contains("main queue") { warnings.update { $0.append(line) } }
+            }
         }
         let display = RecordingDisplay()
         let binding = ImageBinding(display, cache: test.cache)
@@ -179,7 +189,9 @@ struct FirstLinesTests {
     func otherThread() async throws {
         let warnings = Box<[String]>([])
         let test = TestImageCache {
-            $0.data.logger = .recording { line in if line.contains("another thread") { warnings.update { $0.append(line) } } }
+            $0.data.logger = .recording { line in
+                if line.contains("another thread") { warnings.update { $0.append(line) } }
+            }
         }
         let display = RecordingDisplay()
         let binding = ImageBinding(display, cache: test.cache)

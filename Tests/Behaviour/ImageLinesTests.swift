@@ -46,7 +46,8 @@ struct ImageLinesTests {
             var lossless = EncodeOptions()
             lossless.isLossless = true
             let film = try Image(data: Film.file([40, 50, 60], loopCount: 3, as: format))
-            let file = try film.processed(by: .crop(width: 2, height: 2), .flip(.horizontal)).encoded(as: format, lossless)
+            let small = try film.processed(by: .crop(width: 2, height: 2), .flip(.horizontal))
+            let file = try small.encoded(as: format, lossless)
             let copy = try Image(data: file)
             let frames = try #require(copy.animation).makeFrameDecoder()
             #expect(copy.size == PixelSize(width: 2, height: 2) && copy.animation?.frameCount == 3)

@@ -80,3 +80,41 @@ public struct ImageSerializer: Sendable {
         }
     }
 }
+
+extension Image {
+    /// Decodes the file of a picture on the caller's thread, without a cache.
+    ///
+    /// ```swift
+    /// let image = try Image(data: bytes)
+    /// let icon = try Image(data: bytes, DecodeOptions(target: TargetSize(width: 64, height: 64)))
+    /// ```
+    /// - Throws: the errors of ``CodecRegistry/decode(_:_:)``.
+    public init(
+        data: Data, _ options: DecodeOptions = .init(), codecs: CodecRegistry = .standard
+    ) throws(DipperError) {
+        self = try codecs.decode(data, options)
+    }
+
+    /// Returns the file of the picture in a format, encoded on the caller's thread; of an animation all frames, if the
+    /// format is GIF or WebP.
+    ///
+    /// ```swift
+    /// let file = try image.encoded(as: .png)
+    /// let small = try image.encoded(as: .jpeg(quality: 0.6))
+    /// ```
+    /// - Throws: the errors of ``CodecRegistry/encode(_:as:_:)``.
+    public func encoded(
+        as format: ImageFormat, _ options: EncodeOptions = .init(), codecs: CodecRegistry = .standard
+    ) throws(DipperError) -> Data {
+        try codecs.encode(self, as: format, options)
+    }
+
+    /// Returns the file of the picture as a serializer writes it, such as `.jpeg(quality: 0.6)` or `.automatic`.
+    /// - Throws: `DipperError.unencodable`, also for an animation that the serializer does not write.
+    @_disfavoredOverload
+    public func encoded(
+        as serializer: ImageSerializer, codecs: CodecRegistry = .standard
+    ) throws(DipperError) -> Data {
+        try serializer.data(for: self, madeOf: nil, codecs)
+    }
+}

@@ -2,7 +2,7 @@
 /// ``ImageCache``.
 ///
 /// An option of a request that is `nil` takes its value from the cache's options. If that is `nil` too, the default in
-/// the option's description applies.
+/// the option's description applies. ``ImageCache/options(of:)`` returns the values that apply.
 ///
 /// ```swift
 /// var options = ImageOptions()
@@ -14,12 +14,13 @@ public struct ImageOptions: Sendable {
     /// The processors, applied in order; none by default.
     public var processors: [any ImageProcessor]?
 
-    /// The number of pixels for each point of the display, stored in the result and used for lengths in points; 1 by
-    /// default.
+    /// The number of pixels for each point of the display, stored in the result and used for sizes and lengths in
+    /// points; 1 by default.
     ///
     /// ```swift
     /// let request = ImageRequest(url)
     ///     .with(\.scale, 2)
+    ///     .processed(by: .downsample(width: 200, height: 150).points)       // at most 400 × 300 pixels
     ///     .processed(by: .roundedCorners(radius: .points(8)))               // 16 pixels
     /// ```
     public var scale: Double?
@@ -74,6 +75,12 @@ public struct ImageOptions: Sendable {
         copy[keyPath: option] = value
         return copy
     }
+
+    /// The defaults in the descriptions.
+    static let standard = ImageOptions()
+        .with(\.processors, []).with(\.scale, 1).with(\.firstFrameOnly, false).with(\.preloadsFrames, false)
+        .with(\.allowsPartial, false).with(\.showsPreviews, false).with(\.keepsOriginal, true)
+        .with(\.prefetchesToMemory, true).with(\.serializer, .automatic)
 
     func over(_ defaults: ImageOptions) -> ImageOptions {
         var all = self

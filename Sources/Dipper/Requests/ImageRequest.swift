@@ -92,6 +92,7 @@ public struct ImageRequest: Sendable, Hashable, RedactedStringConvertible, Image
     }
 
     /// Returns a copy of the request with header fields from a dictionary.
+    @_disfavoredOverload
     public func with(_ option: WritableKeyPath<ImageRequest, HTTPHeaders>, _ fields: [String: String]) -> ImageRequest {
         with(option, HTTPHeaders(fields))
     }

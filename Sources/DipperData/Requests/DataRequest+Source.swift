@@ -43,6 +43,7 @@ extension DataRequest {
     }
 
     /// Returns a copy of the request with header fields from a dictionary.
+    @_disfavoredOverload
     public func with(_ option: WritableKeyPath<DataRequest, HTTPHeaders>, _ fields: [String: String]) -> DataRequest {
         with(option, HTTPHeaders(fields))
     }

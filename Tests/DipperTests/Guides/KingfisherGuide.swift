@@ -3,6 +3,35 @@ import Testing
 
 /// The code of "Coming from Kingfisher".
 enum KingfisherGuide {
+    static func lines(
+        _ cache: ImageCache, _ url: URL, _ mirror: URL, _ file: URL, _ token: String, _ binding: ImageBinding,
+        _ banner: Stage
+    ) async throws -> (ImageRequest, ImageRequest, ResponseSource?, Image?) {
+        cache.getImage(url) { result in  // KingfisherManager.shared.retrieveImage(with: url) { … }
+            if case .failure(let error) = result { banner.show(error) }
+        }
+        let image = try await cache.getImage(url).value  // try await … .retrieveImage(with: url).image
+        let cached = await cache.image(for: url, in: .disk)  // ImageCache.default.retrieveImageInDiskCache(forKey:)
+        let source = await cache.read { $0.cachedSource(for: url) }  // ImageCache.default.imageCachedType(forKey:)
+        try cache.addImage(image, for: url)  // ImageCache.default.store(image, forKey:)
+        cache.removeImage(for: url)  // ImageCache.default.removeImage(forKey:)
+        try await cache.write { $0.clearDisk() }  // await ImageCache.default.clearDiskCache()
+        cache.removeExpired()  // ImageCache.default.cleanExpiredDiskCache()
+        print(cache.diskSize)  // try await ImageCache.default.diskStorageSize
+
+        var request = ImageRequest(url).with(\.scale, 2)  // [.scaleFactor(2), …
+            .processed(by: .downsample(width: 200, height: 150).points)  // DownsamplingImageProcessor(size:) |>
+            .processed(by: .roundedCorners(radius: .points(8)))  // RoundCornerImageProcessor(radius: .point(8)))]
+        request.headers = ["Authorization": token]  // AnyModifier { … setValue(token, forHTTPHeaderField:) }
+        request.alternatives = [mirror]  // .alternativeSources([.network(mirror)])
+        request.priority = 1  // .downloadPriority(1)
+        request.key = "cover"  // KF.ImageResource(downloadURL: url, cacheKey: "cover")
+        let avatar = ImageRequest(file).processed(by: .circle)  // LocalFileImageDataProvider(fileURL: file)
+        binding.setImage(request, placeholder: .image(image))  // imageView.kf.setImage(with:placeholder:options:)
+        binding.cancel()  // imageView.kf.cancelDownloadTask()
+        return (request, avatar, source, cached)
+    }
+
     final class Panel: ImageDisplay {
         var image: Image?
 
@@ -127,6 +156,23 @@ struct KingfisherGuideTests {
         let (refused, accepted) = (KingfisherGuide.checked(a), KingfisherGuide.checked(url("b.png")))
         await #expect(throws: DipperError.rejected) { try await test.cache.getImage(refused).value }
         #expect(try await test.cache.getImage(accepted).value.pixels == picture.pixels)
+    }
+
+    @Test("typical lines do what they say")
+    func lines() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let (display, banner, folder) = (RecordingDisplay(), Stage(), TemporaryFolder())
+        let binding = ImageBinding(display, cache: test.cache, queue: .inPlace)
+        test.transport.script(a, [try .image(picture)])
+        let file = try folder.place(picture.png, at: "avatar.png")
+        let (request, avatar, source, _) = try await KingfisherGuide.lines(
+            test.cache, a, url("mirror"), file, "token", binding, banner)
+        #expect(source == .memory && !test.cache.hasImage(for: a) && test.cache.diskCount == 0)
+        #expect(request.data.headers["authorization"] == "token" && request.priority == 1 && request.key == "cover")
+        let mirrors: [URL] = request.data.alternatives
+        #expect(mirrors == [url("mirror")] && request.processors?.count == 2)
+        #expect(try await test.cache.getImage(avatar).value.isOpaque == false)
+        await test.cache.idle()
     }
 
     @Test("the defaults of a cache are taken")

@@ -3,11 +3,25 @@ import Testing
 
 /// The code of "Coming from Nuke".
 enum NukeGuide {
-    static func load(_ cache: ImageCache, _ url: URL, _ view: Stage, _ bar: Stage) async throws {
+    static func lines(_ cache: ImageCache, _ url: URL, _ feedURL: URL, _ view: Stage, _ bar: Stage) async throws -> (
+        Data, Data
+    ) {
+        let image = try await cache.getImage(url).value  // pipeline.image(for: url)
+        let feed = try await cache.data.getData(feedURL).value  // pipeline.data(for: feedRequest)
+        if let image = cache.imageInMemory(for: url) { view.show(image) }  // pipeline.cache[url]?.image
+        try cache.addImage(image, for: url)  // pipeline.cache.storeCachedImage(container, for: request)
+        cache.removeImage(for: url)  // pipeline.cache.removeCachedImage(for: request)
+        cache.clear()  // pipeline.cache.removeAll()
+
         let task = cache.getImage(url)  // pipeline.imageTask(with: url)
-        task.onProgress { progress in bar.set(progress.fraction) }  // for await progress in task.progress
-        let response = try await task.response  // task.response
-        view.show(response.image)  // response.image
+        for await progress in task.progress { bar.set(progress.fraction) }  // for await progress in task.progress
+        for await preview in task.previews { view.show(preview) }  // for await response in task.previews
+        task.priority = 1  // task.priority = .veryHigh
+        task.cancel()  // task.cancel()
+
+        let small = try image.processed(by: .downsample(width: 320))  // .resize(width: 320).process(image)
+        let file = try small.encoded(as: .jpeg(quality: 0.8))  // ImageEncoders.Default(compressionQuality: 0.8)
+        return (feed, file)
     }
 
     static func request(_ url: URL, _ key: CacheKey, _ fields: [String: String]) -> ImageRequest {
@@ -62,9 +76,11 @@ struct NukeGuideTests {
     func calls() async throws {
         let (view, banner) = (Stage(), Stage())
         let test = TestImageCache { NukeGuide.events(&$0) }
-        test.transport.script(a, [try .image(picture)])
-        try await NukeGuide.load(test.cache, a, view, Stage())
-        #expect(view.images.map(\.pixels) == [picture.pixels])
+        test.transport.script(a, [try .image(picture), try .image(picture)])
+        test.transport.script(url("feed"), [.body(Data("feed".utf8))])
+        let (feed, file) = try await NukeGuide.lines(test.cache, a, url("feed"), view, Stage())
+        #expect(feed == Data("feed".utf8) && ImageFormat(sniffing: file) == .jpeg)
+        #expect(view.images.map(\.pixels) == [picture.pixels] && test.transport.transfers(of: a).count == 2)
         test.transport.script(url("gone"), [.status(404)])
         let prefetcher = NukeGuide.prefetch(test.cache, [ImageRequest(a), ImageRequest(url("gone"))], banner)
         try await banner.noted.wait { $0 == ["1 failed"] }
