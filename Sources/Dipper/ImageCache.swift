@@ -99,7 +99,9 @@ public final class ImageCache: Sendable {
 
     /// Loads a picture urgently, from memory, the disk or the network.
     ///
-    /// The call runs in `fastQueue`. A picture of a URL is loaded with the cache's default options.
+    /// The call runs in `fastQueue`. A picture of a URL is loaded with the cache's default options: without a network the
+    /// call waits for one, by default for up to an hour (`RetryPolicy.deadline`), and a picture of whose freshness the
+    /// server says nothing is used for seven days without asking again (`FreshnessPolicy`).
     ///
     /// ```swift
     /// let image = try await cache.getImage(url).value

@@ -58,7 +58,7 @@ extension DataCache {
     /// Logs, once for this cache, that nobody serves the main queue, and that a display of the main queue is used on another
     /// thread.
     package func watch(_ queue: CallbackQueue) {
-        guard case .dispatch(let queue) = queue.kind, queue === DispatchQueue.main else { return }
+        guard case .dispatch(let queue) = queue.kind, queue.label == DispatchQueue.main.label else { return }
         let logger = configuration.logger.category("queues")
         if !Thread.isMainThread, !hasToldOfThread.exchange(true, ordering: .relaxed) {
             logger.warning("an ImageBinding of the main queue is used on another thread; see ImageBinding.init")

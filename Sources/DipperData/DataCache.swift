@@ -120,6 +120,9 @@ public final class DataCache: Sendable {
     /// Fetches bytes at once, in ``fastQueue``: from memory, from disk or from the network, as the
     /// ``DataRequest/cachePolicy`` of a request says.
     ///
+    /// Without a network the call waits for one, by default for up to an hour (``RetryPolicy/deadline``). An answer of
+    /// whose freshness the server says nothing is used for seven days without asking again (``FreshnessPolicy``).
+    ///
     /// ```swift
     /// let page = try await cache.getData(url).value
     /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"])

@@ -72,7 +72,7 @@ struct OwnErrorTests {
         } catch {
             #expect(Self.place(error as? DipperError) == place)
         }
-        let result = await DataPrefetcher(test.cache, [request]).start().result
+        let result = await DataPrefetcher(test.cache, [request]).value
         #expect(result.failed.map { Self.place($0.error) } == [place])
     }
 

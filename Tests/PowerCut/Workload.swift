@@ -51,7 +51,8 @@ struct Workload {
 
     /// Records a failed call, unless the cache may have evicted a durable entry before its call ended.
     private func failed(_ key: String, _ request: DataRequest, _ error: any Error, _ notebook: Notebook) {
-        let isExplained = error as? DipperError == .notWritten && request.durability == .durable && notebook.recording.limit != nil
+        let isExplained =
+            error as? DipperError == .notWritten && request.durability == .durable && notebook.recording.limit != nil
         if !isExplained { notebook.fail("\(key) fails: \(error)") }
     }
 

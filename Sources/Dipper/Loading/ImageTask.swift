@@ -106,8 +106,8 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
 
     // MARK: Events
 
-    /// Calls a closure with coarse or partial pictures while the bytes of a JPEG, PNG, WebP or GIF file arrive, whatever
-    /// ``ImageOptions/showsPreviews`` says.
+    /// Calls a closure with coarse or partial pictures while the bytes of a JPEG, PNG, WebP or GIF file arrive, unless
+    /// ``ImageOptions/showsPreviews`` is `false`.
     ///
     /// A progressive or interlaced picture is coarse. In other previews the rows that have not arrived are transparent.
     /// Previews are processed like the picture itself, and are not kept.
@@ -122,6 +122,7 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         feed.value.add(preview: onItsActor(body), for: self)
+        wantPreviews()
         return self
     }
 
@@ -156,8 +157,11 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     /// view.show(try await task.value)
     /// ```
     public var previews: AsyncStream<Image> {
-        feed.value.previews { [weak self] in self?.feed.value.forget($0) }
+        wantPreviews()
+        return feed.value.previews { [weak self] in self?.feed.value.forget($0) }
     }
+
+    private func wantPreviews() { if options.options.showsPreviews != false { feed.value.wantPreviews() } }
 
     package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.value.outcome }
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed.value) }

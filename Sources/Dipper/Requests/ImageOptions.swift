@@ -34,8 +34,9 @@ public struct ImageOptions: Sendable {
 
     /// Whether a file that ends too early gives a partial picture instead of an error; `false` by default.
     public var allowsPartial: Bool?
-    /// Whether displays and ``ImageTask/events`` receive previews of a JPEG, PNG, WebP or GIF file while its bytes
-    /// arrive; `false` by default. ``ImageTask/onPreview(_:)`` and ``ImageTask/previews`` receive them in any case.
+    /// Whether previews of a JPEG, PNG, WebP or GIF file are made while its bytes arrive: with `true` also for displays and
+    /// ``ImageTask/events``, with `false` not at all. By default a call makes them if it is asked for them by
+    /// ``ImageTask/onPreview(_:)`` or ``ImageTask/previews``.
     public var showsPreviews: Bool?
 
     /// Whether the original stays on disk when processors have run; `true` by default, but `false` for a local source

@@ -127,7 +127,8 @@ public final class DataTask: FetchTask {
     // MARK: Events
 
     /// Calls a closure now and then, as ``FetchTask/onProgress(_:)`` does, with the bytes of the body received so far. A
-    /// second closure takes the place of the first. A body that is at hand anyway is not shown in parts.
+    /// second closure takes the place of the first. A body that is at hand anyway is not shown in parts. The bytes of a
+    /// picture are shown by a call for them beside that for the picture, with which it shares the fetch.
     ///
     /// ```swift
     /// cache.getData(url).onBytes { bytes in parser.parse(bytes) }

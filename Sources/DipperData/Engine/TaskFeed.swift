@@ -48,8 +48,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     }
 
     package func previews(forget: @escaping Forget) -> AsyncStream<Event.Preview> {
-        wantPreviews()
-        return stream(of: 1, forget) { if case .preview(let preview) = $0 { preview } else { nil } }
+        stream(of: 1, forget) { if case .preview(let preview) = $0 { preview } else { nil } }
     }
 
     /// Streams a part of what the task tells, until its end. A reader that falls behind gets the latest `count` elements.
@@ -127,7 +126,6 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     package func add(preview body: @escaping @Sendable (Event.Preview) -> Void, for task: some FedTask) {
         add(.preview(body), for: task)
-        wantPreviews()
     }
 
     private func add(_ hook: TaskLog<Event>.Hook, for task: some FedTask) {
@@ -193,7 +191,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         state.withLock { $0.wantsProgress = true }
         post { $1.wantProgress(in: $0) }
     }
-    private func wantPreviews() { post { ($1 as? ObjectCall)?.wantPreviews(in: $0) } }
+    package func wantPreviews() { post { ($1 as? ObjectCall)?.wantPreviews(in: $0) } }
 
     /// The queue that the call is in now, or was in when it ended.
     package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }

@@ -21,9 +21,13 @@ enum DataGuides {
     static func calls(_ cache: DataCache, _ url: URL, _ banner: Stage, _ show: @escaping @Sendable (Data) -> Void) {
         cache.getData(url)
             .onProgress { progress in print(progress.fraction) }
-            .onRetry { print("trying again") }
-            .onFail { error, isFatal in print(error, isFatal ? "for good" : "for now") }
-            .then { data in show(data) }
+            .onRetry { error in print("trying again after", error) }
+            .onEnd { result in
+                switch result {
+                case .success(let response): show(response.data)
+                case .failure(let error): print(error)
+                }
+            }
 
         cache.slowGetData(url)  // the row is below the screen
         cache.getData(url)  // it came into view: the same fetch, now urgent
@@ -136,6 +140,12 @@ enum DataGuides {
     static func cookie(_ url: URL, _ session: String) -> DataRequest {
         let request = DataRequest(url).with(\.headers, ["Cookie": "session=\(session)"])
         return request
+    }
+
+    static func signed(_ configuration: inout DataCache.Configuration) {
+        configuration.completeRequest = { request in
+            request.unkeyedParameters = ["X-Amz-*", "Expires", "Signature"]
+        }
     }
 
     // MARK: Settings

@@ -8,14 +8,19 @@ enum DecodingGuide {
         return info
     }
 
+    static func accept(_ configuration: inout ImageCache.Configuration) {
+        configuration.data.completeRequest = { [accept = configuration.codecs.accept] request in
+            request.headers["Accept"] = accept
+        }
+    }
+
     static func sizes(_ url: URL) -> ImageRequest {
         let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 200, .fill))
         return thumbnail
     }
 
     static func previews(_ cache: ImageCache, _ url: URL, _ view: Stage) {
-        let request = ImageRequest(url).with(\.showsPreviews, true)
-        cache.getImage(request)
+        cache.getImage(url)
             .onPreview { preview in view.show(preview) }
             .then { image in view.show(image) }
     }

@@ -91,6 +91,18 @@ struct GuideTests {
         #expect(other.image?.pixels == picture.pixels && second.isOnScreen)
     }
 
+    @Test("errors are caught as the guide says, and the progress of a call is gone through to its end")
+    func errors() async throws {
+        test.transport.script(a, [.status(404)])
+        let (bar, banner, view) = (Stage(), Stage(), Stage())
+        await GettingStartedGuide.errors(test.cache, a, view, banner)
+        #expect(view.images.isEmpty && banner.texts == ["status 404", "There is no such picture."])
+        await GettingStartedGuide.progress(test.cache.getImage(a), bar)
+        _ = GettingStartedGuide.hooks(test.cache, a, bar, banner, view)
+        await test.cache.idle()
+        #expect(banner.texts.count == 3)
+    }
+
     @Test("a request has what it was given")
     func requests() async throws {
         let view = Stage()

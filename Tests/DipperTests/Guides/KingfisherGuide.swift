@@ -7,7 +7,7 @@ enum KingfisherGuide {
         _ cache: ImageCache, _ url: URL, _ mirror: URL, _ file: URL, _ token: String, _ binding: ImageBinding,
         _ banner: Stage
     ) async throws -> (ImageRequest, ImageRequest, ResponseSource?, Image?) {
-        cache.getImage(url) { result in  // KingfisherManager.shared.retrieveImage(with: url) { … }
+        cache.getImage(url).onEnd { result in  // KingfisherManager.shared.retrieveImage(with: url) { … }
             if case .failure(let error) = result { banner.show(error) }
         }
         let image = try await cache.getImage(url).value  // try await … .retrieveImage(with: url).image

@@ -137,8 +137,8 @@ enum RecipesGuide {
     ) -> ImageTask {
         let task = cache.getImage(url)
             .onProgress { progress in bar.set(progress.fraction) }
-            .onFail { error, isFatal in if isFatal, !error.isCancelled { banner.show(error) } }
             .then { image in view.show(image) }
+            .onEnd { result in if case .failure(let error) = result, !error.isCancelled { banner.show(error) } }
         button.onClick { task.cancel() }
         return task
     }
@@ -166,7 +166,7 @@ enum RecipesGuide {
     static func offline(_ cache: ImageCache, _ url: URL, _ bundled: URL, _ view: Stage, _ banner: Stage) {
         let request = ImageRequest(url).with(\.alternatives, [bundled])  // a file of the program
         cache.getImage(request) { image in view.show(image) }
-            .onFail { error, isFatal in if isFatal { banner.show(error) } }
+            .onEnd { result in if case .failure(let error) = result { banner.show(error) } }
     }
 
     // MARK: Keep
