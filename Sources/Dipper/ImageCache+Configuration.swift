@@ -63,6 +63,20 @@ extension ImageCache {
             data.name = "images"
         }
 
+        /// Creates the default settings of a cache with a name, and a folder of its own for that name beside that of the
+        /// shared cache. Caches with one name share a folder. Any text is a name; see
+        /// `DataCache.Configuration.init(name:)`.
+        ///
+        /// ```swift
+        /// var configuration = ImageCache.Configuration(name: "avatars")
+        /// configuration.data.diskLimit = 50 << 20
+        /// let avatars = ImageCache(configuration)
+        /// ```
+        public init(name: String) {
+            self.init(directory: DataCache.Configuration.directory(named: name, in: "named-images"))
+            data.name = name
+        }
+
         /// The default of ``decodingMemory``: an eighth of the machine's memory, or of what the control group allows if
         /// that is less; at least 64 MiB and at most 1 GiB.
         public static var defaultDecodingMemory: Int {
@@ -75,9 +89,9 @@ extension ImageCache {
             min(max(DataCache.Configuration.availableMemory / 32, 16 << 20), 128 << 20)
         }
 
-        /// The folder of the shared image cache: `images` in the folder of the shared data cache.
+        /// The folder of the shared image cache: `images` beside the folder of the shared data cache.
         public static var defaultDirectory: URL {
-            DataCache.Configuration.defaultDirectory.appendingPathComponent("images")
+            DataCache.Configuration.programsCaches.appendingPathComponent("images")
         }
 
         var dataConfiguration: DataCache.Configuration {

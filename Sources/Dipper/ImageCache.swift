@@ -19,8 +19,25 @@ import Synchronization
 /// ends exactly once. When the last reference to the cache is released, the cache shuts down in the background, as by
 /// ``shutdown()``.
 public final class ImageCache: Sendable {
-    /// The shared cache of the program, in ``Configuration/defaultDirectory``.
-    public static let shared = ImageCache(Configuration(directory: Configuration.defaultDirectory))
+    /// The shared cache of the program: the one that the program has set, or else one in the folder
+    /// ``Configuration/defaultDirectory``, which is made when the property is first read.
+    ///
+    /// Set it when the program starts. Bindings, prefetchers, lists and named requests use the shared cache as it is
+    /// when they are made, unless they are given another one. A cache that is replaced shuts down when its last reference
+    /// is released.
+    ///
+    /// Its ``data`` is a cache of its own, not `DataCache.shared`, unless ``Configuration/originals`` says so.
+    ///
+    /// ```swift
+    /// var configuration = ImageCache.Configuration(directory: ImageCache.Configuration.defaultDirectory)
+    /// configuration.memoryLimit = 200 << 20
+    /// ImageCache.shared = ImageCache(configuration)
+    /// ```
+    public static var shared: ImageCache {
+        get { current.value { ImageCache(Configuration(directory: Configuration.defaultDirectory)) } }
+        set { current.set(newValue) }
+    }
+    private static let current = Shared<ImageCache>()
 
     /// The data cache that fetches and stores the files of the pictures, and any other bytes.
     public let data: DataCache
@@ -73,6 +90,13 @@ public final class ImageCache: Sendable {
                 metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
         }
     }
+
+    /// Creates a cache with a folder of its own for a name; see ``Configuration/init(name:)``.
+    ///
+    /// ```swift
+    /// let avatars = ImageCache(name: "avatars")
+    /// ```
+    public convenience init(name: String) { self.init(Configuration(name: name)) }
 
     deinit {
         guard !isShutDown.load(ordering: .acquiring) else { return }

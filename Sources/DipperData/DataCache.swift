@@ -18,8 +18,25 @@ import Synchronization
 /// Calls may be made from any thread. Each call returns at once, and its task ends exactly once. When the last
 /// reference to the cache is released, the cache shuts down in the background, as by ``shutdown()``.
 public final class DataCache: Sendable {
-    /// The cache that all parts of a program share, in the folder ``Configuration/defaultDirectory``.
-    public static let shared = DataCache(Configuration(directory: Configuration.defaultDirectory))
+    /// The cache that all parts of a program share: the one that the program has set, or else one in the folder
+    /// ``Configuration/defaultDirectory``, which is made when the property is first read.
+    ///
+    /// Set it when the program starts. Prefetchers made before keep the cache that they were made with. A cache that is
+    /// replaced shuts down when its last reference is released.
+    ///
+    /// `ImageCache.shared` is another cache, with a folder, queues and limits of its own. A program that shows pictures
+    /// fetches other bytes with `ImageCache.shared.data`, so that these also hold prefetches of pictures back.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+    /// configuration.diskLimit = 2 << 30
+    /// DataCache.shared = DataCache(configuration)
+    /// ```
+    public static var shared: DataCache {
+        get { current.value { DataCache(Configuration(directory: Configuration.defaultDirectory)) } }
+        set { current.set(newValue) }
+    }
+    private static let current = Shared<DataCache>()
 
     /// The version of this library, such as `0.1.0`.
     public static let libraryVersion = "0.1.0"
@@ -92,6 +109,13 @@ public final class DataCache: Sendable {
         pressure = PressureRelay(configuration.memoryPressure, on: loop, onChange: events.pressed)
         followsPressure = pressure.follow { [weak store = store] in store?.setPressure($0) }
     }
+
+    /// Creates a cache with a folder of its own for a name; see ``Configuration/init(name:)``.
+    ///
+    /// ```swift
+    /// let feeds = DataCache(name: "feeds")
+    /// ```
+    public convenience init(name: String) { self.init(Configuration(name: name)) }
 
     deinit {
         guard !engine.isShutDown.load(ordering: .acquiring) else { return }

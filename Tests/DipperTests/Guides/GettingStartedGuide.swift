@@ -87,6 +87,14 @@ enum GettingStartedGuide {
         return isThere
     }
 
+    static func shared() -> ImageCache {
+        var configuration = ImageCache.Configuration(directory: ImageCache.Configuration.defaultDirectory)
+        configuration.memoryLimit = 200 << 20
+        ImageCache.shared = ImageCache(configuration)
+        let avatars = ImageCache(name: "avatars")  // in a folder of its own
+        return avatars
+    }
+
     static func pixels(_ image: Image, _ window: Stage) {
         image.withPixels { bytes in
             window.draw(bytes, width: image.width, height: image.height, stride: image.rowStride)

@@ -137,6 +137,7 @@ enum GuideTables {
         try await cache.write { $0.clearDisk() }
         _ = await cache.read { ($0.hasImage(for: url), $0.cachedSource(for: request)) }
         _ = (await cache.image(for: key, in: .disk), await data.data(for: key, in: .disk))
+        _ = (ImageCache(name: "avatars"), DataCache(name: "feeds"), ImageCache.Configuration(name: "avatars"))
         _ = (cache.invalidate(url), data.invalidate(url), data.removeData(for: url), cache.cachedSource(for: key))
         _ = (request.with(\.transport, CurlTransport()), request.with(\.allowsConstrainedNetwork, false))
         cache.slowQueue.allowsConstrainedNetwork = false
