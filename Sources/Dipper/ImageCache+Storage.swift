@@ -157,7 +157,7 @@ extension ImageCache {
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle)
-    /// let round = try ImageProcessors.Circle().process(image, ProcessingContext())
+    /// let round = try image.processed(by: .circle)
     /// try cache.addImage(round, for: avatar)
     /// ```
     /// - Throws: `DipperError.emptyKey`.

@@ -131,11 +131,13 @@ struct FakesTests {
         let reacted = Box(0)
         display.onShow { [weak display] content in
             reacted.update { $0 += 1 }
-            if case .nothing = content { display?.showActivity(DisplayActivity(fraction: 1)) }
+            if case .nothing = content {
+                display?.showActivity(DisplayActivity(progress: TaskProgress(received: 1, expected: 1)))
+            }
         }
         display.show(.placeholder(.color(.black)), .none)
         display.showActivity(DisplayActivity())
-        display.showActivity(DisplayActivity(fraction: 0.25, isWaiting: true))
+        display.showActivity(DisplayActivity(progress: TaskProgress(received: 1, expected: 4), isWaiting: true))
         display.show(.preview(small), .none)
         display.showActivity(nil)
         display.show(.image(picture), .fade(.milliseconds(200)))
@@ -168,7 +170,9 @@ struct FakesTests {
         display.show(.frame(small), .none)
         display.show(.image(picture), .none)
         #expect(try await next.size == picture.size)
-        for fraction in [0.2, 0.4, 0.6] { display.showActivity(DisplayActivity(fraction: fraction)) }
+        for received in [1, 2, 3] {
+            display.showActivity(DisplayActivity(progress: TaskProgress(received: received, expected: 5)))
+        }
         #expect(try await display.nextEvent { "\($0)".contains("40") }.description == "activity 40 %")
         #expect(try await display.nextEvent().description == "activity 60 %")
         display.showActivity(nil)

@@ -151,7 +151,7 @@ struct PreviewTests {
         let sizes = Box<[PixelSize]>([])
         let task = cache.getImage(request).onPreview { image in sizes.update { $0.append(image.size) } }
         try await sizes.wait { !$0.isEmpty }
-        #expect(sizes.value[0] == TargetSize(PixelSize(width: 20, height: 20)).size(for: whole.size))
+        #expect(sizes.value[0] == TargetSize(width: 20, height: 20).size(for: whole.size))
         task.cancel()
         #expect(await task.error == .cancelled)
         await cache.shutdown()

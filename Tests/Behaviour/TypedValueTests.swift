@@ -23,6 +23,28 @@ struct TypedValueTests {
         #expect(test.cache.valueMemorySize == 0)
     }
 
+    @Test("a value whose bytes are there is being decoded; tasks of all kinds have one type of state")
+    func state() async throws {
+        struct Slow: ValueDecoder {
+            let door: Door
+            var identifier: String { "slow" }
+            func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+                door.pass()
+                return try JSONDecoder().decode(type, from: data)
+            }
+        }
+        let door = Door()
+        test.transport.script(url("a"), [.body(Feed("first").bytes)])
+        let task = test.cache.getValue(Feed.self, from: url("a"), decoder: Slow(door: door))
+        try await door.waitForArrivals(1)
+        #expect(task.state == .decoding)
+        door.stayOpen()
+        _ = try await task.value
+        let ended: [any FetchTask] = [task, test.cache.getData(url("a"))]
+        _ = await test.cache.getData(url("a")).ending
+        #expect(ended.map(\.state) == [.finished, .finished])
+    }
+
     @Test("a closure gets the value, from either queue and from the network alone")
     func closures() async throws {
         let (first, second) = (Feed("first"), Feed("second"))

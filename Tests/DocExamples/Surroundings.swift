@@ -79,7 +79,7 @@ final class PictureExamples: Surroundings {
     static let binding = ImageBinding(view)
     static let prefetcher = ImagePrefetcher(cache, urls: urls)
     static let list = ListLoader(cache, count: 1) { _ in [] }
-    static let player = AnimatedImage(image)
+    static let player = AnimationPlayer(image)
 }
 
 final class DataExamples: Surroundings {

@@ -9,6 +9,15 @@ package protocol ObjectTask: FedTask {
     func choose(_ request: DataRequest)
 }
 
+extension ObjectTask {
+    package var presentState: TaskState {
+        if let outcome { return TaskState(after: outcome) }
+        // Without a status, the cache has answered, and the object is being handed out.
+        let now = withFeed { $0.status?.state } ?? .decoding
+        return outcome.map { TaskState(after: $0) } ?? now
+    }
+}
+
 /// The subject of a call for an object: a step, and the origin of the bytes that it begins with.
 package struct Making: Sendable {
     package let cache: ObjectCache
@@ -107,7 +116,7 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
         }
         switch first?.stage {
         case nil, .looking, .waiting: break
-        case .making, .writing, .ready, .over: status.isMaking = true
+        case .making, .writing, .ready, .over: status.state = .decoding
         }
         return status
     }

@@ -281,7 +281,7 @@ struct GuideTests {
 
             let view = Stage()
             let player = AnimationGuide.playing(image, view, Loop())
-            let other = AnimatedImage(image)
+            let other = AnimationPlayer(image)
             await AnimationGuide.stream(other, view)
             #expect(other.state == .finished && !view.images.isEmpty)
             AnimationGuide.shortOfMemory(player)
