@@ -244,7 +244,7 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 
 docs: deps ## build the reference and the guides of the modules into docs-build
 	DIPPER_DOCS=1 $(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --target Dipper --target DipperInspector --enable-experimental-combined-documentation \
+		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
