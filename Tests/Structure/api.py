@@ -77,8 +77,11 @@ def declarations(library, folder):
     """The lines of a library, in the order of the names."""
     found = set()
     graphs = [json.loads(path.read_text()) for path in Path(folder).glob(f"{library}[.@]*symbols.json")]
-    names = {symbol["identifier"]["precise"]: ".".join(symbol["pathComponents"])
-             for graph in graphs for symbol in graph["symbols"]}
+    symbols = [symbol for graph in graphs for symbol in graph["symbols"]]
+    names = {symbol["identifier"]["precise"]: ".".join(symbol["pathComponents"]) for symbol in symbols}
+    # Their raw values make an initializer.
+    enums = {f"{'.'.join(symbol['pathComponents'])}.init(rawValue:)" for symbol in symbols
+             if symbol["kind"]["identifier"] == "swift.enum"}
     for graph in graphs:
         protocols, others = {}, {}
         for each in graph["relationships"]:
@@ -91,7 +94,7 @@ def declarations(library, folder):
             all -= {implied for name in [*all, ""] for implied in IMPLIED.get(name, [])}
         for symbol in graph["symbols"]:
             own = protocols.pop(symbol["identifier"]["precise"], set())
-            if "location" in symbol:
+            if ".".join(symbol["pathComponents"]) not in enums:
                 found.add((tuple(symbol["pathComponents"]), line(symbol, own)))
         # Types of other modules.
         for identifier, all in protocols.items():

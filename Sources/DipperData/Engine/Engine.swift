@@ -64,7 +64,7 @@ actor Engine: LoopClient {
     private var hasLeft = false
     private var client: UInt32 = 0
     private var observation: ChangeObservation?
-    /// Those who wait until nothing is under way, or nothing of a guest.
+    /// The callers that wait until nothing is under way, or nothing of a guest.
     private var idle: [(guest: (any EngineGuest)?, continuation: CheckedContinuation<Void, Never>)] = []
     /// The hooks that follow from the parts of this turn.
     private var steps: [[Afterwards.Step]] = []
