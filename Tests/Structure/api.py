@@ -68,7 +68,8 @@ def line(symbol, protocols):
     place = keyword.start() if keyword[1] in ("init", "subscript") else keyword.end() + 1
     text = text[:place] + owner + text[place:]
     if protocols:
-        text += f": {', '.join(sorted(protocols))}"
+        start, divider, end = text.partition(" where ")
+        text = f"{start}: {', '.join(sorted(protocols))}{divider}{end}"
     constraints = where(symbol)
     return text if constraints in text else text + constraints
 
