@@ -47,7 +47,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench tests test t check steady mutants lean lean-test tsan-all torture powercut soak lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -153,13 +153,22 @@ soak: MINUTES ?= 60
 soak: deps ## make random calls to both caches for MINUTES (60) while resources fail, and look for leaks
 	$(call PROGRAM,Soak) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: ## check the format of the sources, the order of their folders, the summaries, the README's figures, and the tests' time limits
+# Builds no more than the libraries; `make tests` goes on with what is built.
+API = $(BUILD) --target DipperTesting && $(BUILD) --target DipperInspector && \
+	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) $$($(BUILD) --show-bin-path)
+
+api: deps ## write the public declarations of the libraries into the folder API
+	$(call install,python3)
+	$(call API)
+
+lint: deps ## check the format of the sources, the order of their folders, the summaries, the public declarations, the README's figures, and the tests' time limits
 	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Structure/layers.py
 	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Tests
 	python3 Tests/Structure/figures.py README.md Benchmarks/RESULTS.md
 	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/*
+	$(call API,--check)
 
 format: ## format the sources
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
@@ -239,7 +248,7 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 
 docs: deps ## build the reference and the guides of the modules into docs-build
 	DIPPER_DOCS=1 $(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --target Dipper --target DipperInspector --enable-experimental-combined-documentation \
+		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:

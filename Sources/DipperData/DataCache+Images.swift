@@ -133,7 +133,7 @@ extension DataCache {
 
     /// Returns the interface for objects made from this cache's bytes; `forms`, or this cache, keeps stored forms.
     package func objectSource(formsIn forms: DataCache? = nil) -> ObjectSource {
-        ObjectSource(engine, defaults, forms: forms?.store)
+        ObjectSource(engine, defaults, forms: forms?.store, owner: self)
     }
 
     /// See ``ObjectCache/init(_:memory:workers:waitingLimit:notKept:)``.

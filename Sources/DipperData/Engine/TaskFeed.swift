@@ -243,6 +243,9 @@ extension FedTask {
     }
 
     fileprivate var engine: Engine? { withFeed { $0.link?.engine } }
+    package var isParkedOnTestClock: Bool {
+        engine?.time.isReal == false && withFeed { $0.status?.state == .parked }
+    }
     func attach(_ call: some WaitingCall, to engine: Engine) { withFeed { $0.attach(call, to: engine) } }
     func detach(in queue: FetchQueue, attempts: Int) { withFeed { $0.detach(in: queue, attempts: attempts) } }
     func hear(_ news: DataTask.Event) { withFeed { $0.hear(news, for: self) } }
