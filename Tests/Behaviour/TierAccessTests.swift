@@ -75,7 +75,8 @@ struct TierAccessTests {
     func inMemory() async throws {
         let (key, picture, bytes) = (CacheKey("cover"), Image.sample(40, 30), Data("b".utf8))
         let (named, circle) = (ImageRequest(a).with(\.key, key), ImageRequest(a).processed(by: .circle))
-        let other = TestCache(folder: TemporaryFolder()).cache
+        let folder = TemporaryFolder()
+        let other = TestCache(folder: folder).cache
         try await test.cache.addImageAndWait(picture, for: "cover")
         try await test.cache.addImageAndWait(picture, for: a)
         try await other.addDataAndWait(bytes, for: DataRequest(a).with(\.key, "front page"))
@@ -98,6 +99,7 @@ struct TierAccessTests {
         #expect(await test.cache.image(for: key)?.pixels == picture.pixels)
         #expect(await other.data(for: "front page") == bytes)
         #expect(test.cache.imageInMemory(for: "cover") != nil && other.dataInMemory(for: "front page") == bytes)
+        withExtendedLifetime(folder) {}
     }
 
     @Test("what reads the disk or decodes on the caller's thread can be awaited, on another thread") @MainActor
