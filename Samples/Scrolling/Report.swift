@@ -95,7 +95,7 @@ struct Report {
             case .success(.bytes(let bytes)):
                 check(bytes, end.url)
             case .success(.picture(let image)):
-                check(cache.data.data(for: end.url) ?? Data(), end.url)
+                check(cache.data.readData(for: end.url) ?? Data(), end.url)
                 do {
                     if let defect = try thumbnails.defect(of: image, path: end.url.path) {
                         complaints.append("\(Redaction.standard.text(end.url)): \(defect)")

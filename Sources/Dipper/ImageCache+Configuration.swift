@@ -49,7 +49,7 @@ extension ImageCache {
         /// stop at half of the limit. A file larger than the limit is still fetched and decoded.
         public var undecodedBytes = defaultUndecodedBytes
 
-        /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/image(named:)`` search, in this order.
+        /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/readImage(named:)`` search, in this order.
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
 
         /// Creates the default settings of a cache in memory only.
@@ -61,6 +61,20 @@ extension ImageCache {
         public init(directory: URL?) {
             data = DataCache.Configuration(directory: directory)
             data.name = "images"
+        }
+
+        /// Creates the default settings of a cache with a name, and a folder of its own for that name beside that of the
+        /// shared cache. Caches with one name share a folder. Any text is a name; see
+        /// `DataCache.Configuration.init(name:)`.
+        ///
+        /// ```swift
+        /// var configuration = ImageCache.Configuration(name: "avatars")
+        /// configuration.data.diskLimit = 50 << 20
+        /// let avatars = ImageCache(configuration)
+        /// ```
+        public init(name: String) {
+            self.init(directory: DataCache.Configuration.directory(named: name, in: "named-images"))
+            data.name = name
         }
 
         /// The default of ``decodingMemory``: an eighth of the machine's memory, or of what the control group allows if
@@ -75,9 +89,9 @@ extension ImageCache {
             min(max(DataCache.Configuration.availableMemory / 32, 16 << 20), 128 << 20)
         }
 
-        /// The folder of the shared image cache: `images` in the folder of the shared data cache.
+        /// The folder of the shared image cache: `images` beside the folder of the shared data cache.
         public static var defaultDirectory: URL {
-            DataCache.Configuration.defaultDirectory.appendingPathComponent("images")
+            DataCache.Configuration.programsCaches.appendingPathComponent("images")
         }
 
         var dataConfiguration: DataCache.Configuration {
@@ -96,5 +110,17 @@ extension ImageCache {
                 endings.map { folder.appendingPathComponent(name + $0, isDirectory: false) }
             }
         }
+    }
+}
+
+extension ImageCache {
+    /// Returns the options that apply to a call for a picture: those of the request, for those that it does not set the
+    /// cache's, and for the rest the defaults.
+    ///
+    /// ```swift
+    /// let scale = cache.options(of: ImageRequest(url)).scale ?? 1         // that of the cache
+    /// ```
+    public func options(of source: some ImageRequestConvertible) -> ImageOptions {
+        source.imageRequest.resolved(defaults).options.over(.standard.with(\.originals, data))
     }
 }

@@ -34,7 +34,7 @@ extension ImageCache {
     }
 
     /// Removes files and pictures from disk, in the order of eviction, until no more than a number of bytes is left.
-    public func trim(toDiskSize size: Int) { data.trim(toDiskSize: size) }
+    public func trimDisk(to size: Int) { data.trimDisk(to: size) }
 
     /// Reads every entry on disk, removes damaged entries, repairs the index, and returns a report.
     public func verify() async -> StoreReport { await data.verify() }

@@ -8,80 +8,123 @@ extension ImageCache {
 
     // MARK: Lookup
 
-    /// Returns the cached picture of a URL, or `nil` if the cache has none.
-    ///
-    /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
+    /// Returns the decoded picture of a URL if memory has it. Cheap enough for the thread that draws: the cache does not
+    /// look at the disk, decodes nothing and processes nothing.
     ///
     /// ```swift
-    /// if let image = cache.image(for: url) {
+    /// if let image = cache.imageInMemory(for: url) {
     ///     view.show(image)
     /// } else {
-    ///     cache.getImage(url) { image in view.show(image) }
+    ///     cache.getImage(url) { image in view.show(image) }       // from the disk or the network
     /// }
     /// ```
-    public func image(for url: URL) -> Image? {
+    public func imageInMemory(for url: URL) -> Image? {
         // Building a request takes as long as the rest of a hit.
-        if !completes(defaults), !defaults.hasTarget,
-            let entry = memory.entry(for: defaults.inMemory(defaults.key(CacheKey(url)))),
+        guard !completes(defaults), !defaults.hasTarget else { return imageInMemory(for: ImageRequest(url)) }
+        guard let entry = memory.entry(for: defaults.inMemory(defaults.key(CacheKey(url)))),
             entry.info.mayBeShown(to: [:])
-        {
-            return defaults.handOut(entry.product.value())
-        }
-        return image(for: ImageRequest(url))
+        else { return nil }
+        return defaults.handOut(entry.product.value())
     }
-
-    /// Returns the cached picture of a request, or `nil` if the cache has none. If the cache has only the original, it
-    /// applies the request's processors. See ``image(for:)-(URL)``.
-    public func image(for request: ImageRequest) -> Image? {
-        let options = request.resolved(defaults)
-        return completes(options)
-            ? image(for: complete(request, options), options) : image(for: request, options)
+    /// Returns the picture of a request, decoded and processed, if memory has it; see ``imageInMemory(for:)-(URL)``.
+    @_disfavoredOverload
+    public func imageInMemory(for source: some ImageRequestConvertible) -> Image? {
+        let (request, options) = completed(source.imageRequest)
+        return imageInMemory(for: request, options)
     }
+    /// Returns the decoded picture of a key if memory has it; see ``imageInMemory(for:)-(URL)``.
+    public func imageInMemory(for key: CacheKey) -> Image? { imageInMemory(for: ImageRequest(key)) }
 
     @inline(__always)
-    private func image(for request: ImageRequest, _ options: ResolvedOptions) -> Image? {
-        if let entry = entry(for: options.key(request.data.cacheKey), request.data, options),
+    private func imageInMemory(for request: ImageRequest, _ options: ResolvedOptions) -> Image? {
+        guard let entry = entry(for: options.key(request.data.cacheKey), request.data, options),
             entry.info.mayBeShown(to: request.data.headers)
-        {
-            return options.handOut(entry.product.value())
-        }
-        let found = home(of: options).objects.find(origin(of: request, options), step(options))
-        return found.map { options.handOut($0.value()) }
+        else { return nil }
+        return options.handOut(entry.product.value())
     }
 
-    /// Returns the picture of a URL, its text or a request from some tiers alone. The disk is read and the picture made
-    /// on background threads, and what is read from disk alone does not enter memory.
-    public func image(for source: some ImageRequestConvertible, in tiers: CacheTiers) async -> Image? {
+    /// Returns the cached picture of a URL, its text or a request, from all tiers or from some of them; `nil` if they do
+    /// not have it. If they have only the original, the cache applies the request's processors.
+    ///
+    /// The cache uses neither the network nor `DataCache.Configuration.tiers`. It reads, decodes and processes on
+    /// background threads. What is read from `CacheTiers.disk` alone does not enter memory.
+    ///
+    /// ```swift
+    /// if let old = await cache.image(for: url) { view.show(old) }     // however old it is
+    /// ```
+    @_disfavoredOverload
+    public func image(for source: some ImageRequestConvertible, in tiers: CacheTiers = .all) async -> Image? {
         let (request, options) = completed(source.imageRequest)
-        if tiers.contains(.memory), let entry = entry(for: options.key(request.data.cacheKey), request.data, options),
-            entry.info.mayBeShown(to: request.data.headers)
-        {
-            return options.handOut(entry.product.value())
-        }
+        if tiers.contains(.memory), let image = imageInMemory(for: request, options) { return image }
         let found = await home(of: options).objects.find(origin(of: request, options), step(options), in: tiers)
         return found.map { options.handOut($0.value()) }
     }
+    /// Returns the cached picture of a key, from all tiers or from some of them; see
+    /// ``image(for:in:)-(ImageRequestConvertible,_)``.
+    public func image(for key: CacheKey, in tiers: CacheTiers = .all) async -> Image? {
+        await image(for: ImageRequest(key), in: tiers)
+    }
 
-    /// Returns whether the cache has the picture of a URL, or the bytes of which ``image(for:)-(URL)`` would make it.
-    /// Decodes nothing and does not count as a use. Bytes count until the cache has found that they are no picture.
-    public func hasImage(for url: URL) -> Bool { cachedTier(for: url) != nil }
-    /// Returns whether the cache has a picture of a request, or the original to make it from. Decodes nothing and does
-    /// not count as a use. See ``hasProcessedImage(for:)``.
-    public func hasImage(for request: ImageRequest) -> Bool { cachedTier(for: request) != nil }
-
-    /// Returns the tier that has a picture, or the original to make it from: `memory` or `disk`; otherwise `nil`.
-    public func cachedTier(for source: some ImageRequestConvertible) -> ResponseSource? {
+    /// Returns the cached picture of a URL. Blocks the calling thread while it reads the disk, decodes and processes.
+    ///
+    /// Meant for command-line tools and for threads of the program's own. On a thread that draws, use
+    /// ``imageInMemory(for:)-(URL)``; in async code ``image(for:in:)-(ImageRequestConvertible,_)``.
+    public func readImage(for url: URL) -> Image? { imageInMemory(for: url) ?? readImage(for: ImageRequest(url)) }
+    /// Returns the cached picture of a request. Blocks the calling thread while it reads the disk, decodes and processes.
+    /// If the cache has only the original, it applies the request's processors.
+    @_disfavoredOverload
+    public func readImage(for source: some ImageRequestConvertible) -> Image? {
         let (request, options) = completed(source.imageRequest)
+        if let image = imageInMemory(for: request, options) { return image }
+        let found = home(of: options).objects.find(origin(of: request, options), step(options))
+        return found.map { options.handOut($0.value()) }
+    }
+    /// Returns the cached picture of a key. Blocks the calling thread while it reads the disk and decodes.
+    ///
+    /// ```swift
+    /// let key = CacheKey("cover of album 17")
+    /// cache.getImage(ImageRequest(url).with(\.key, key)) { image in view.show(image) }
+    /// let cover = cache.readImage(for: key)       // `nil` until the picture is there
+    /// ```
+    public func readImage(for key: CacheKey) -> Image? { readImage(for: ImageRequest(key)) }
+
+    /// Returns whether the cache has a picture, or the bytes to make it from, in all tiers or in some of them. Decodes
+    /// nothing and does not count as a use. Bytes count until the cache has found that they are no picture. See
+    /// ``hasProcessedImage(for:)``.
+    ///
+    /// The cache looks into the index on disk on the calling thread, unless memory has the picture or `tiers` is
+    /// `.memory`.
+    @_disfavoredOverload
+    public func hasImage(for source: some ImageRequestConvertible, in tiers: CacheTiers = .all) -> Bool {
+        self.source(of: source.imageRequest, in: tiers) != nil
+    }
+    /// Returns whether the cache has a picture of a key, or its bytes; see ``hasImage(for:in:)-(ImageRequestConvertible,_)``.
+    public func hasImage(for key: CacheKey, in tiers: CacheTiers = .all) -> Bool {
+        hasImage(for: ImageRequest(key), in: tiers)
+    }
+
+    /// Returns where a picture is, or the original to make it from: `memory` or `disk`; otherwise `nil`. Looks into the
+    /// index on disk on the calling thread, unless memory has the picture.
+    @_disfavoredOverload
+    public func cachedSource(for source: some ImageRequestConvertible) -> ResponseSource? {
+        self.source(of: source.imageRequest, in: .all)
+    }
+    /// Returns where a picture of a key is, or its bytes; see ``cachedSource(for:)-(ImageRequestConvertible)``.
+    public func cachedSource(for key: CacheKey) -> ResponseSource? { source(of: ImageRequest(key), in: .all) }
+
+    private func source(of request: ImageRequest, in tiers: CacheTiers) -> ResponseSource? {
+        let (request, options) = completed(request)
         let home = home(of: options)
         let key = request.data.cacheKey
-        if home.memory.contains(options.inMemory(options.key(key)))
-            || home.objects.hasAdded(origin(of: request, options), step(options))
+        if tiers.contains(.memory),
+            home.memory.contains(options.inMemory(options.key(key)))
+                || home.objects.hasAdded(origin(of: request, options), step(options))
         {
             return .memory
         }
         let mayUse = mayUse(request, options)
-        return files(of: options).source(of: options.fileKey(key), forCompleted: request.data, if: mayUse)
-            ?? originals(of: options).source(of: key, forCompleted: request.data, if: mayUse)
+        return files(of: options).source(of: options.fileKey(key), forCompleted: request.data, in: tiers, if: mayUse)
+            ?? originals(of: options).source(of: key, forCompleted: request.data, in: tiers, if: mayUse)
     }
 
     func mayUse(_ request: ImageRequest, _ options: ResolvedOptions) -> (EntryInfo) -> Bool {
@@ -90,13 +133,13 @@ extension ImageCache {
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
-    /// ``hasImage(for:)-(ImageRequest)`` also counts the original.
+    /// ``hasImage(for:in:)-(ImageRequestConvertible,_)`` also counts the original.
     public func hasProcessedImage(for request: ImageRequest) -> Bool {
         let (request, options) = completed(request)
         let key = request.data.cacheKey
         return home(of: options).memory.contains(options.inMemory(options.key(key)))
             || files(of: options).source(
-                of: options.fileKey(key), forCompleted: request.data, if: mayUse(request, options)) != nil
+                of: options.fileKey(key), forCompleted: request.data, in: .all, if: mayUse(request, options)) != nil
     }
 
     // MARK: Addition and removal
@@ -114,7 +157,7 @@ extension ImageCache {
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle)
-    /// let round = try ImageProcessors.Circle().process(image, ProcessingContext())
+    /// let round = try image.processed(by: .circle)
     /// try cache.addImage(round, for: avatar)
     /// ```
     /// - Throws: `DipperError.emptyKey`.
@@ -170,8 +213,12 @@ extension ImageCache {
         originals(of: options).removeData(for: key, from: tiers)
     }
 
-    /// Removes the file of a URL or request, and all pictures made from it, from all tiers or from some of them. What was
-    /// fetched from that URL with other header fields or another key stays; see ``removeAll(of:from:)``.
+    /// Removes all files of a URL, whatever header fields, account or key they were fetched with, or the file of one
+    /// request, and all pictures made of them, from all tiers or from some of them.
+    ///
+    /// A file is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
+    /// What a low-data source brings is of that source's own URL alone. By a URL, the method takes time by the number of
+    /// pictures in memory.
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
@@ -180,28 +227,31 @@ extension ImageCache {
     /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
     /// cache.removeVariant(for: thumbnail)                 // the original and other sizes stay
     /// cache.removeImage(for: thumbnail)                   // the original and all sizes are gone
+    /// cache.removeImage(for: url)                         // also what was fetched with header fields
     /// ```
+    @_disfavoredOverload
     public func removeImage(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
+        let address = source.isURL ? source.imageRequest.data.address : nil
         let (request, options) = completed(source.imageRequest)
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
-        objects.remove(options.inMemory(key), from: tiers)
+        let forget = { (tiers: CacheTiers) in
+            objects.remove(options.inMemory(key), from: tiers)
+            if let address { objects.removeAll(of: address, from: tiers) }
+        }
+        forget(tiers)
+        if let address {
+            originals(of: options).removeAll(of: address, from: tiers)
+            options.options.targetCache?.data.removeAll(of: address, from: tiers)
+        }
         removeFiles(key, options, from: tiers)
         // A reader may have read a file before it was removed.
-        objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
+        forget(tiers.intersection(.memory))
     }
 
-    /// Removes all files of a URL, whatever header fields, account or key they were fetched with, and all pictures made
-    /// of them, from all tiers or from some of them. Takes time by the number of pictures in memory.
-    ///
-    /// A file is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
-    /// What a low-data source brings is of that source's own URL alone.
-    public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
-        let (address, objects) = (DataRequest(url).address, home(of: defaults).objects)
-        objects.removeAll(of: address, from: tiers)
-        originals(of: defaults).removeAll(of: url, from: tiers)
-        defaults.options.targetCache?.data.removeAll(of: url, from: tiers)
-        // A reader may have read a file before it was removed.
-        objects.removeAll(of: address, from: tiers.intersection(.memory))
+    /// Removes the pictures that a request which changes a resource has made out of date, and their files: all of its
+    /// URL, and of `Location` and `Content-Location` in the same origin. See `DataCache.invalidate(_:after:)`.
+    public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
+        for url in Redirect.changed(by: url, headers) { removeImage(for: url) }
     }
 
     /// Removes the one picture that a request makes, from all tiers or from some of them. Without processors in the
@@ -376,26 +426,6 @@ extension ImageCache {
         let options = source.imageRequest.resolved(defaults)
         return options.key(complete(source.imageRequest, options).data.cacheKey)
     }
-
-    /// Returns the cached picture of a key, or `nil` if the cache has none.
-    ///
-    /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
-    ///
-    /// ```swift
-    /// let key = CacheKey("cover of album 17")
-    /// cache.getImage(ImageRequest(url).with(\.key, key)) { image in view.show(image) }
-    /// let cover = cache.image(for: key)   // `nil` until the picture is there
-    /// ```
-    public func image(for key: CacheKey) -> Image? { image(for: ImageRequest(key)) }
-
-    /// Returns the cached picture of a key from some tiers alone; see ``image(for:in:)-(ImageRequestConvertible,_)``.
-    public func image(for key: CacheKey, in tiers: CacheTiers) async -> Image? {
-        await image(for: ImageRequest(key), in: tiers)
-    }
-
-    /// Returns whether the cache has a picture of a key, which ``image(for:)-(CacheKey)`` would return. Decodes nothing
-    /// and does not count as a use.
-    public func hasImage(for key: CacheKey) -> Bool { hasImage(for: ImageRequest(key)) }
 
     /// Adds a picture to the cache under a key, like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``.
     /// - Throws: `DipperError.emptyKey`.

@@ -16,11 +16,28 @@ import Synchronization
 /// bytes of a URL once, whatever pictures are made from them, and decodes equal pictures once, urgent ones first.
 ///
 /// Every method may be called from any thread, and returns at once unless its description says otherwise. Every call
-/// ends exactly once. When the last reference to the cache is released, the cache shuts down in the background, as by
-/// ``shutdown()``.
+/// ends exactly once. When the last reference to the cache is released, calls under way go on; after their end the cache
+/// shuts down in the background, as by ``shutdown()``.
 public final class ImageCache: Sendable {
-    /// The shared cache of the program, in ``Configuration/defaultDirectory``.
-    public static let shared = ImageCache(Configuration(directory: Configuration.defaultDirectory))
+    /// The shared cache of the program: the one that the program has set, or else one in the folder
+    /// ``Configuration/defaultDirectory``, which is made when the property is first read.
+    ///
+    /// Set it when the program starts. Bindings, prefetchers, lists and named requests use the shared cache as it is
+    /// when they are made, unless they are given another one. A cache that is replaced shuts down when its last reference
+    /// is released.
+    ///
+    /// Its ``data`` is a cache of its own, not `DataCache.shared`, unless ``Configuration/originals`` says so.
+    ///
+    /// ```swift
+    /// var configuration = ImageCache.Configuration(directory: ImageCache.Configuration.defaultDirectory)
+    /// configuration.memoryLimit = 200 << 20
+    /// ImageCache.shared = ImageCache(configuration)
+    /// ```
+    public static var shared: ImageCache {
+        get { current.value { ImageCache(Configuration(directory: Configuration.defaultDirectory)) } }
+        set { current.set(newValue) }
+    }
+    private static let current = Shared<ImageCache>()
 
     /// The data cache that fetches and stores the files of the pictures, and any other bytes.
     public let data: DataCache
@@ -74,10 +91,20 @@ public final class ImageCache: Sendable {
         }
     }
 
+    /// Creates a cache with a folder of its own for a name; see ``Configuration/init(name:)``.
+    ///
+    /// ```swift
+    /// let avatars = ImageCache(name: "avatars")
+    /// ```
+    public convenience init(name: String) { self.init(Configuration(name: name)) }
+
     deinit {
         guard !isShutDown.load(ordering: .acquiring) else { return }
-        let (objects, data, ownsData) = (objects, data, ownsData)
-        Task.detached { await Self.shutdown(objects, data, ownsData) }
+        let (objects, data) = (objects, data)
+        Task.detached {
+            await objects.becomeIdle()
+            await Self.shutdown(objects, data, false)
+        }
     }
 
     /// Ends all tasks with `DipperError.cancelled`, writes waiting entries to disk and ends the cache's threads.
@@ -293,11 +320,12 @@ public final class ImageCache: Sendable {
     public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
 
     /// Returns a picture from memory or from the program's own files; `nil` if there is none or it cannot be decoded.
+    /// Blocks the calling thread while it reads the file and decodes.
     ///
-    /// The file is found as by ``getImage(named:)``, and decoded on the caller's thread. Memory keeps the picture.
-    public func image(named name: String) -> Image? {
+    /// The file is found as by ``getImage(named:)``. Memory keeps the picture.
+    public func readImage(named name: String) -> Image? {
         let request = Self.request(named: name, self)
-        if let image = image(for: request) { return image }
+        if let image = readImage(for: request) { return image }
         guard let provider = request.provider as? NamedProvider, let bytes = provider.read() else { return nil }
         return store(bytes, for: request)
     }
@@ -308,19 +336,19 @@ public final class ImageCache: Sendable {
 
     // MARK: Queues and cancellation
 
-    /// Moves every urgent call for a URL, whatever its header fields and key, or with the key of a request, to
+    /// Moves every urgent call for a URL, whatever its header fields and key, or those with the key of a request, to
     /// `slowQueue`, where it continues as a prefetch, whatever picture it makes from the bytes. A transfer in progress
     /// is not restarted.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.objects.demote(key) }
+        for key in keys(of: source.imageRequest) { home.objects.demote(key, andOthers: source.isURL) }
     }
     /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
-        for objects in makers { objects.demote(key) }
+        for objects in makers { objects.demote(key, andOthers: false) }
     }
 
-    /// Ends every call for a URL, whatever its header fields and key, or with the key of a request, with
+    /// Ends every call for a URL, whatever its header fields and key, or those with the key of a request, with
     /// `DipperError.cancelled`, whatever picture the call makes from the bytes.
     ///
     /// ```swift
@@ -330,11 +358,11 @@ public final class ImageCache: Sendable {
     /// ```
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
-        for key in keys(of: source.imageRequest) { home.objects.cancel(key: key) }
+        for key in keys(of: source.imageRequest) { home.objects.cancel(key, andOthers: source.isURL) }
     }
     /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {
-        for objects in makers { objects.cancel(key: key) }
+        for objects in makers { objects.cancel(key, andOthers: false) }
     }
 
     /// Ends all calls for pictures with `DipperError.cancelled`. Calls for bytes of ``data`` go on.
@@ -359,7 +387,7 @@ extension ImageOptions {
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle).with(\.targetCache, avatars)
-    /// let image = try await cache.getImage(avatar).value          // then also avatars.image(for: …)
+    /// let image = try await cache.getImage(avatar).value          // then also avatars.readImage(for: …)
     /// ```
     public var targetCache: ImageCache? {
         get { target as? ImageCache }

@@ -45,7 +45,7 @@ struct ShowCommand: AsyncParsableCommand {
     func run() async throws {
         try await store.withCache { cache in
             let key = try entry.key(in: cache)
-            guard let found = cache.entry(for: key), let response = cache.response(for: key) else {
+            guard let found = cache.entry(for: key), let response = cache.readResponse(for: key) else {
                 throw entry.isMissing
             }
             let fresh =
@@ -85,7 +85,7 @@ struct ExportCommand: AsyncParsableCommand {
     func run() async throws {
         try await store.withCache { cache in
             let key = try entry.key(in: cache)
-            guard let data = cache.data(for: key) else { throw entry.isMissing }
+            guard let data = cache.readData(for: key) else { throw entry.isMissing }
             try BodyFiles.write(data, to: file)
             let line: JSONLine = ["key": key.digest, "file": file, "bytes": data.count]
             if store.json, file != "-" { tell(line.text) }
@@ -129,7 +129,7 @@ struct TrimCommand: AsyncParsableCommand {
     func run() async throws {
         try await store.remove { cache in
             if let olderThan { cache.flush(olderThan: olderThan.duration) }
-            if let size { cache.trim(toDiskSize: size.bytes) }
+            if let size { cache.trimDisk(to: size.bytes) }
         }
     }
 }

@@ -184,6 +184,25 @@ extension DataCache {
             self.directory = directory
         }
 
+        /// Creates the default configuration of a cache with a name, and a folder of its own for that name beside that of
+        /// the shared cache. Caches with one name share a folder.
+        ///
+        /// Any text is a name. In the name of the folder, all but ASCII letters, digits, `-`, `_` and `~` is
+        /// percent-encoded, so that a name such as `../..` leads nowhere else.
+        public init(name: String) {
+            self.init(directory: Self.directory(named: name, in: "named-data"))
+            self.name = name
+        }
+
+        package static func directory(named name: String, in folder: String) -> URL {
+            let bytes = name.utf8.flatMap { byte in
+                byte.isUnreserved && byte != UInt8(ascii: ".") ? [byte] : PercentCoding.escape(byte)
+            }
+            // No other name has this folder.
+            return programsCaches.appendingPathComponent(folder)
+                .appendingPathComponent(bytes.isEmpty ? "%" : String(decoding: bytes, as: UTF8.self), isDirectory: true)
+        }
+
         /// The machine's memory, or that of the control group if it is less, in bytes.
         package static var availableMemory: Int { MemoryLimit.available() }
 
@@ -196,8 +215,12 @@ extension DataCache {
         /// The default of ``inFlightLimit``: an eighth of the memory of the machine or, if less, of the control group.
         public static var defaultInFlightLimit: Int { MemoryLimit.available() / 8 }
 
-        /// The folder of the shared cache: the program's name and `dipper`, in `$XDG_CACHE_HOME` or else `~/.cache`.
-        public static var defaultDirectory: URL {
+        /// The folder of the shared cache: `dipper/data` in a folder with the program's name in `$XDG_CACHE_HOME`, or else
+        /// in `~/.cache`.
+        public static var defaultDirectory: URL { programsCaches.appendingPathComponent("data") }
+
+        /// The parent of the folders of all caches, none of which lies in another one: a cache takes only an empty folder.
+        package static var programsCaches: URL {
             usersCaches.appendingPathComponent(ProcessInfo.processInfo.processName).appendingPathComponent("dipper")
         }
 

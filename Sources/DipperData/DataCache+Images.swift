@@ -42,9 +42,9 @@ extension DataCache {
     }
 
     package func source(
-        of key: CacheKey, forCompleted request: DataRequest, if mayUse: (EntryInfo) -> Bool
+        of key: CacheKey, forCompleted request: DataRequest, in tiers: CacheTiers, if mayUse: (EntryInfo) -> Bool
     ) -> ResponseSource? {
-        store.tier(of: key, request.headers, in: .all, if: mayUse)
+        store.tier(of: key, request.headers, in: tiers, if: mayUse)
     }
 
     package func policy(of request: DataRequest) -> DataRequest.CachePolicy {
@@ -133,7 +133,7 @@ extension DataCache {
 
     /// Returns the interface for objects made from this cache's bytes; `forms`, or this cache, keeps stored forms.
     package func objectSource(formsIn forms: DataCache? = nil) -> ObjectSource {
-        ObjectSource(engine, defaults, forms: forms?.store)
+        ObjectSource(engine, defaults, forms: forms?.store, owner: self)
     }
 
     /// See ``ObjectCache/init(_:memory:workers:waitingLimit:notKept:)``.

@@ -3,44 +3,75 @@ import Foundation
 extension DataCache {
     // MARK: Reading
 
-    /// Returns the bytes of a URL if memory or disk has them. The disk is read on the caller's thread. Bytes that are
-    /// out of date are returned as well, but not the body of an answer that is not a success.
-    public func data(for url: URL) -> Data? {
-        completesRequests ? data(for: DataRequest(url)) : data(for: CacheKey(url))
+    /// Returns the bytes of a URL if memory has them. Never looks at the disk. See ``readData(for:)-(URL)``.
+    ///
+    /// ```swift
+    /// if let data = cache.dataInMemory(for: url) { print(data.count) }
+    /// ```
+    public func dataInMemory(for url: URL) -> Data? {
+        completesRequests ? dataInMemory(for: DataRequest(url)) : dataInMemory(for: CacheKey(url))
     }
-    /// Returns the bytes of the variant that a request's header fields choose; see ``data(for:)-(URL)``.
-    public func data(for request: DataRequest) -> Data? {
+    /// Returns the bytes of a request's variant if memory has them. Never looks at the disk.
+    public func dataInMemory(for request: DataRequest) -> Data? { find(complete(request), in: .memory)?.success }
+    /// Returns the bytes of a key if memory has them. Never looks at the disk.
+    public func dataInMemory(for key: CacheKey) -> Data? { success(of: key, in: .memory) }
+
+    /// Returns the bytes of a URL, its text or a request, from all tiers or from some of them; `nil` if they do not have
+    /// them. See ``readData(for:)-(URL)``.
+    ///
+    /// The cache uses neither the network nor its ``Configuration/tiers``. It reads the disk on a background thread, and
+    /// bytes read from ``CacheTiers/disk`` alone do not enter memory.
+    ///
+    /// ```swift
+    /// let old = await cache.data(for: url)            // however old they are
+    /// ```
+    @_disfavoredOverload
+    public func data(for source: some DataRequestConvertible, in tiers: CacheTiers = .all) async -> Data? {
+        let request = complete(source.dataRequest)
+        if tiers.contains(.memory), let found = find(request, in: .memory) { return found.success }
+        return await read { $0.find(request, in: tiers) }?.success
+    }
+    /// Returns the bytes of a key, from all tiers or from some of them; see ``data(for:in:)-(DataRequestConvertible,_)``.
+    public func data(for key: CacheKey, in tiers: CacheTiers = .all) async -> Data? {
+        await data(for: DataRequest(string: "").with(\.key, key), in: tiers)
+    }
+
+    /// Returns the bytes of a URL if memory or disk has them. Blocks the calling thread while it reads the disk.
+    ///
+    /// Bytes that are out of date are returned as well, but not the body of an answer that is not a success. On a thread
+    /// that draws, use ``dataInMemory(for:)-(URL)``; in async code ``data(for:in:)-(DataRequestConvertible,_)``.
+    public func readData(for url: URL) -> Data? {
+        completesRequests ? readData(for: DataRequest(url)) : readData(for: CacheKey(url))
+    }
+    /// Returns the bytes of the variant that a request's header fields choose. Blocks the calling thread while it reads
+    /// the disk; see ``readData(for:)-(URL)``.
+    public func readData(for request: DataRequest) -> Data? {
         let request = complete(request)
         return request.headers.isEmpty && !request.decidesMemoryLifetime && request.diskAccessExtension == nil
-            ? data(for: request.cacheKey) : find(request)?.success
+            ? readData(for: request.cacheKey) : find(request)?.success
     }
-    /// Returns the bytes of a key if memory or disk has them. See ``data(for:)-(URL)``.
-    public func data(for key: CacheKey) -> Data? {
+    /// Returns the bytes of a key if memory or disk has them. Blocks the calling thread while it reads the disk; see
+    /// ``readData(for:)-(URL)``.
+    public func readData(for key: CacheKey) -> Data? {
         if let (data, info) = store.memory.part(of: key, { ($0.data, $0.info) }), info.isPlain { return data }
-        guard let found = store.find(key, [:])?.value, (200...299).contains(found.info.status),
+        return success(of: key, in: .all)
+    }
+
+    private func success(of key: CacheKey, in tiers: CacheTiers) -> Data? {
+        guard let found = store.find(key, [:], in: tiers)?.value, (200...299).contains(found.info.status),
             found.info.isChosen(by: [:])
         else { return nil }
         return found.data
     }
 
-    /// Returns the bytes of a URL, its text or a request from some tiers alone. The disk is read on a background
-    /// thread, and bytes read from ``CacheTiers/disk`` alone do not enter memory.
-    public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
-        let request = complete(source.dataRequest)
-        return await read { $0.find(request, in: tiers) }?.success
-    }
-    /// Returns the bytes of a key from some tiers alone; see ``data(for:in:)-(DataRequestConvertible,_)``.
-    public func data(for key: CacheKey, in tiers: CacheTiers) async -> Data? {
-        await read { $0.find(DataRequest(string: "").with(\.key, key), in: tiers) }?.success
-    }
-
     /// Returns the bytes of a URL with their metadata if memory or disk has them, whatever the status of the answer.
-    /// The disk is read on the caller's thread.
-    public func response(for url: URL) -> DataResponse? {
-        completesRequests ? response(for: DataRequest(url)) : response(for: CacheKey(url))
+    /// Blocks the calling thread while it reads the disk.
+    public func readResponse(for url: URL) -> DataResponse? {
+        completesRequests ? readResponse(for: DataRequest(url)) : readResponse(for: CacheKey(url))
     }
-    /// Returns the bytes of a request's variant with their metadata; see ``response(for:)-(URL)``.
-    public func response(for request: DataRequest) -> DataResponse? { find(complete(request)) }
+    /// Returns the bytes of a request's variant with their metadata. Blocks the calling thread while it reads the disk;
+    /// see ``readResponse(for:)-(URL)``.
+    public func readResponse(for request: DataRequest) -> DataResponse? { find(complete(request)) }
 
     private func find(_ request: DataRequest, in tiers: CacheTiers = .all) -> DataResponse? {
         let call = Call(request, key: request.cacheKey, defaults: defaults)
@@ -49,29 +80,34 @@ extension DataCache {
         else { return nil }
         return DataResponse(found.value, source: found.source)
     }
-    /// Returns the bytes of a key with their metadata if memory or disk has them.
-    public func response(for key: CacheKey) -> DataResponse? {
+    /// Returns the bytes of a key with their metadata if memory or disk has them. Blocks the calling thread while it
+    /// reads the disk.
+    public func readResponse(for key: CacheKey) -> DataResponse? {
         store.peek(key).map { DataResponse($0.value, source: $0.source) }
     }
 
-    /// Returns whether ``data(for:)-(URL)`` would return bytes. Reads no body and does not count as a use.
+    /// Returns whether the tiers have bytes that ``readData(for:)-(URL)`` would return. Reads no body and does not count
+    /// as a use.
+    ///
+    /// The cache looks into the index on disk on the calling thread, unless memory has the entry or `tiers` is `.memory`.
     public func hasData(for url: URL, in tiers: CacheTiers = .all) -> Bool { hasData(for: DataRequest(url), in: tiers) }
-    /// Returns whether memory or disk has bytes for a request, as ``data(for:)-(DataRequest)`` would return them.
+    /// Returns whether memory or disk has bytes for a request, as ``readData(for:)-(DataRequest)`` would return them.
     public func hasData(for request: DataRequest, in tiers: CacheTiers = .all) -> Bool {
         tier(of: complete(request), in: tiers) != nil
     }
-    /// Returns whether memory or disk has bytes for a key, as ``data(for:)-(CacheKey)`` would return them.
+    /// Returns whether memory or disk has bytes for a key, as ``readData(for:)-(CacheKey)`` would return them.
     public func hasData(for key: CacheKey, in tiers: CacheTiers = .all) -> Bool {
         store.tier(of: key, [:], in: tiers) != nil
     }
 
-    /// Returns the tier that has the bytes of a URL: `memory`, `disk`, or `nil` for none.
+    /// Returns where the bytes of a URL are: `memory`, `disk`, or `nil` for nowhere. Looks into the index on disk on the
+    /// calling thread, unless memory has the entry.
     public func cachedSource(for url: URL) -> ResponseSource? { cachedSource(for: DataRequest(url)) }
-    /// Returns the tier that has the bytes of a request: `memory`, `disk`, or `nil` for none.
+    /// Returns where the bytes of a request are; see ``cachedSource(for:)-(URL)``.
     public func cachedSource(for request: DataRequest) -> ResponseSource? {
         tier(of: complete(request), in: .all)
     }
-    /// Returns the tier that has the bytes of a key: `memory`, `disk`, or `nil` for none.
+    /// Returns where the bytes of a key are; see ``cachedSource(for:)-(URL)``.
     public func cachedSource(for key: CacheKey) -> ResponseSource? { store.tier(of: key, [:], in: .all) }
 
     private func tier(of request: DataRequest, in tiers: CacheTiers) -> ResponseSource? {
@@ -158,19 +194,30 @@ extension DataCache {
             whenWritten: whenWritten)
     }
 
-    /// Removes the entry of a URL that ``data(for:)-(URL)`` reads, from all tiers or from some of them. Entries that were
-    /// fetched with header fields, an account or a key stay; see ``removeAll(of:from:)``.
+    /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
+    /// files made of it, from all tiers or from some of them. Takes time by the number of entries in memory.
+    ///
+    /// An entry is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
+    /// What a ``DataRequest/lowDataSource`` brings is of that source's own URL alone. The program's own
+    /// ``Configuration/tiers`` cannot be searched: they lose the entry of the URL alone, and those in memory.
     ///
     /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls made after a
     /// removal from memory and disk do not join it.
+    ///
+    /// ```swift
+    /// cache.removeData(for: url)                      // also what was fetched in other languages
+    /// cache.removeData(for: DataRequest(url))         // the entry without header fields alone
+    /// ```
     public func removeData(for url: URL, from tiers: CacheTiers = .all) {
-        removeData(for: DataRequest(url), from: tiers)
+        let request = DataRequest(url)
+        removeAll(of: request.address, from: tiers)
+        removeData(for: request, from: tiers)
     }
-    /// Removes the entry of a request's key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
+    /// Removes the entry of a request's key, with its variants, from all tiers or from some of them.
     public func removeData(for request: DataRequest, from tiers: CacheTiers = .all) {
         removeData(for: complete(request).cacheKey, from: tiers)
     }
-    /// Removes the entry of a key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
+    /// Removes the entry of a key, with its variants, from all tiers or from some of them.
     public func removeData(for key: CacheKey, from tiers: CacheTiers = .all) {
         store.remove(key, from: tiers)
     }
@@ -181,35 +228,18 @@ extension DataCache {
         store.removeDerived(of: key, from: tiers)
     }
 
-    /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
-    /// files made of it, from all tiers or from some of them. Takes time by the number of entries in memory.
-    ///
-    /// An entry is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
-    /// What a ``DataRequest/lowDataSource`` brings is of that source's own URL alone.
-    ///
-    /// The tiers of the program's own cannot be searched: they lose the entry of the URL alone, and those in memory.
-    ///
-    /// ```swift
-    /// cache.removeAll(of: url)            // also what was fetched in other languages
-    /// ```
-    public func removeAll(of url: URL, from tiers: CacheTiers = .all) {
-        let address = DataRequest(url).address
+    package func removeAll(of address: String, from tiers: CacheTiers = .all) {
         store.removeAll(of: address, from: tiers)
         values.load()?.removeAll(of: address, from: tiers)
     }
 
     /// Removes the entries that a request which changes a resource has made out of date (RFC 9111, section 4.4): all
-    /// entries of its URL (``removeAll(of:from:)``), and of `Location` and `Content-Location` in the same origin.
+    /// entries of its URL (``removeData(for:from:)-(URL,_)``), and of `Location` and `Content-Location` in the same
+    /// origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
-        removeAll(of: url)
-        for name in ["Location", "Content-Location"] {
-            guard let other = headers[name].flatMap({ URL(text: $0, relativeTo: url) }),
-                Redirect.isSameOrigin(url, other)
-            else { continue }
-            removeAll(of: other)
-        }
+        for url in Redirect.changed(by: url, headers) { removeData(for: url) }
     }
 
     // MARK: Cleaning up
@@ -228,7 +258,7 @@ extension DataCache {
 
     /// Removes entries from disk, in the order of eviction, until no more than a given number of bytes is left. The
     /// files are deleted in the background.
-    public func trim(toDiskSize size: Int) { store.disk?.trim(toSize: size) }
+    public func trimDisk(to size: Int) { store.disk?.trim(toSize: size) }
 
     /// Removes entries from memory, in the order of eviction, until no more than a given number of bytes is left.
     public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
@@ -293,6 +323,14 @@ extension DataCache {
     }
 
     package var isIdle: Bool { engine.isIdle }
+
+    /// Returns when the engine has taken in all messages so far, and the closures that it owes have returned.
+    package func hooksSettled() async {
+        await engine.wait { $1.resume() }
+        _ = await defaults.pending.settled()
+    }
+
+    package var usesRealClock: Bool { engine.time.isReal }
 
     /// Returns when the disk tier has carried out all earlier changes, and has compared its files with its index if
     /// that is due, as after a power cut.
@@ -382,7 +420,7 @@ extension DataCache {
     /// Returns the file of an entry, which only the user can read; `nil` if there is no entry, for small entries, which
     /// have no file, for compressed ones, and for those that a ``RecordCodec`` has encoded.
     ///
-    /// Entries of up to 8 KiB have none: write the bytes of ``data(for:)-(CacheKey)`` to a file for other programs.
+    /// Entries of up to 8 KiB have none: write the bytes of ``readData(for:)-(CacheKey)`` to a file for other programs.
     ///
     /// The file has the entry's bytes and nothing else, with an extension if ``DataRequest/fileExtension`` or
     /// ``FileNaming/sha256(extension:)`` adds one. It is never changed, and is removed when the entry is replaced or removed: a program that has opened it can

@@ -16,10 +16,28 @@ import Synchronization
 /// prefetch that waits or runs.
 ///
 /// Calls may be made from any thread. Each call returns at once, and its task ends exactly once. When the last
-/// reference to the cache is released, the cache shuts down in the background, as by ``shutdown()``.
+/// reference to the cache is released, calls under way go on; after their end the cache shuts down in the background,
+/// as by ``shutdown()``.
 public final class DataCache: Sendable {
-    /// The cache that all parts of a program share, in the folder ``Configuration/defaultDirectory``.
-    public static let shared = DataCache(Configuration(directory: Configuration.defaultDirectory))
+    /// The cache that all parts of a program share: the one that the program has set, or else one in the folder
+    /// ``Configuration/defaultDirectory``, which is made when the property is first read.
+    ///
+    /// Set it when the program starts. Prefetchers made before keep the cache that they were made with. A cache that is
+    /// replaced shuts down when its last reference is released.
+    ///
+    /// `ImageCache.shared` is another cache, with a folder, queues and limits of its own. A program that shows pictures
+    /// fetches other bytes with `ImageCache.shared.data`, so that these also hold prefetches of pictures back.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+    /// configuration.diskLimit = 2 << 30
+    /// DataCache.shared = DataCache(configuration)
+    /// ```
+    public static var shared: DataCache {
+        get { current.value { DataCache(Configuration(directory: Configuration.defaultDirectory)) } }
+        set { current.set(newValue) }
+    }
+    private static let current = Shared<DataCache>()
 
     /// The version of this library, such as `0.1.0`.
     public static let libraryVersion = "0.1.0"
@@ -93,10 +111,20 @@ public final class DataCache: Sendable {
         followsPressure = pressure.follow { [weak store = store] in store?.setPressure($0) }
     }
 
+    /// Creates a cache with a folder of its own for a name; see ``Configuration/init(name:)``.
+    ///
+    /// ```swift
+    /// let feeds = DataCache(name: "feeds")
+    /// ```
+    public convenience init(name: String) { self.init(Configuration(name: name)) }
+
     deinit {
         guard !engine.isShutDown.load(ordering: .acquiring) else { return }
         let (engine, values) = (engine, values.load())
-        Task.detached { await Self.end(engine, values) }
+        Task.detached {
+            await engine.becomeIdle()
+            await Self.end(engine, values)
+        }
     }
 
     /// Cancels all tasks and the program's hooks, writes pending entries to disk, and returns when the cache's threads
@@ -199,7 +227,7 @@ public final class DataCache: Sendable {
 
     // MARK: Cancelling and moving
 
-    /// Moves the urgent calls for a URL, whatever their header fields and keys, or with the key of a request, to
+    /// Moves the urgent calls for a URL, whatever their header fields and keys, or those with the key of a request, to
     /// ``slowQueue`` without restarting their fetch.
     ///
     /// ```swift
@@ -207,22 +235,26 @@ public final class DataCache: Sendable {
     /// cache.moveTaskToSlowQueue(url)      // it has scrolled out of sight
     /// ```
     public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
-        for key in keys(of: source.dataRequest) { moveTaskToSlowQueue(key: key) }
+        for key in keys(of: source.dataRequest) { demote(key, andOthers: source.isURL) }
     }
     /// Moves the urgent calls for a key to ``slowQueue`` without restarting their fetch.
-    public func moveTaskToSlowQueue(key: CacheKey) {
-        engine.post { $0.demote(key) }
-        values.load()?.demote(key)
+    public func moveTaskToSlowQueue(key: CacheKey) { demote(key, andOthers: false) }
+
+    private func demote(_ key: CacheKey, andOthers: Bool) {
+        engine.post { $0.demote(key, andOthers: andOthers) }
+        values.load()?.demote(key, andOthers: andOthers)
     }
 
-    /// Cancels every call for a URL, whatever its header fields and key, or with the key of a request.
+    /// Cancels every call for a URL, whatever its header fields and key, or every one with the key of a request.
     public func cancel(_ source: some DataRequestConvertible) {
-        for key in keys(of: source.dataRequest) { cancel(key: key) }
+        for key in keys(of: source.dataRequest) { cancel(key, andOthers: source.isURL) }
     }
     /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
-    public func cancel(key: CacheKey) {
-        engine.post { $0.cancel(key) }
-        values.load()?.cancel(key: key)
+    public func cancel(key: CacheKey) { cancel(key, andOthers: false) }
+
+    private func cancel(_ key: CacheKey, andOthers: Bool) {
+        engine.post { $0.cancel(key, andOthers: andOthers) }
+        values.load()?.cancel(key, andOthers: andOthers)
     }
 
     /// Cancels all calls of this cache: each ends with ``DipperError/cancelled``.

@@ -64,11 +64,11 @@ struct ArrivingBodyTests {
         last.finish(with: rest(from: 2_500_000).body, status: 206, headers: rest(from: 2_500_000).headers)
         #expect(try await three.value == body)
         await third.cache.synchronize()
-        #expect(open().cache.data(for: target) == body && blobs.count == 1)
+        #expect(open().cache.readData(for: target) == body && blobs.count == 1)
         for task in [one, two] { task.cancel() }
         await first.cache.idle()
         await second.cache.idle()
-        #expect(open().cache.data(for: target) == body, "what the other programs have left changes nothing")
+        #expect(open().cache.readData(for: target) == body, "what the other programs have left changes nothing")
         let report = await third.cache.verify()
         #expect(report.isSound && report.sound == 1)
     }
@@ -99,7 +99,7 @@ struct ArrivingBodyTests {
         transfer.finish(with: isAdded ? body : other, headers: fields)
         _ = try await task.value
         await test.cache.synchronize()
-        #expect(open().cache.data(for: target) == other && blobs.count == 1)
+        #expect(open().cache.readData(for: target) == other && blobs.count == 1)
     }
 
     @Test("a damaged or shortened file is not continued", arguments: [true, false])
@@ -190,7 +190,7 @@ struct ArrivingBodyTests {
         transfer.finish(with: body, headers: fields)
         #expect(try await task.value == body)
         await test.cache.synchronize()
-        #expect(open().cache.data(for: target) == body && blobs.count == 1)
+        #expect(open().cache.readData(for: target) == body && blobs.count == 1)
     }
 
     @Test("while the disk is behind, the part before stays")
@@ -289,7 +289,7 @@ struct ArrivingBodyTests {
         for task in [one, two] { #expect(try await task.value == body) }
         await first.cache.synchronize()
         await second.cache.synchronize()
-        #expect(open().cache.data(for: target) == body)
+        #expect(open().cache.readData(for: target) == body)
     }
 
     @Test("the transport tells of its parts: whatever ends the program, the next run begins where they end")
@@ -307,7 +307,7 @@ struct ArrivingBodyTests {
             #expect(offset >= 2 << 20 && offset <= 2_500_000)
             task.cancel()
             await cache.idle()
-            #expect(next.data(for: target) != nil)
+            #expect(next.readData(for: target) != nil)
             await next.shutdown()
         }
     }

@@ -72,7 +72,7 @@ struct CachePolicyTests {
     func expiredAtOnce() async throws {
         test.transport.script(a, [.text("1")])
         #expect(try await test.ask(DataRequest(a).with(\.diskExpiration, .expired)) == "1 from network")
-        #expect(test.cache.data(for: a) == nil)
+        #expect(test.cache.readData(for: a) == nil)
     }
 
     @Test("A part that the caller asks for does not remove the whole that is stored, and is not kept as the whole")
@@ -83,7 +83,7 @@ struct CachePolicyTests {
         _ = try await test.ask(request)
         test.date.advance(by: 20)
         #expect(try await test.ask(request.with(\.headers, ["Range": "bytes=0-0"])) == "w from network")
-        #expect(test.cache.data(for: "k") == Data("whole".utf8))
+        #expect(test.cache.readData(for: "k") == Data("whole".utf8))
         test.transport.script(url("b"), [part, .text("whole")])
         let count = Box(0)
         let modifier = RequestModifier.changing { if count.increment() == 1 { $0.headers["Range"] = "bytes=0-0" } }
@@ -155,7 +155,7 @@ struct CachePolicyTests {
         #expect(await test.cache.getData(past.with(\.retryPolicy, .never)).error == .status(503))
         #expect(test.requests(a).allSatisfy { $0["If-None-Match"] == nil })
         #expect(test.cache.cachedSource(for: a) == (inMemory ? .memory : .disk))
-        #expect(test.cache.data(for: a) == Data("kept".utf8))
+        #expect(test.cache.readData(for: a) == Data("kept".utf8))
     }
 
     @Test("The beginning of a body that breaks off serves the next attempt and is not left on disk")
@@ -177,6 +177,6 @@ struct CachePolicyTests {
         #expect(try await test.ask(a) == "1 from network")
         #expect(try await test.ask(a) == "2 from network")
         try await test.cache.addDataAndWait(Data("own".utf8), for: "own")
-        #expect(test.cache.data(for: "own") == Data("own".utf8) && test.cache.diskCount == 1)
+        #expect(test.cache.readData(for: "own") == Data("own".utf8) && test.cache.diskCount == 1)
     }
 }

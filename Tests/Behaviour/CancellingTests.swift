@@ -137,6 +137,11 @@ struct CancellingTests {
         #expect(pictures.map(\.queue) == [FetchQueue.slow, .slow, .slow, .fast])
         cache.cancel(requests[1])
         #expect(await pictures[1].error == .cancelled)
+        cache.cancel(requests[0])
+        #expect(await pictures[0].error == .cancelled)
+        #expect(
+            cache.queueCounts.slowWaiting + cache.queueCounts.slowRunning + cache.queueCounts.parked == 1,
+            "that of the key")
         cache.cancel(a)
         for task in [pictures[0], pictures[2]] { #expect(await task.error == .cancelled) }
         #expect(cache.queueCounts.fastRunning == 1)
@@ -146,6 +151,11 @@ struct CancellingTests {
         #expect(tasks.map(\.queue) == [FetchQueue.slow, .slow, .slow, .fast])
         data.cancel(requests[1].data)
         #expect(await tasks[1].error == .cancelled)
+        data.cancel(key: CacheKey(a))
+        #expect(await tasks[0].error == .cancelled)
+        #expect(
+            cache.queueCounts.slowWaiting + cache.queueCounts.slowRunning + cache.queueCounts.parked == 1,
+            "that of the key")
         data.cancel(a)
         for task in [tasks[0], tasks[2]] { #expect(await task.error == .cancelled) }
         #expect(cache.queueCounts.fastRunning == 1)

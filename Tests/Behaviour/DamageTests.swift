@@ -54,13 +54,13 @@ struct DamageTests {
             try harm.harm(folder.url.appendingPathComponent(name))
             let test = TestCache.onDisk(folder)
             for key in Self.all {
-                guard let read = test.cache.data(for: CacheKey(key)) else { continue }
+                guard let read = test.cache.readData(for: CacheKey(key)) else { continue }
                 #expect(read == DiskBytes.of(size(key), key), "\(name): \(key)")
             }
             #expect(test.cache.listedKeys.isSubset(of: Self.all))
             test.cache.removeExpired()
             test.cache.flush(olderThan: .seconds(1_000))
-            test.cache.trim(toDiskSize: 20_000)
+            test.cache.trimDisk(to: 20_000)
             _ = await test.cache.verify()
             // A folder without its marker is nobody's, and one with a link or a pipe in it may be refused.
             let isOurs = harm.isOfBytes && name != "dipper-cache"
@@ -78,7 +78,7 @@ struct DamageTests {
         guard let folder else { return }
         let again = TestCache.onDisk(folder).cache
         for key in ["after", "l after"] {
-            #expect(again.data(for: CacheKey(key)) == DiskBytes.of(9_000, key), "\(comment)")
+            #expect(again.readData(for: CacheKey(key)) == DiskBytes.of(9_000, key), "\(comment)")
         }
         #expect(await again.verify().isSound, "\(comment)")
         await again.shutdown()
@@ -123,7 +123,7 @@ struct DamageTests {
     func brokenIndex(statement: String?, isOpen: Bool) async throws {
         try await fill()
         var cache = TestCache.onDisk(folder).cache
-        #expect(cache.data(for: "k0") != nil)
+        #expect(cache.readData(for: "k0") != nil)
         if !isOpen { await cache.shutdown() }
         let index = try #require(databases().first)
         if let statement {
@@ -133,7 +133,7 @@ struct DamageTests {
         }
         if !isOpen { cache = TestCache.onDisk(folder).cache }
         for key in Self.all {
-            let read = cache.data(for: CacheKey(key))
+            let read = cache.readData(for: CacheKey(key))
             #expect(read == nil || read == DiskBytes.of(size(key), key))
         }
         try await expectRecovery(cache, folder, writes: statement == nil ? 3 : 2)
@@ -148,8 +148,8 @@ struct DamageTests {
         let bytes = try Data(contentsOf: file)
         let test = TestCache(folder: folder)
         try test.cache.addData(Data("here".utf8), for: "note")
-        #expect(test.cache.data(for: "note") == Data("here".utf8))
-        #expect(test.cache.data(for: "k0") == nil)
+        #expect(test.cache.readData(for: "note") == Data("here".utf8))
+        #expect(test.cache.readData(for: "k0") == nil)
         test.cache.clear()
         await test.cache.shutdown()
         #expect(try Data(contentsOf: file) == bytes)
@@ -166,11 +166,11 @@ struct DamageTests {
                 var bytes = try Data(contentsOf: file)
                 if isCut { bytes = bytes.prefix(place) } else { bytes[place] ^= UInt8(1 << (place % 8)) }
                 try overwrite(file, with: bytes)
-                #expect(test.cache.data(for: "a") == nil, "\(place)")
+                #expect(test.cache.readData(for: "a") == nil, "\(place)")
                 await test.cache.synchronize()
                 #expect(test.cache.diskCount == 0 && test.cache.diskSize == 0)
                 try await test.cache.addDataAndWait(body, for: "a")
-                #expect(test.cache.data(for: "a") == body, "fetched again, it is kept again")
+                #expect(test.cache.readData(for: "a") == body, "fetched again, it is kept again")
             }
         }
     }
@@ -184,7 +184,7 @@ struct DamageTests {
         try run("UPDATE entry SET \(column) = \(value)", in: #require(databases().first))
         let test = TestCache.onDisk(folder)
         for key in Self.all {
-            let read = test.cache.data(for: CacheKey(key))
+            let read = test.cache.readData(for: CacheKey(key))
             #expect(read == nil || read == DiskBytes.of(size(key), key))
         }
         test.cache.forEachEntry { _ = "\($0.stored) \($0.accessed) \($0.expires as Any)" }
@@ -218,11 +218,11 @@ struct DamageTests {
         try await test.cache.keep(["a": 9_000, "b": 100])
         try FileManager.default.removeItem(at: folder.url)
         // Small entries have no file that is missed.
-        #expect(test.cache.data(for: "b") == nil && !test.cache.hasData(for: "b"))
+        #expect(test.cache.readData(for: "b") == nil && !test.cache.hasData(for: "b"))
         #expect(test.cache.diskCount == 0 && test.cache.listedKeys.isEmpty && test.cache.entry(for: "a") == nil)
-        #expect(test.cache.data(for: "a") == nil)
+        #expect(test.cache.readData(for: "a") == nil)
         try await test.cache.keep(["c", "d"], size: 9_000)
-        #expect(test.cache.data(for: "c") != nil && test.cache.diskCount == 2)
+        #expect(test.cache.readData(for: "c") != nil && test.cache.diskCount == 2)
         await test.cache.shutdown()
         #expect(TestCache.onDisk(folder).cache.listedKeys == ["c", "d"])
     }

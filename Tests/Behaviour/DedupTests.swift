@@ -96,7 +96,7 @@ struct DedupTests {
         transfer.finish(with: body)
         #expect(try await refresh.response.told == "here from network")
         #expect(test.transport.transfers.count == 1)
-        #expect(test.cache.data(for: a) == body)
+        #expect(test.cache.readData(for: a) == body)
     }
 
     @Test("A call that may use the cache alone is not answered by the fetch that it joins", arguments: [true, false])

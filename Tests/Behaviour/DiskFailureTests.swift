@@ -21,23 +21,23 @@ struct DiskFailureTests {
         let refusals = disk.refusals
         for (key, size) in [("new", 8_000), ("large", 8_000), ("small", 200)] {
             try await test.cache.addDataAndWait(DiskBytes.of(size, "new"), for: CacheKey(key))
-            #expect(test.cache.data(for: CacheKey(key)) == DiskBytes.of(size, "new"), "in memory")
+            #expect(test.cache.readData(for: CacheKey(key)) == DiskBytes.of(size, "new"), "in memory")
         }
         try await disk.waitForRefusals(refusals + 3)
         await test.cache.expectNotDurable()
         func expectNothingOld(_ cache: DataCache) {
             cache.clearMemory()
-            for key: CacheKey in ["new", "large", "small"] { #expect(cache.data(for: key) == nil, "\(key)") }
-            #expect(cache.data(for: "kept") == DiskBytes.of(9_000, "kept"))
+            for key: CacheKey in ["new", "large", "small"] { #expect(cache.readData(for: key) == nil, "\(key)") }
+            #expect(cache.readData(for: "kept") == DiskBytes.of(9_000, "kept"))
         }
         expectNothingOld(test.cache)
         disk.heal()
         try await test.cache.addDataAndWait(Data(count: 300), for: .durable)
         expectNothingOld(test.cache)
-        #expect(test.cache.data(for: .durable)?.count == 300)
+        #expect(test.cache.readData(for: .durable)?.count == 300)
         let again = await test.reopened()
         expectNothingOld(again.cache)
-        #expect(again.cache.data(for: .durable)?.count == 300)
+        #expect(again.cache.readData(for: .durable)?.count == 300)
         #expect(await again.cache.verify().isSound)
     }
 
@@ -46,18 +46,20 @@ struct DiskFailureTests {
         let test = cache(memoryLimit: 0)
         try await test.cache.keep(["a": 9_000, "b": 9_000, "c": 100, "d": 100])
         disk.fail(.readOnly)
-        for key in ["a", "b", "c", "d"] { #expect(test.cache.data(for: CacheKey(key)) != nil) }
+        for key in ["a", "b", "c", "d"] { #expect(test.cache.readData(for: CacheKey(key)) != nil) }
         for key: CacheKey in ["a", "c"] { test.cache.removeData(for: key) }
         await test.cache.synchronize()
-        for key: CacheKey in ["a", "c"] { #expect(test.cache.data(for: key) == nil && !test.cache.hasData(for: key)) }
-        for key: CacheKey in ["b", "d"] { #expect(test.cache.data(for: key) != nil) }
+        for key: CacheKey in ["a", "c"] {
+            #expect(test.cache.readData(for: key) == nil && !test.cache.hasData(for: key))
+        }
+        for key: CacheKey in ["b", "d"] { #expect(test.cache.readData(for: key) != nil) }
         test.cache.clear()
         await test.cache.synchronize()
         disk.heal()
         test.date.advance(by: 1)
         try await test.cache.keep(["after"], size: 9_000)
-        for key: CacheKey in ["a", "b", "c", "d"] { #expect(test.cache.data(for: key) == nil) }
-        #expect(test.cache.data(for: "after") == DiskBytes.of(9_000, "after"))
+        for key: CacheKey in ["a", "b", "c", "d"] { #expect(test.cache.readData(for: key) == nil) }
+        #expect(test.cache.readData(for: "after") == DiskBytes.of(9_000, "after"))
     }
 
     @Test("I/O errors: entries are fetched instead, and are there again when the disk is, none taken for damaged")
@@ -65,7 +67,7 @@ struct DiskFailureTests {
         let test = cache(memoryLimit: 0)
         try await test.cache.keep(["large": 9_000, "small": 100])
         disk.fail(.ioError)
-        for key: CacheKey in ["large", "small"] { #expect(test.cache.data(for: key) == nil) }
+        for key: CacheKey in ["large", "small"] { #expect(test.cache.readData(for: key) == nil) }
         test.transport.script(url("a"), [.body(Data(count: 10))])
         for _ in 0..<2 {
             #expect(try await test.cache.getData(url("a")).response.source == .network)
@@ -74,8 +76,8 @@ struct DiskFailureTests {
         }
         #expect(disk.refusals > 0)
         disk.heal()
-        #expect(test.cache.data(for: "large") == DiskBytes.of(9_000, "large"))
-        #expect(test.cache.data(for: "small") == DiskBytes.of(100, "small"))
+        #expect(test.cache.readData(for: "large") == DiskBytes.of(9_000, "large"))
+        #expect(test.cache.readData(for: "small") == DiskBytes.of(100, "small"))
         await test.cache.synchronize()
         #expect(await test.cache.verify().damaged == 0)
     }
@@ -87,11 +89,11 @@ struct DiskFailureTests {
         disk.fail(fault)
         let test = cache()
         try await test.cache.addDataAndWait(Data(count: 100), for: "a")
-        #expect(test.cache.data(for: "a")?.count == 100 && test.cache.diskCount == 0)
+        #expect(test.cache.readData(for: "a")?.count == 100 && test.cache.diskCount == 0)
         disk.heal()
         try await test.cache.keep(["b"], size: 9_000)
         test.cache.clearMemory()
-        #expect(test.cache.data(for: "b") == DiskBytes.of(9_000, "b") && test.cache.diskCount == 1)
+        #expect(test.cache.readData(for: "b") == DiskBytes.of(9_000, "b") && test.cache.diskCount == 1)
     }
 
     @Test("what cannot be flushed is not durable, and other entries are not held up by it")
@@ -101,7 +103,7 @@ struct DiskFailureTests {
         for size in [100, 9_000] {
             await test.cache.expectNotDurable(size)
             try await test.cache.keep(["relaxed"], size: size)
-            #expect(test.cache.data(for: "relaxed") == DiskBytes.of(size, "relaxed"))
+            #expect(test.cache.readData(for: "relaxed") == DiskBytes.of(size, "relaxed"))
         }
         disk.heal()
         try await test.cache.addDataAndWait(Data(count: 9_000), for: .durable)
@@ -119,11 +121,11 @@ struct DiskFailureTests {
             hasEnded.update { $0 = true }
         }
         try await disk.waitForHeld(1)
-        #expect(test.cache.data(for: "a") == DiskBytes.of(9_000, "a") && other.cache.data(for: "a") == nil)
+        #expect(test.cache.readData(for: "a") == DiskBytes.of(9_000, "a") && other.cache.readData(for: "a") == nil)
         #expect(!hasEnded.value)
         disk.release()
         try await adding.value
-        #expect(other.cache.data(for: "a") == DiskBytes.of(9_000, "a") && disk.held == 0)
+        #expect(other.cache.readData(for: "a") == DiskBytes.of(9_000, "a") && disk.held == 0)
     }
 
     @Test("a file that cannot be deleted is an error of its removal, and is deleted once the disk works")
@@ -134,7 +136,7 @@ struct DiskFailureTests {
         disk.fail([.remove])
         test.cache.removeData(for: "a")
         await #expect(throws: DipperError.notRemoved) { try await test.cache.finishRemovals() }
-        #expect(test.cache.data(for: "a") == nil && FileManager.default.fileExists(atPath: file.path))
+        #expect(test.cache.readData(for: "a") == nil && FileManager.default.fileExists(atPath: file.path))
         disk.heal()
         // The attempt that came before the disk was well counts, too.
         _ = try? await test.cache.finishRemovals()
@@ -173,8 +175,8 @@ struct DiskFailureTests {
             try await test.cache.finishRemovals()
             try test.cache.addData(Data(count: 10), for: "newer")
             try await test.cache.finishRemovals()
-            #expect(test.cache.data(for: "newer")?.count == 10, "in memory")
-            test.cache.trim(toDiskSize: 0)
+            #expect(test.cache.readData(for: "newer")?.count == 10, "in memory")
+            test.cache.trimDisk(to: 0)
             await #expect(throws: DipperError.notRemoved) { try await test.cache.finishRemovals() }
             disk.heal()
         }
@@ -213,10 +215,10 @@ struct DiskFailureTests {
         try test.cache.addData(DiskBytes.of(100, "d"), for: "d")
         test.cache.removeData(for: "a")
         func expectChanged(_ cache: DataCache) {
-            #expect(cache.data(for: "a") == nil)
-            #expect(cache.data(for: "b") == DiskBytes.of(9_000, "new"))
-            #expect(cache.data(for: "c") == DiskBytes.of(100, "c"))
-            #expect(cache.data(for: "d") == DiskBytes.of(100, "d"))
+            #expect(cache.readData(for: "a") == nil)
+            #expect(cache.readData(for: "b") == DiskBytes.of(9_000, "new"))
+            #expect(cache.readData(for: "c") == DiskBytes.of(100, "c"))
+            #expect(cache.readData(for: "d") == DiskBytes.of(100, "d"))
         }
         expectChanged(test.cache)
         holder.end()
@@ -238,7 +240,7 @@ struct DiskFailureTests {
         await test.cache.shutdown()
         holder.end()
         let again = TestCache(folder: folder)
-        #expect(again.cache.data(for: "b") == DiskBytes.of(9_000, "b"))
+        #expect(again.cache.readData(for: "b") == DiskBytes.of(9_000, "b"))
         #expect(await again.cache.verify().isSound)
     }
 
@@ -361,17 +363,17 @@ struct RealDiskTests {
             try await test.cache.addDataAndWait(DiskBytes.of(100_000, "\(number)"), for: CacheKey("\(number)"))
         }
         await test.cache.expectNotDurable(1 << 20)
-        for number in 0..<40 { #expect(test.cache.data(for: CacheKey("\(number)"))?.count == 100_000, "in memory") }
+        for number in 0..<40 { #expect(test.cache.readData(for: CacheKey("\(number)"))?.count == 100_000, "in memory") }
         test.cache.clearMemory()
         for number in 0..<40 {
-            let read = test.cache.data(for: CacheKey("\(number)"))
+            let read = test.cache.readData(for: CacheKey("\(number)"))
             #expect(read == nil || read == DiskBytes.of(100_000, "\(number)"))
         }
         test.cache.clear()
         await test.cache.synchronize()
         try await test.cache.addDataAndWait(Data(count: 50_000), for: "after")
         test.cache.clearMemory()
-        #expect(test.cache.data(for: "after")?.count == 50_000)
+        #expect(test.cache.readData(for: "after")?.count == 50_000)
         #expect(await test.cache.verify().isSound)
         await test.cache.shutdown()
     }
@@ -411,12 +413,12 @@ struct RealDiskTests {
         await writer.cache.shutdown()
         try mount.makeReadOnly()
         let reader = TestCache { $0.directory = mount.cache }
-        #expect(reader.cache.data(for: "large") == DiskBytes.of(9_000, "large"))
+        #expect(reader.cache.readData(for: "large") == DiskBytes.of(9_000, "large"))
         try await reader.cache.addDataAndWait(Data(count: 10), for: "new")
-        #expect(reader.cache.data(for: "new")?.count == 10, "in memory")
+        #expect(reader.cache.readData(for: "new")?.count == 10, "in memory")
         try await reader.cache.addDataAndWait(Data(count: 20), for: "large")
         reader.cache.clearMemory()
-        #expect(reader.cache.data(for: "large")?.count != 9_000, "it is out of date")
+        #expect(reader.cache.readData(for: "large")?.count != 9_000, "it is out of date")
         reader.cache.removeData(for: "large")
         reader.cache.clear()
         await reader.cache.synchronize()
@@ -432,7 +434,7 @@ struct RealDiskTests {
         func run(_ cache: DataCache) {
             switch self {
             case .one: cache.removeData(for: "k0")
-            case .trim: cache.trim(toDiskSize: 0)
+            case .trim: cache.trimDisk(to: 0)
             case .flush: cache.flush(olderThan: .seconds(-1))
             case .clear: cache.clear()
             }
@@ -457,7 +459,7 @@ struct RealDiskTests {
         if how == .one {
             // Others may have made room.
             #expect((6...11).contains(mount.blobs) && test.cache.diskCount >= 190)
-            #expect(test.cache.data(for: "k0") == nil && test.cache.data(for: "k11") != nil)
+            #expect(test.cache.readData(for: "k0") == nil && test.cache.readData(for: "k11") != nil)
         } else {
             #expect(mount.blobs == 0 && test.cache.diskCount == 0)
         }
@@ -479,7 +481,7 @@ struct RealDiskTests {
             try await test.cache.finishRemovals()
         }
         #expect((50...60).contains(test.cache.diskCount), "\(test.cache.diskCount)")
-        #expect(test.cache.data(for: "k0") == nil && test.cache.data(for: "k99") != nil)
+        #expect(test.cache.readData(for: "k0") == nil && test.cache.readData(for: "k99") != nil)
         test.cache.clear()
         try await test.cache.finishRemovals()
         #expect(test.cache.diskCount == 0 && test.cache.listedKeys.isEmpty)
@@ -558,7 +560,7 @@ struct RealDiskTests {
         try await test.cache.addDataAndWait(DiskBytes.of(450_000, "new"), for: .durable)
         try await test.cache.finishRemovals()
         test.cache.clearMemory()
-        #expect(test.cache.data(for: .durable)?.count == 450_000 && mount.blobs == 1)
+        #expect(test.cache.readData(for: .durable)?.count == 450_000 && mount.blobs == 1)
         await test.cache.shutdown()
     }
 
@@ -583,10 +585,10 @@ struct RealDiskTests {
         for number in 0..<60 {
             let request = DataRequest.durable.with(\.key, CacheKey("k\(number)"))
             try await test.cache.addDataAndWait(DiskBytes.of(100_000, "\(number)"), for: request)
-            #expect(test.cache.data(for: CacheKey("k\(number)")) == DiskBytes.of(100_000, "\(number)"))
+            #expect(test.cache.readData(for: CacheKey("k\(number)")) == DiskBytes.of(100_000, "\(number)"))
         }
         for number in 0..<600 { try await test.cache.keep(["small \(number)"], size: 6_000) }
-        #expect(test.cache.data(for: "small 599") != nil && test.cache.data(for: "k0") == nil)
+        #expect(test.cache.readData(for: "small 599") != nil && test.cache.readData(for: "k0") == nil)
         #expect(test.cache.diskSize > 500_000 && test.cache.diskSize < 9 << 18)
         #expect(test.cache.diskLimit == 512 << 20)
         await test.cache.shutdown()

@@ -11,11 +11,11 @@ struct DiskLimitTests {
         for number in 0..<60 {
             test.date.advance(by: 1)
             try await test.cache.keep(["k\(number)": 5_000])
-            if number >= 5 { #expect(test.cache.data(for: "k5") != nil, "k5 is used all the time: \(number)") }
+            if number >= 5 { #expect(test.cache.readData(for: "k5") != nil, "k5 is used all the time: \(number)") }
             #expect(test.cache.diskSize <= 100_000)
         }
         #expect(test.cache.diskSize > 60_000)
-        #expect(test.cache.data(for: "k59") != nil && test.cache.data(for: "k0") == nil)
+        #expect(test.cache.readData(for: "k59") != nil && test.cache.readData(for: "k0") == nil)
         await test.cache.shutdown()
         let bytes = try folder.files.filter { $0 != "reserve" }.reduce(0) { sum, file in
             try sum + Data(contentsOf: folder.url.appendingPathComponent(file)).count
@@ -35,7 +35,7 @@ struct DiskLimitTests {
         test.date.advance(by: 11)
         try await test.cache.keep((0..<6).map { "k\($0)" }, size: 5_000)
         #expect(test.cache.diskSize <= 50_000)
-        #expect(test.cache.data(for: "old") != nil)
+        #expect(test.cache.readData(for: "old") != nil)
     }
 
     @Test("any limit keeps things going, from the start or set later", arguments: [Int.min, -1, 0, .max])
@@ -60,13 +60,13 @@ struct DiskLimitTests {
             try await test.cache.keep([key: size])
         }
         test.date.advance(by: 1)
-        #expect(test.cache.data(for: "a") != nil)
+        #expect(test.cache.readData(for: "a") != nil)
         let size = ["d", "e", "a"].compactMap { test.cache.entry(for: CacheKey($0))?.size }.reduce(0, +)
         let steps: [(Int, left: Set<String>, Int)] = [
             (size, ["d", "e", "a"], size), (.max, ["d", "e", "a"], size), (-1, [], 0),
         ]
         for (limit, left, size) in steps {
-            test.cache.trim(toDiskSize: limit)
+            test.cache.trimDisk(to: limit)
             await test.cache.synchronize()
             #expect(test.cache.listedKeys == left && test.cache.diskSize == size)
             #expect(test.cache.diskCount == left.count)
@@ -88,7 +88,7 @@ struct DiskLimitTests {
         let request = DataRequest(url("a")).with(\.diskExpiration, expiration).with(\.diskAccessExtension, added)
         for (key, size) in [("small", 100), ("large", 9_000)] as [(CacheKey, Int)] {
             try await first.cache.addDataAndWait(Data(count: size), for: request.with(\.key, key))
-            #expect(first.cache.data(for: key) != nil)
+            #expect(first.cache.readData(for: key) != nil)
         }
         try await first.cache.keep(["other": 100])
         await first.cache.shutdown()
@@ -97,7 +97,7 @@ struct DiskLimitTests {
         #expect(cache.entry(for: "small")?.expires == nil && cache.listedKeys.count == 3)
         cache.removeExpired()
         await cache.synchronize()
-        for key: CacheKey in ["small", "large", "other"] { #expect(cache.data(for: key) != nil) }
+        for key: CacheKey in ["small", "large", "other"] { #expect(cache.readData(for: key) != nil) }
         #expect(await cache.verify().isSound)
     }
 
@@ -151,7 +151,7 @@ struct DiskLimitTests {
         try await add(["a"], size: 100, expires: .after(.seconds(10)), to: test.cache)
         let size = test.cache.memorySize
         test.date.advance(by: 10)
-        #expect(test.cache.data(for: url("a")) == nil)
+        #expect(test.cache.readData(for: url("a")) == nil)
         #expect(cleanings == [.init(tier: .memory, reason: .expired, entries: 1, bytes: size)])
     }
 
@@ -170,7 +170,7 @@ struct DiskLimitTests {
         let each = test.cache.diskSize / test.cache.diskCount
         #expect(disk.allSatisfy { abs($0.bytes - $0.entries * each) <= 2 * $0.entries })
         test.cache.trimMemory(to: 0)
-        test.cache.trim(toDiskSize: 0)
+        test.cache.trimDisk(to: 0)
         await test.cache.synchronize()
         #expect(told(.memory).last?.entries == 4)
         #expect(entries(.disk) == 20)
@@ -217,7 +217,7 @@ struct DiskLimitTests {
         for seconds in [0.0, 2_000] {
             test.date.advance(by: seconds)
             test.cache.clearMemory()
-            #expect(test.cache.hasData(for: "before") && test.cache.data(for: "now") != nil)
+            #expect(test.cache.hasData(for: "before") && test.cache.readData(for: "now") != nil)
         }
     }
 }

@@ -29,7 +29,7 @@ struct DurabilityTests {
             #expect(entry.stored == stored && entry.expires == stored + 1_000)
             #expect(entry.size >= size && entry.size < size + 1_000)
             #expect((test.cache.file(for: entry.key) != nil) == (size > 7_000), "a large one has a file")
-            let response = try #require(test.cache.response(for: url("\(size)")))
+            let response = try #require(test.cache.readResponse(for: url("\(size)")))
             #expect(response.data == DiskBytes.of(size) && response.source == .disk && response.status == 200)
             #expect(response.headers["ETag"] == "\"\(size)\"" && response.freshUntil == stored + 500)
         }
@@ -58,7 +58,7 @@ struct DurabilityTests {
         for (keys, size) in [(small, 100), (large, 9_000)] {
             for key in keys {
                 #expect(cache.entry(for: CacheKey(key))?.key == CacheKey(key))
-                #expect(cache.data(for: CacheKey(key)) == DiskBytes.of(size, key), "\(key.debugDescription)")
+                #expect(cache.readData(for: CacheKey(key)) == DiskBytes.of(size, key), "\(key.debugDescription)")
             }
         }
         #expect(await cache.verify().sound == small.count + large.count)
@@ -73,7 +73,7 @@ struct DurabilityTests {
                     for round in 0..<50 {
                         let key = CacheKey("\(task)/\(round)")
                         try await test.cache.addDataAndWait(Data(count: round * 60), for: key)
-                        #expect(other.cache.data(for: key)?.count == round * 60)
+                        #expect(other.cache.readData(for: key)?.count == round * 60)
                     }
                 }
             }
@@ -88,8 +88,8 @@ struct DurabilityTests {
         func state() -> [String] { folder.inventory.filter { !$0.contains("-shm ") && !$0.contains("lock") } }
         let before = state()
         for _ in 0..<100 {
-            #expect(test.cache.data(for: "small")?.count == 100)
-            #expect(test.cache.data(for: "large")?.count == 50_000)
+            #expect(test.cache.readData(for: "small")?.count == 100)
+            #expect(test.cache.readData(for: "large")?.count == 50_000)
         }
         await test.cache.synchronize()
         #expect(state() == before)
@@ -103,7 +103,7 @@ struct DurabilityTests {
             let test = TestCache { $0.directory = folder }
             await test.cache.expectNotDurable()
             try await test.cache.addDataAndWait(Data(count: 100), for: DataRequest(a))
-            #expect(test.cache.data(for: a)?.count == 100 && test.cache.diskCount == 0 && test.cache.diskSize == 0)
+            #expect(test.cache.readData(for: a)?.count == 100 && test.cache.diskCount == 0 && test.cache.diskSize == 0)
             test.transport.script(url("b"), [.body(Data(count: 100))])
             let fetch = DataRequest(url("b")).with(\.waitsForDiskWrite, true)
             #expect(await test.cache.getData(fetch.with(\.durability, .durable)).error == .notWritten)
@@ -160,7 +160,7 @@ struct DurabilityTests {
             let file = try #require(cache.file(for: "abc"))
             #expect(file.lastPathComponent.contains(expected), "\(file.lastPathComponent)")
             #expect(try Data(contentsOf: file).prefix(9_000) == DiskBytes.of(9_000, "abc"))
-            #expect(cache.data(for: "abc") == DiskBytes.of(9_000, "abc"))
+            #expect(cache.readData(for: "abc") == DiskBytes.of(9_000, "abc"))
             #expect(await cache.verify().sound == 1)
             await cache.shutdown()
         }

@@ -19,7 +19,7 @@ struct EvictionTests {
         #expect(DataCache.Configuration().evictionOrder == .leastRecentlyUsed)
         let cache = memory(isFrequency ? .leastFrequentlyUsed : .leastRecentlyUsed)
         try add(["often"], to: cache)
-        for _ in 0..<3 { #expect(cache.data(for: "often") != nil) }
+        for _ in 0..<3 { #expect(cache.readData(for: "often") != nil) }
         try add(["b", "c", "d"], to: cache)
         #expect(cache.hasData(for: "often") == isFrequency && cache.hasData(for: "b") == !isFrequency)
         #expect(cache.hasData(for: "c") && cache.hasData(for: "d") && cache.memoryCount == 3)
@@ -29,12 +29,12 @@ struct EvictionTests {
     func favourite() throws {
         let cache = memory(.leastFrequentlyUsed)
         try add(["old"], to: cache)
-        for _ in 0..<1_000 { _ = cache.data(for: "old") }
+        for _ in 0..<1_000 { _ = cache.readData(for: "old") }
         try add((0..<5).map { "\($0)" }, to: cache)
         #expect(cache.hasData(for: "old"))
         try add((5..<100).map { "\($0)" }, to: cache)
         #expect(!cache.hasData(for: "old") && cache.hasData(for: "99"), "a new entry is kept")
-        for key: CacheKey in ["97", "98", "99"] { for _ in 0..<300 { _ = cache.data(for: key) } }
+        for key: CacheKey in ["97", "98", "99"] { for _ in 0..<300 { _ = cache.readData(for: key) } }
         cache.trimMemory(to: 0)
         #expect(cache.memoryCount == 0 && cache.memorySize == 0)
     }
@@ -55,14 +55,14 @@ struct EvictionTests {
         }
         var cache = open()
         try await fill(cache, "a")
-        for _ in 0..<3 { #expect(cache.data(for: "a") != nil) }
+        for _ in 0..<3 { #expect(cache.readData(for: "a") != nil) }
         await cache.shutdown()
         cache = open()
         try await fill(cache, "bcdefgh")
         for (more, isThere) in [("", true), ("ijkl", true), ("mnop", false)] {
             try await fill(cache, more)
             // The size of four of the entries, and a little more.
-            cache.trim(toDiskSize: 12_950)
+            cache.trimDisk(to: 12_950)
             await cache.synchronize()
             #expect(cache.diskCount == 4)
             #expect(cache.hasData(for: "a") == (isFrequency && isThere), "after \(more)")

@@ -83,7 +83,7 @@ struct ExpiryTests {
         try await test.cache.addDataAndWait(Data(count: 100), for: DataRequest(a))
         test.cache.clearMemory()
         test.date.advance(by: 5)
-        for _ in ["disk", "memory"] { #expect(test.cache.data(for: a) != nil) }
+        for _ in ["disk", "memory"] { #expect(test.cache.readData(for: a) != nil) }
         test.date.advance(by: later - 2)
         #expect(test.cache.cachedSource(for: a) == .memory)
         test.date.advance(by: 2)
@@ -108,7 +108,7 @@ struct ExpiryTests {
         #expect(try await images.source(ImageRequest(expiring(picture, seconds))) == .memory)
         for date in [data.date, images.date] { date.advance(by: later - 5) }
         #expect((data.cache.cachedSource(for: a) != nil) == isThere)
-        #expect((images.cache.cachedTier(for: picture) != nil) == isThere)
+        #expect((images.cache.cachedSource(for: picture) != nil) == isThere)
     }
 
     @Test(
@@ -177,7 +177,7 @@ struct ExpiryTests {
         door.stayOpen()
         #expect(try await read.value == Data("1".utf8))
         test.date.advance(by: 10)
-        #expect(test.cache.data(for: a) == Data("2".utf8))
+        #expect(test.cache.readData(for: a) == Data("2".utf8))
     }
 
     @Test("a picture that is made anew lasts on disk, however the reads of the expired one limited that one's life")
@@ -226,7 +226,7 @@ struct ExpiryTests {
         var test = open()
         try await test.cache.addDataAndWait(Data(count: 5_000), for: "future")
         test.cache.clearMemory()
-        #expect(test.cache.data(for: "future") != nil)
+        #expect(test.cache.readData(for: "future") != nil)
         await test.cache.shutdown()
         test = open()
         date.advance(by: -86_400)

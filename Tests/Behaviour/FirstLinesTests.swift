@@ -15,6 +15,44 @@ struct FirstLinesTests {
         #expect(headers == ["Accept": "image/webp", "X-Token": "1"] && HTTPHeaders([:]).isEmpty)
     }
 
+    @Test("the options of a request take a dictionary, URLs and whole numbers")
+    func naturalOptions() async throws {
+        let fields = ["X-Token": "1", "Accept": "image/webp"]
+        var data = DataRequest(url("gone"))
+        data.headers = fields
+        data.alternatives = [url("b"), url("c")]
+        data.priority = 1
+        var image = ImageRequest(url("gone"))
+        image.headers = fields
+        image.alternatives = [url("b"), url("c")]
+        image.priority = 1
+        let chained = ImageRequest(url("gone")).with(\.headers, fields).with(\.alternatives, [url("b")])
+        let chainedData = DataRequest(url("gone")).with(\.headers, fields).with(\.priority, 1)
+        for request in [data, image.data, chained.data, chainedData] {
+            let headers: HTTPHeaders = request.headers
+            #expect(headers == ["Accept": "image/webp", "X-Token": "1"])
+        }
+        // A literal keeps its order, and may have a name twice.
+        let literal = ["X": "1", "Accept": "a", "X": "2"] as HTTPHeaders
+        data.headers = ["X": "1", "Accept": "a", "X": "2"]
+        let same = chained.with(\.headers, ["X": "1", "Accept": "a", "X": "2"]).data.headers as HTTPHeaders
+        #expect(data.headers == literal && same == literal)
+        #expect(chainedData.with(\.headers, ["X": "1", "Accept": "a", "X": "2"]).headers == literal)
+        data.headers = fields
+        for request in [data, image.data] {
+            let urls: [URL] = request.alternatives
+            #expect(urls == [url("b"), url("c")] && request.priority == Priority(1))
+        }
+        data.headers["X-Token"] = nil
+        let dictionary: [String: String] = data.headers
+        #expect(dictionary == ["Accept": "image/webp"] && data.headers.count == 1)
+        for name in ["gone", "b"] { test.transport.script(url(name), [.status(404)]) }
+        test.transport.script(url("c"), [.body(Data("here".utf8))])
+        let task = test.cache.getData(data)
+        task.priority = 0
+        #expect(try await task.value == Data("here".utf8) && task.priority == 0)
+    }
+
     @Test("URLs of files, data URLs and text are sources like any other")
     func sources() async throws {
         let test = TestImageCache()
@@ -28,9 +66,9 @@ struct FirstLinesTests {
             #expect(try await test.cache.getImage(text).value.size == picture.size)
         }
         #expect(try await test.cache.data.getData(file).value == picture.png)
-        #expect(test.cache.image(for: file) != nil && test.cache.data.data(for: inline) != nil)
+        #expect(test.cache.readImage(for: file) != nil && test.cache.data.readData(for: inline) != nil)
         test.cache.removeImage(for: file)
-        #expect(test.cache.image(for: file) == nil)
+        #expect(test.cache.readImage(for: file) == nil)
         #expect(await test.cache.getImage("no URL").error == .invalidURL)
     }
 

@@ -15,7 +15,7 @@ struct FolderSafetyTests {
             $0.logger.logLevel = .notice
         }
         try await test.cache.addDataAndWait(Data("here".utf8), for: "here")
-        #expect(test.cache.data(for: "here") == Data("here".utf8), "\(comment)")
+        #expect(test.cache.readData(for: "here") == Data("here".utf8), "\(comment)")
         #expect(test.cache.diskCount == 0 && test.cache.listedKeys.isEmpty, "\(comment)")
         try await test.cache.useAll()
         #expect(folder.inventory == before, "\(comment)")
@@ -59,7 +59,7 @@ struct FolderSafetyTests {
         #expect(FileManager.default.fileExists(atPath: place.path + "/dipper-cache"))
         let test = TestCache { $0.directory = place }
         #expect(test.cache.diskCount == 8)
-        for number in 0..<8 { #expect(test.cache.data(for: CacheKey("k\(number)"))?.count == number * 900) }
+        for number in 0..<8 { #expect(test.cache.readData(for: CacheKey("k\(number)"))?.count == number * 900) }
     }
 
     private func mode(_ path: String) -> mode_t {
@@ -134,7 +134,7 @@ struct FolderSafetyTests {
             symlink(other.path + "/theirs", place)
             let before = other.inventory
             let test = TestCache.onDisk(copy)
-            let read = test.cache.data(for: "a")
+            let read = test.cache.readData(for: "a")
             if large.hasSuffix("/" + name) { #expect(read == nil, "\(name)") }
             #expect(read == nil || read == DiskBytes.of(9_000, "a"))
             try await test.cache.useAll()
@@ -164,7 +164,7 @@ struct FolderSafetyTests {
         await first.shutdown()
         chown(file, 12_345, 12_345)
         let second = TestCache(folder: folder).cache
-        #expect(second.data(for: "a") == nil)
+        #expect(second.readData(for: "a") == nil)
         await second.shutdown()
         chown(folder.path, 12_345, 12_345)
         try await expectRefusal(folder)
@@ -183,8 +183,8 @@ struct FolderSafetyTests {
         #expect(file.resolvingSymlinksInPath().path.hasPrefix(folder.url.resolvingSymlinksInPath().path + "/"))
         #expect(!FileManager.default.fileExists(atPath: folder.url.deletingLastPathComponent().path + "/escape"))
         try await cache.keep(["two": 10_000])
-        #expect(cache.data(for: "two") == DiskBytes.of(10_000, "two"))
-        let one = cache.data(for: "one")
+        #expect(cache.readData(for: "two") == DiskBytes.of(10_000, "two"))
+        let one = cache.readData(for: "one")
         #expect(one == nil || one == DiskBytes.of(9_000, "one"))
         #expect(await cache.verify().isSound)
     }
@@ -210,9 +210,9 @@ struct FolderSafetyTests {
         _ = await broken.error
         await test.cache.synchronize()
         #expect(try folder.finding(secrets) == [])
-        #expect(test.cache.response(for: request)?.headers["Set-Cookie"] == nil)
+        #expect(test.cache.readResponse(for: request)?.headers["Set-Cookie"] == nil)
         test.cache.clearMemory()
-        let kept = try #require(test.cache.response(for: request))
+        let kept = try #require(test.cache.readResponse(for: request))
         #expect(kept.headers["Set-Cookie"] == nil && kept.headers["ETag"] == "\"v\"" && kept.data.count == size)
         await test.cache.shutdown()
         #expect(try folder.finding(secrets) == [])

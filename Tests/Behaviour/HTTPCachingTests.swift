@@ -72,7 +72,7 @@ struct HTTPCachingTests {
         test.transport.script(a, [.text("1", ["Cache-Control": "no-cache", "ETag": "\"1\""])])
         #expect(try await test.cache.getData(a).response.freshUntil == .distantPast)
         try test.cache.addData(Data("2".utf8), for: "added")
-        #expect(test.cache.response(for: "added")?.freshUntil == nil)
+        #expect(test.cache.readResponse(for: "added")?.freshUntil == nil)
         test.transport.script(a, [.text("1", ["Cache-Control": "max-age=100", "Age": "40"])])
         let response = try await test.cache.getRemoteData(a).response
         #expect(response.freshUntil == test.date.now + 60)
@@ -180,7 +180,7 @@ struct HTTPCachingTests {
         let second = try await test.cache.getData(lenient).response
         #expect(second.status == 404 && second.told == "none from memory")
         for _ in ["memory", "disk"] {
-            #expect(test.cache.response(for: a)?.status == 404 && test.cache.data(for: a) == nil)
+            #expect(test.cache.readResponse(for: a)?.status == 404 && test.cache.readData(for: a) == nil)
             #expect(!test.cache.hasData(for: a) && test.cache.cachedSource(for: a) == nil)
             await test.cache.idle()
             test.cache.clearMemory()

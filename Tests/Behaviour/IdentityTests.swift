@@ -35,7 +35,7 @@ struct IdentityTests {
         test.cache.removeData(for: request(hook, "other"))
         let next = await test.reopened()
         #expect(next.cache.cachedSource(for: request(hook, "one")) == .disk)
-        #expect(next.cache.data(for: a) == nil && next.cache.data(for: "mine") == nil)
+        #expect(next.cache.readData(for: a) == nil && next.cache.readData(for: "mine") == nil)
         next.transport.script(a, [.text("anew")])
         #expect(try await next.ask(request(hook, "other")) == "anew from network")
         #expect(try await next.ask(request(hook, "one")).hasSuffix("one from disk"))
@@ -163,7 +163,7 @@ struct IdentityTests {
         test.cache.removeData(for: CacheKey(Self.origin))
         let next = await test.reopened()
         let others = keys.filter { $0 != CacheKey(Self.origin) }
-        for key in others { #expect(next.cache.data(for: key) == Data(key.string.utf8), "\(key)") }
+        for key in others { #expect(next.cache.readData(for: key) == Data(key.string.utf8), "\(key)") }
         #expect(next.cache.listedKeys == Set(others.map(\.string)))
     }
 }

@@ -19,8 +19,8 @@ struct ImageCacheTests {
         let response = try await second.response
         #expect(response.source == .memory && response.image.storage === first.image.storage)
         #expect(test.decoder.decodes == 1 && test.transport.transfers.count == 1)
-        #expect(test.cache.image(for: a)?.storage === first.image.storage)
-        #expect(test.cache.cachedTier(for: a) == .memory && test.cache.hasImage(for: a))
+        #expect(test.cache.readImage(for: a)?.storage === first.image.storage)
+        #expect(test.cache.cachedSource(for: a) == .memory && test.cache.hasImage(for: a))
         #expect(test.cache.memoryCount == 1 && test.cache.memorySize >= picture.byteCount)
     }
 
@@ -28,27 +28,27 @@ struct ImageCacheTests {
     func disk() async throws {
         try test.script(a, picture)
         _ = try await test.cache.getImage(a).value
-        #expect(try test.cache.data.data(for: a) == picture.png)
+        #expect(try test.cache.data.readData(for: a) == picture.png)
         let two = await test.reopened()
-        #expect(two.cache.cachedTier(for: a) == .disk)
+        #expect(two.cache.cachedSource(for: a) == .disk)
         let response = try await two.cache.getImage(a).response
         #expect(response.source == .disk && response.image.pixels == picture.pixels)
         two.cache.clearMemory()
-        #expect(two.cache.image(for: a)?.pixels == picture.pixels)
-        #expect(two.cache.cachedTier(for: a) == .memory && two.transport.transfers.isEmpty)
+        #expect(two.cache.readImage(for: a)?.pixels == picture.pixels)
+        #expect(two.cache.cachedSource(for: a) == .memory && two.transport.transfers.isEmpty)
     }
 
     @Test("a tier is named after where the bytes are: memory without a folder, and memory for bytes kept there alone")
     func tiers() async throws {
         let inMemory = TestImageCache()
         try inMemory.cache.addImage(bytes: try picture.png, for: a)
-        #expect(inMemory.cache.cachedTier(for: a) == .memory)
+        #expect(inMemory.cache.cachedSource(for: a) == .memory)
 
         let test = TestImageCache(folder: TemporaryFolder()) { $0.data.memoryLimit = 1 << 20 }
         try test.script(a, picture)
         _ = try await test.cache.data.getData(DataRequest(a).with(\.cachePolicy, .memoryOnly)).value
         #expect(test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)
-        #expect(test.cache.cachedTier(for: a) == .memory)
+        #expect(test.cache.cachedSource(for: a) == .memory)
     }
 
     // MARK: Bytes that are no picture
@@ -62,7 +62,7 @@ struct ImageCacheTests {
             let address = url("\(error)")
             try test.transport.script(address, [.body(body), .image(picture)])
             #expect(await test.error(address) == error)
-            #expect(test.cache.image(for: address) == nil && test.cache.data.data(for: address) == body)
+            #expect(test.cache.readImage(for: address) == nil && test.cache.data.readData(for: address) == body)
             #expect(test.transport.transfers(of: address).count == 1)
             await test.forgetMemory()
             test.clock.advance(by: .seconds(5))
@@ -87,7 +87,7 @@ struct ImageCacheTests {
     @Test("a picture is kept, found and removed under a key of the program's own")
     func ownKey() async throws {
         try test.cache.addImage(picture, for: CacheKey("by key"))
-        #expect(test.cache.image(for: CacheKey("by key"))?.pixels == picture.pixels)
+        #expect(test.cache.readImage(for: CacheKey("by key"))?.pixels == picture.pixels)
         #expect(test.cache.hasImage(for: ImageRequest(a).with(\.key, "by key")) && !test.cache.hasImage(for: a))
         test.cache.removeImage(for: CacheKey("by key"))
         #expect(!test.cache.hasImage(for: CacheKey("by key")))
@@ -102,8 +102,8 @@ struct ImageCacheTests {
         )
         let one = try await test.pixels(mine)
         #expect(try await test.pixels(yours) != one && test.transport.transfers.count == 2)
-        #expect(test.cache.image(for: mine)?.pixels == one)
-        #expect(test.cache.image(for: a) == nil)
+        #expect(test.cache.readImage(for: mine)?.pixels == one)
+        #expect(test.cache.readImage(for: a) == nil)
     }
 
     @Test(
@@ -127,7 +127,7 @@ struct ImageCacheTests {
         #expect(try await test.cache.data.getData(target).value == feed)
         await test.cache.shutdown()
         let second = TestCache(folder: folder)
-        #expect(second.cache.data(for: target) == feed, "on disk, too")
+        #expect(second.cache.readData(for: target) == feed, "on disk, too")
     }
 
     // MARK: Tasks
@@ -185,8 +185,8 @@ struct ImageCacheTests {
         let image = test.cache.getImage(Avatar(name: "ada")), bytes = test.cache.data.getData(Avatar(name: "grace"))
         #expect(image.key == "avatar of ada" && bytes.key == "avatar of grace")
         _ = try await (image.value, bytes.value)
-        #expect(test.cache.cachedTier(for: Avatar(name: "ada")) == .memory)
-        #expect(test.cache.cachedTier(for: url("ada")) == nil)
+        #expect(test.cache.cachedSource(for: Avatar(name: "ada")) == .memory)
+        #expect(test.cache.cachedSource(for: url("ada")) == nil)
         #expect(test.cache.data.hasData(for: Avatar(name: "grace").dataRequest))
 
         let open = test.cache.getImage(Avatar(name: "alan")) { _ in }
@@ -226,7 +226,7 @@ struct ImageCacheTests {
         for _ in 0..<3 {
             try fill()
             #expect(cache.memoryCount == 30)
-            #expect(cache.image(for: url("2")) != nil)
+            #expect(cache.readImage(for: url("2")) != nil)
             pressure.level = .moderate
             #expect(cache.memoryPressure == .moderate && cache.data.memoryPressure == .moderate)
             #expect(half.contains(cache.memorySize))
@@ -297,19 +297,34 @@ struct ImageCacheTests {
         #expect(data.cache.diskCount == 2)
     }
 
-    @Test("letting go of the last reference ends the cache: open calls are cancelled, and the folder is complete")
+    @Test(
+        "open calls go on when the last reference is let go of; after them the cache ends, and its folder is complete")
     func released() async throws {
-        let folder = TemporaryFolder()
-        let (image, open) = try await TestImageCache.released(folder) { test in
-            try test.script(a, picture)
-            let image = try await test.cache.getImage(a).value
-            _ = try await test.cache.getImage(ImageRequest(a).inverted).value
-            return (image, [test.cache.getImage(url("open")), test.cache.slowGetImage(url("later"))])
+        let (folder, transport, isGone) = (TemporaryFolder(), ScriptedTransport(), Box(false))
+        let inverted = ImageRequest(a).inverted
+        func calls() -> [ImageTask] {
+            let canary = Canary(isGone)
+            let test = TestImageCache(folder: folder) { configuration in
+                configuration.data.transport = transport
+                configuration.data.observe { _ in withExtendedLifetime(canary) {} }
+            }
+            return [test.cache.getImage(inverted), test.cache.slowGetImage(b)]
         }
-        for task in open { #expect(await task.error == .cancelled) }
+        let tasks = calls()
+        for _ in tasks { try await transport.nextTransfer().finish(with: try picture.png) }
+        for task in tasks { #expect(try await task.value.size == picture.size) }
+        try await isGone.wait { $0 }
         let again = TestImageCache(folder: folder)
-        #expect(again.cache.hasImage(for: a) && again.cache.hasProcessedImage(for: ImageRequest(a).inverted))
-        #expect(image.pixels == picture.pixels)
+        #expect(again.cache.hasImage(for: b) && again.cache.hasProcessedImage(for: inverted))
+    }
+
+    @Test("a picture that a cache makes for another keeps both until it is there")
+    func releasedBeforeTheTarget() async throws {
+        let transport = ScriptedTransport()
+        func make() -> ImageCache { TestImageCache { $0.data.transport = transport }.cache }
+        let task = make().getImage(ImageRequest(a).inverted.with(\.targetCache, make()))
+        try await transport.nextTransfer().finish(with: try picture.png)
+        #expect(try await task.value.pixels == picture.inverted)
     }
 
     @Test("a task that is kept, also one with previews, keeps no cache alive", arguments: [false, true])

@@ -22,6 +22,22 @@ struct ImageOptionTests {
         #expect(a.imageRequest.cacheKey == CacheKey(a) && a.dataRequest.cacheKey == CacheKey(a))
     }
 
+    @Test("the options that apply to a request are those of the request, the cache and the defaults")
+    func applying() throws {
+        let test = TestImageCache {
+            $0.options.scale = 3
+            $0.options.keepsOriginal = false
+        }
+        let plain = test.cache.options(of: a)
+        #expect(plain.scale == 3 && plain.keepsOriginal == false && plain.processors?.isEmpty == true)
+        #expect(plain.showsPreviews == false && plain.prefetchesToMemory == true && plain.originals === test.cache.data)
+        let own = test.cache.options(of: ImageRequest(a).with(\.keepsOriginal, true).processed(by: .circle))
+        #expect(own.keepsOriginal == true && own.processors?.count == 1 && own.scale == 3)
+        let photo = ImageRequest(FileProvider(URL(fileURLWithPath: "/photo.png"))).processed(by: .circle)
+        #expect(ImageCache().options(of: photo).keepsOriginal == false)
+        #expect(ImageCache().options(of: a).keepsOriginal == true)
+    }
+
     @Test("defaults of the cache hold where a request says nothing")
     func defaults() async throws {
         let invert = Inverting()
@@ -63,7 +79,7 @@ struct ImageOptionTests {
         #expect(await test.error(a) == .undecodable)
         let image = try await test.cache.getImage(ImageRequest(a).with(\.allowsPartial, true)).value
         #expect(image.size == whole.size && image.pixels != whole.pixels)
-        #expect(test.cache.image(for: a) == nil, "it is another picture")
+        #expect(test.cache.readImage(for: a) == nil, "it is another picture")
     }
 
     @Test("the scale is that of each request, and the modifier changes what is handed out, not what is kept")
@@ -73,7 +89,7 @@ struct ImageOptionTests {
         let modified = ImageRequest(a).modified { _ in other }
         #expect(try await test.cache.getImage(ImageRequest(a).with(\.scale, 2)).value.scale == 2)
         #expect(try await test.pixels(modified) == other.pixels)
-        #expect(test.cache.image(for: modified)?.pixels == other.pixels)
+        #expect(test.cache.readImage(for: modified)?.pixels == other.pixels)
         let plain = try await test.cache.getImage(a).value
         #expect(plain.pixels == picture.pixels && plain.scale == 1 && test.decoder.decodes == 1)
     }
@@ -122,7 +138,7 @@ struct ImageOptionTests {
             let task = test.cache.getImage(ImageRequest(address).inverted.with(\.serializer, serializer))
             _ = try await task.value
             await test.cache.idle()
-            return test.cache.data.data(for: task.imageKey)
+            return test.cache.data.readData(for: task.imageKey)
         }
         let photo = try ScriptedTransport.Step.image(picture, as: .jpeg)
         let drawing = try ScriptedTransport.Step.image(picture)
@@ -147,7 +163,7 @@ struct ImageOptionTests {
         try test.script(a, picture)
         let request = ImageRequest(a).with(\.prefetchesToMemory, false)
         _ = try await test.cache.slowGetImage(request).value
-        #expect(test.cache.memoryCount == 0 && test.cache.cachedTier(for: request) == .disk)
+        #expect(test.cache.memoryCount == 0 && test.cache.cachedSource(for: request) == .disk)
         _ = try await test.cache.getImage(request).value
         #expect(test.cache.memoryCount == 1)
     }
@@ -158,7 +174,7 @@ struct ImageOptionTests {
         let cache = TestImageCache { $0.memoryLimit = cost * 20 }.cache
         for index in 0..<30 { try cache.addImage(.sample(64, 48, seed: UInt8(index)), for: url("\(index)")) }
         #expect(cache.memorySize <= cost * 20 && cache.memoryCount >= 19)
-        #expect(cache.image(for: url("0")) == nil && cache.image(for: url("29")) != nil)
+        #expect(cache.readImage(for: url("0")) == nil && cache.readImage(for: url("29")) != nil)
         for _ in 0..<2 { cache.trimMemory(to: cost) }
         #expect(cache.memoryCount <= 1)
         for index in 0..<15 { try cache.addImage(picture, for: url("\(index)")) }

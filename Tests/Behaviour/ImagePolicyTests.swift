@@ -15,12 +15,12 @@ struct ImagePolicyTests {
         let cacheOnly = ImageRequest(a).with(\.cachePolicy, .cacheOnly)
         #expect(await test.error(cacheOnly) == .notCached)
         try await test.load(ImageRequest(a).with(\.cachePolicy, .memoryOnly))
-        #expect(test.cache.data.diskCount == 0 && test.cache.cachedTier(for: a) == .memory)
+        #expect(test.cache.data.diskCount == 0 && test.cache.cachedSource(for: a) == .memory)
         #expect(try await test.source(cacheOnly) == .memory)
         #expect(try await test.pixels(processed) == picture.inverted)
         let remote = try await test.cache.getRemoteImage(a).response
         #expect(remote.source == .network && remote.image.pixels == newer.pixels)
-        #expect(test.cache.image(for: a)?.pixels == newer.pixels, "the newer one is in memory")
+        #expect(test.cache.readImage(for: a)?.pixels == newer.pixels, "the newer one is in memory")
         #expect(try await test.pixels(processed) == newer.inverted)
     }
 
@@ -35,7 +35,7 @@ struct ImagePolicyTests {
         try await test.load(a)
         #expect(await test.error(request) == .unsupportedFormat)
         await test.cache.idle()
-        #expect(test.cache.data.hasData(for: a) && test.cache.image(for: a)?.pixels == picture.pixels)
+        #expect(test.cache.data.hasData(for: a) && test.cache.readImage(for: a)?.pixels == picture.pixels)
     }
 
     @Test("a call past memory takes no picture from a call that shares its fetch", arguments: [true, false])
@@ -45,7 +45,7 @@ struct ImagePolicyTests {
         try await test.transport.nextTransfer().finish(with: try picture.png)
         for task in tasks { #expect(try await task.value.pixels == picture.pixels) }
         await test.cache.idle()
-        #expect(test.cache.cachedTier(for: a) == .memory && test.transport.transfers.count == 1)
+        #expect(test.cache.cachedSource(for: a) == .memory && test.transport.transfers.count == 1)
     }
 
     @Test(
@@ -78,7 +78,7 @@ struct ImagePolicyTests {
         if isAdded { try test.cache.addImage(picture, for: request) } else { try await test.load(request) }
         await test.cache.idle()
         test.date.advance(by: 20)
-        #expect(test.cache.cachedTier(for: a) == expirations.later)
+        #expect(test.cache.cachedSource(for: a) == expirations.later)
     }
 
     @Test("no tier keeps a picture longer than its expiration says, however late it is decoded or processed")
@@ -108,7 +108,7 @@ struct ImagePolicyTests {
         try await test.load(b)
         test.date.advance(by: 100)
         try await test.load(b)
-        #expect(!test.cache.data.hasData(for: b) && test.cache.image(for: b) == nil)
+        #expect(!test.cache.data.hasData(for: b) && test.cache.readImage(for: b) == nil)
     }
 
     // MARK: Confirmed

@@ -17,10 +17,35 @@ struct ImageProviderTests {
         #expect(try await test.source(request) == .memory)
         #expect(try await test.cache.getRemoteImage(request).value.pixels == newer.pixels)
         test.cache.removeVariant(for: request)
-        #expect(test.cache.image(for: request) == nil)
+        #expect(test.cache.readImage(for: request) == nil)
         await test.cache.idle()
         #expect(test.cache.data.diskCount == 0)
         #expect(test.transport.transfers.isEmpty && test.cache.data.statistics.networkRequests == 0)
+    }
+
+    @Test("a thumbnail of a file reaches the disk without a copy of the file, and a changed file is noticed")
+    func thumbnail() async throws {
+        let folder = TemporaryFolder()
+        let file = try folder.place(picture.png, at: "photo.png")
+        func thumbnail() async -> ImageRequest {
+            ImageRequest(FileProvider(file, key: await FileProvider.key(of: file))).with(\.cachePolicy, .useCache)
+                .inverted
+        }
+        let first = try await test.load(thumbnail())
+        #expect(try first.pixels == picture.inverted)
+        #expect(test.cache.data.diskCount == 1)
+        let next = await test.reopened()
+        let response = try await next.cache.getImage(thumbnail()).response
+        #expect(try response.source == .disk && response.image.pixels == picture.inverted)
+        try Image.sample(5, 4).png.write(to: file)
+        let changed = try await next.load(thumbnail())
+        #expect(try changed.pixels == Image.sample(5, 4).inverted)
+        #expect(next.cache.data.diskCount == 2)
+        // The original is copied by those who say so.
+        try await next.load(thumbnail().with(\.keepsOriginal, true).with(\.processors, [.circle]))
+        #expect(next.cache.data.diskCount == 4)
+        let gone = folder.url.appendingPathComponent("gone")
+        #expect(await FileProvider.key(of: gone) == CacheKey(gone))
     }
 
     @Test("files that are not there, folders, pipes and too large ones are typed errors")
@@ -87,7 +112,7 @@ struct ImageProviderTests {
         guard !text.hasPrefix(" "), !text.contains("%"), let url = URL(string: text) else { return }
         let response = try await test.cache.getData(url).response
         #expect(String(decoding: response.data, as: UTF8.self) == content)
-        #expect(test.cache.data(for: url) == response.data)
+        #expect(test.cache.readData(for: url) == response.data)
     }
 
     private static let plain = "text/plain;charset=US-ASCII"
@@ -131,12 +156,12 @@ struct ImageProviderTests {
         let test = TestImageCache {
             $0.resourceFolders = [folder.url.appendingPathComponent("icons"), other.url]
         }
-        #expect(test.cache.image(named: "home")?.pixels == picture.pixels)
+        #expect(test.cache.readImage(named: "home")?.pixels == picture.pixels)
         #expect(try await test.cache.getImage(named: "home").response.source == .memory)
         #expect(try await test.cache.getImage(named: "home.png").value.pixels == picture.pixels)
         #expect(try await test.cache.getImage(named: "second").value.pixels == newer.pixels)
         for name in ["", "nothing", "../secret", "../secret.png", "/etc/hostname", "."] {
-            #expect(test.cache.image(named: name) == nil, "\(name)")
+            #expect(test.cache.readImage(named: name) == nil, "\(name)")
             #expect(await test.cache.getImage(named: name).error == .unreadable, "\(name)")
         }
     }
@@ -158,7 +183,7 @@ struct ImageProviderTests {
         for image in [picture, newer] {
             let file = try icons.place(image.png, at: "home.png")
             let test = TestImageCache(folder: folder) { $0.resourceFolders = [icons.url] }
-            #expect(test.cache.image(named: "home")?.pixels == image.pixels)
+            #expect(test.cache.readImage(named: "home")?.pixels == image.pixels)
             _ = try await test.cache.getRemoteImage(ImageRequest(FileProvider(file))).value
             await test.cache.shutdown()
         }
@@ -196,11 +221,11 @@ struct ImageProviderTests {
         for request in [processed, ImageRequest(a)] { try await test.load(request) }
         test.date.advance(by: policy == nil ? 20 : 0)
         #expect(try await test.pixels(request(try little.png).with(\.cachePolicy, policy)) == little.pixels)
-        #expect(test.cache.image(for: a)?.pixels == picture.pixels)
+        #expect(test.cache.readImage(for: a)?.pixels == picture.pixels)
         await test.forgetMemory()
         #expect(await test.error(request(Data("rubbish".utf8)).with(\.cachePolicy, policy)) == .unsupportedFormat)
         await test.cache.idle()
-        #expect(test.cache.image(for: a)?.pixels == picture.pixels && test.cache.hasProcessedImage(for: processed))
+        #expect(test.cache.readImage(for: a)?.pixels == picture.pixels && test.cache.hasProcessedImage(for: processed))
     }
 
     // MARK: Constrained networks

@@ -29,11 +29,11 @@ struct ImageRemovalTests {
         let test = try makeTest()
         try await test.load(processed)
         test.cache.removeVariant(for: processed, from: .memory)
-        #expect(test.cache.cachedTier(for: processed) == .disk && test.cache.memoryCount == 0)
+        #expect(test.cache.cachedSource(for: processed) == .disk && test.cache.memoryCount == 0)
         #expect(try await test.source(processed) == .disk)
-        #expect(test.cache.cachedTier(for: processed) == .memory)
+        #expect(test.cache.cachedSource(for: processed) == .memory)
         test.cache.removeVariant(for: processed, from: .disk)
-        #expect(test.cache.cachedTier(for: processed) == .memory)
+        #expect(test.cache.cachedSource(for: processed) == .memory)
         await test.cache.idle()
         #expect(test.cache.data.diskCount == 1)
         test.cache.clearMemory()
@@ -59,13 +59,13 @@ struct ImageRemovalTests {
         cache.removeVariant(for: other)
         #expect(!cache.hasProcessedImage(for: other) && cache.hasProcessedImage(for: processed))
         remove(.memory)
-        #expect(cache.memoryCount == 1 && cache.cachedTier(for: b) == .memory)
-        #expect(variants.map(cache.cachedTier) == [.disk, .disk])
+        #expect(cache.memoryCount == 1 && cache.cachedSource(for: b) == .memory)
+        #expect(variants.map(cache.cachedSource) == [.disk, .disk])
         for request in variants { try await test.load(request) }
         remove(.disk)
         await cache.idle()
         #expect(cache.data.diskCount == 1)
-        #expect(variants.map(cache.cachedTier) == [.memory, .memory])
+        #expect(variants.map(cache.cachedSource) == [.memory, .memory])
         remove(.all)
         #expect(!cache.hasImage(for: a) && !cache.hasProcessedImage(for: processed) && cache.hasImage(for: b))
     }
@@ -133,7 +133,7 @@ struct ImageRemovalTests {
         test.decoder.releaseAll()
         _ = try await task.value
         await test.cache.idle()
-        #expect(test.cache.cachedTier(for: processed) == (tiers == .memory ? .disk : .memory))
+        #expect(test.cache.cachedSource(for: processed) == (tiers == .memory ? .disk : .memory))
         #expect(test.cache.data.diskCount == (tiers == .memory ? 2 : 0))
     }
 
@@ -149,7 +149,7 @@ struct ImageRemovalTests {
         test.decoder.releaseAll()
         #expect(try await first.value.pixels == picture.pixels)
         #expect(try await second.value.pixels == newer.pixels)
-        #expect(test.cache.image(for: a)?.pixels == newer.pixels)
+        #expect(test.cache.readImage(for: a)?.pixels == newer.pixels)
     }
 
     @Test(
@@ -163,7 +163,7 @@ struct ImageRemovalTests {
         let (cache, address) = (test.cache, a)
         let seen = Box(false)
         Thread.detachNewThread {
-            _ = cache.image(for: address)
+            _ = cache.readImage(for: address)
             seen.update { $0 = true }
         }
         try await test.decoder.waitForDecodes(1)
@@ -179,7 +179,7 @@ struct ImageRemovalTests {
         test.decoder.releaseAll()
         try await seen.wait { $0 }
         if change.hasPrefix("add") {
-            #expect(cache.image(for: a)?.pixels == newer.pixels)
+            #expect(cache.readImage(for: a)?.pixels == newer.pixels)
         } else {
             #expect(cache.memoryCount == 0)
         }
@@ -221,7 +221,7 @@ struct ImageRemovalTests {
         #expect(test.cache.data.diskCount == (tiers == nil ? 0 : (isWaiting ? 3 : 1) + (tiers == .memory ? 1 : 0)))
         let tier: ResponseSource? = tiers == .memory ? .disk : tiers == .disk ? .memory : nil
         #expect(test.cache.hasProcessedImage(for: processed) == (tier != nil))
-        if let tier { #expect(test.cache.cachedTier(for: processed) == tier) }
+        if let tier { #expect(test.cache.cachedSource(for: processed) == tier) }
     }
 
     @Test(
@@ -237,7 +237,7 @@ struct ImageRemovalTests {
         await test.cache.idle()
         #expect(test.cache.memoryCount == (tiers == .disk ? 1 : 0))
         #expect(test.cache.data.diskCount == (tiers == .memory ? 1 : 0))
-        #expect(test.cache.image(for: a)?.pixels == (tiers == .all ? nil : picture.pixels))
+        #expect(test.cache.readImage(for: a)?.pixels == (tiers == .all ? nil : picture.pixels))
     }
 
     // MARK: Added pictures
@@ -254,11 +254,11 @@ struct ImageRemovalTests {
         try test.cache.addImage(newer, for: a)
         try test.cache.addImage(picture, bytes: file, for: b)
         try test.cache.addImage(newer, for: processed)
-        #expect(test.cache.image(for: a)?.storage === newer.storage)
+        #expect(test.cache.readImage(for: a)?.storage === newer.storage)
         let again = await test.reopened { $0.options.firstFrameOnly = firstFrameOnly }
-        #expect(again.cache.hasImage(for: a) && again.cache.image(for: a) != nil)
+        #expect(again.cache.hasImage(for: a) && again.cache.readImage(for: a) != nil)
         #expect(try await again.pixels(a) == newer.pixels)
-        #expect(again.cache.data.data(for: b) == file)
+        #expect(again.cache.data.readData(for: b) == file)
         #expect(again.cache.hasProcessedImage(for: processed) && !again.cache.hasImage(for: url("c")))
         #expect(again.transport.transfers.isEmpty)
     }
@@ -271,9 +271,9 @@ struct ImageRemovalTests {
         _ = try await test.cache.getImage(a).value
         try test.cache.addImage(newer, for: ImageRequest(a).with(\.serializer, held.serializer))
         #expect(try await test.pixels(processed) == newer.inverted)
-        #expect(try test.cache.image(for: processed)?.pixels == newer.inverted)
+        #expect(try test.cache.readImage(for: processed)?.pixels == newer.inverted)
         test.cache.clearMemory()
-        #expect(test.cache.image(for: a)?.pixels == newer.pixels && test.cache.cachedTier(for: a) != nil)
+        #expect(test.cache.readImage(for: a)?.pixels == newer.pixels && test.cache.cachedSource(for: a) != nil)
         #expect(try await test.pixels(a) == newer.pixels)
         held.stayOpen()
         await test.forgetMemory()
@@ -286,7 +286,7 @@ struct ImageRemovalTests {
     func inMemory() async throws {
         let test = TestImageCache()
         try test.cache.addImage(newer, for: a)
-        #expect(try test.cache.image(for: processed)?.pixels == newer.inverted)
+        #expect(try test.cache.readImage(for: processed)?.pixels == newer.inverted)
         #expect(try await test.pixels(processed.processed(by: Inverting("again"))) == newer.pixels)
         #expect(test.transport.transfers.isEmpty)
     }
@@ -339,9 +339,9 @@ struct ImageRemovalTests {
         try test.cache.addImage(newer, for: request)
         test.decoder.releaseAll()
         _ = try await task.value
-        #expect(test.cache.image(for: request)?.pixels == newer.pixels)
+        #expect(test.cache.readImage(for: request)?.pixels == newer.pixels)
         await test.forgetMemory()
-        #expect(test.cache.image(for: request)?.pixels == newer.pixels)
+        #expect(test.cache.readImage(for: request)?.pixels == newer.pixels)
     }
 
     @Test("of two pictures, or a picture and a file, the one added later is on disk", arguments: [false, true])
@@ -353,7 +353,7 @@ struct ImageRemovalTests {
         try isFile ? test.cache.addImage(bytes: newer.png, for: a) : test.cache.addImage(newer, for: a)
         held.stayOpen()
         await test.forgetMemory()
-        #expect(test.cache.image(for: a)?.pixels == newer.pixels)
+        #expect(test.cache.readImage(for: a)?.pixels == newer.pixels)
     }
 
     @Test("adding many pictures does not wait for the encoder; synchronize does")

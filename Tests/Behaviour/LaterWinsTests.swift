@@ -28,7 +28,7 @@ struct LaterWinsTests {
         held.stayOpen()
         let expected = try fetch == .processed ? newer.inverted : newer.pixels
         for _ in 0..<2 {
-            #expect(test.cache.image(for: request)?.pixels == expected)
+            #expect(test.cache.readImage(for: request)?.pixels == expected)
             await test.forgetMemory()
         }
     }
@@ -45,7 +45,7 @@ struct LaterWinsTests {
             if isFetched { _ = try await test.pixelsFromServer(a) } else { try test.cache.addImage(newer, for: a) }
             held.stayOpen()
             await test.forgetMemory()
-            #expect(try test.cache.image(for: processed)?.pixels == newer.inverted)
+            #expect(try test.cache.readImage(for: processed)?.pixels == newer.inverted)
         }
     }
 
@@ -60,14 +60,14 @@ struct LaterWinsTests {
         let (cache, address) = (test.cache, a)
         let seen = Box(false)
         Thread.detachNewThread {
-            _ = cache.image(for: address)
+            _ = cache.readImage(for: address)
             seen.update { $0 = true }
         }
         try await decoder.door.waitForArrivals(1)
         #expect(try await test.pixelsFromServer(a) == newer.pixels)
         decoder.door.stayOpen()
         try await seen.wait { $0 }
-        #expect(cache.image(for: a)?.pixels == newer.pixels)
+        #expect(cache.readImage(for: a)?.pixels == newer.pixels)
     }
 
     @Test("a processed picture that is being read from disk gives way to newer bytes of its original")
@@ -87,7 +87,7 @@ struct LaterWinsTests {
         _ = try await read.value
         await test.cache.idle()
         for _ in 0..<2 {
-            #expect(try test.cache.image(for: processed)?.pixels == newer.inverted)
+            #expect(try test.cache.readImage(for: processed)?.pixels == newer.inverted)
             await test.forgetMemory()
         }
     }
@@ -101,9 +101,9 @@ struct LaterWinsTests {
             try test.cache.addData(Data("added \(round)".utf8), for: a)
             _ = try await task.value
             await test.cache.idle()
-            #expect(test.cache.data(for: a) == Data("added \(round)".utf8))
+            #expect(test.cache.readData(for: a) == Data("added \(round)".utf8))
             test.cache.clearMemory()
-            #expect(test.cache.data(for: a) == Data("added \(round)".utf8))
+            #expect(test.cache.readData(for: a) == Data("added \(round)".utf8))
         }
     }
 
@@ -121,7 +121,7 @@ struct LaterWinsTests {
             #expect(try await stale.response.source == .stale)
             await test.cache.idle()
             for _ in 0..<2 {
-                #expect(test.cache.image(for: a)?.pixels == added.pixels)
+                #expect(test.cache.readImage(for: a)?.pixels == added.pixels)
                 await test.forgetMemory()
             }
         }
@@ -236,8 +236,8 @@ private struct PictureWalk {
                 case .removed?, nil: break
                 }
                 processed = processed ?? expected.map { 255 - $0 }
-                #expect(test.cache.image(for: address)?.blue == expected, "\(place): \(address) \(changes)")
-                let found = test.cache.image(for: ImageRequest(address).inverted)?.blue
+                #expect(test.cache.readImage(for: address)?.blue == expected, "\(place): \(address) \(changes)")
+                let found = test.cache.readImage(for: ImageRequest(address).inverted)?.blue
                 #expect(found == processed, "\(place): \(address), inverted \(changes)")
             }
             // The second time from disk.
@@ -305,7 +305,8 @@ private struct BytesWalk {
                     case .removed?, nil: nil
                     }
                 #expect(test.cache.value(Int.self, for: address) == expected, "\(place): \(address)")
-                #expect(test.cache.data(for: address) == expected.map { Data("\($0)".utf8) }, "\(place): \(address)")
+                #expect(
+                    test.cache.readData(for: address) == expected.map { Data("\($0)".utf8) }, "\(place): \(address)")
             }
             test.cache.clearMemory()
         }

@@ -51,7 +51,7 @@ struct MemoryTierTests {
                 #expect(test.cache.hasData(for: name) == list.contains { $0.key == key }, "step \(step)")
             default:
                 let found = list.firstIndex { $0.key == key }
-                #expect(test.cache.data(for: name) == found.map { list[$0].bytes }, "step \(step)")
+                #expect(test.cache.readData(for: name) == found.map { list[$0].bytes }, "step \(step)")
                 if let found { list.insert(list.remove(at: found), at: 0) }
             }
             try #require(test.cache.memorySize == total() && test.cache.memoryCount == list.count, "step \(step)")
@@ -66,10 +66,10 @@ struct MemoryTierTests {
             cache.clearMemory()
             let size = round % 2 == 0 ? 50_000 : 5_000
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { for _ in 0..<20 { _ = cache.data(for: url("a")) } }
+                group.addTask { for _ in 0..<20 { _ = cache.readData(for: url("a")) } }
                 group.addTask { try? cache.addData(Data(count: size), for: url("a")) }
             }
-            #expect(cache.data(for: url("a"))?.count == size)
+            #expect(cache.readData(for: url("a"))?.count == size)
         }
     }
 
@@ -100,7 +100,7 @@ struct MemoryTierTests {
                     for step in 0..<300 {
                         let key = CacheKey("\(100 + (step * 7 + worker) % 300)")
                         if step % 3 == 0 { try? cache.addData(Data(count: 1_000), for: key) }
-                        _ = cache.data(for: key)
+                        _ = cache.readData(for: key)
                         if step % 50 == 0 { cache.removeData(for: key) }
                         if step % 90 == 0 { cache.trimMemory(to: 0) }
                     }

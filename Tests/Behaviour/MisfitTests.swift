@@ -15,7 +15,8 @@ struct MisfitTests {
     private func isThere(_ request: ImageRequest) -> [Bool] {
         let cache = test.cache
         return [
-            cache.hasImage(for: request), cache.cachedTier(for: request) != nil, cache.hasProcessedImage(for: request),
+            cache.hasImage(for: request), cache.cachedSource(for: request) != nil,
+            cache.hasProcessedImage(for: request),
         ]
     }
 
@@ -36,7 +37,7 @@ struct MisfitTests {
             for request in [ImageRequest(a), ImageRequest(a).inverted] {
                 #expect(isThere(request) == [false, false, false])
             }
-            #expect(test.cache.data.data(for: a) == body + Data("\(number)".utf8))
+            #expect(test.cache.data.readData(for: a) == body + Data("\(number)".utf8))
             test.clock.advance(by: .seconds(wait) - .milliseconds(1))
             #expect(await test.error(a) == error)
             #expect(await test.error(ImageRequest(a).inverted) == error)
@@ -68,9 +69,9 @@ struct MisfitTests {
     func look() throws {
         try test.cache.data.addData(page, for: a)
         #expect(test.cache.hasImage(for: a), "nobody has looked")
-        #expect(test.cache.image(for: a) == nil && !test.cache.hasImage(for: a))
+        #expect(test.cache.readImage(for: a) == nil && !test.cache.hasImage(for: a))
         try test.cache.addImage(bytes: try picture.png, for: a)
-        #expect(test.cache.hasImage(for: a) && test.cache.image(for: a)?.pixels == picture.pixels)
+        #expect(test.cache.hasImage(for: a) && test.cache.readImage(for: a)?.pixels == picture.pixels)
     }
 
     @Test("another process asks about a page at once, and what it fetches serves the first one without a request")

@@ -47,7 +47,7 @@ struct PreviewTests {
         #expect(seen.count >= 2 && seen.allSatisfy { $0.size == whole.size })
         let errors = seen.map { zip($0.pixels, whole.pixels).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) } }
         #expect(errors == errors.sorted(by: >) && errors[0] > 0, "\(errors)")
-        #expect(test.cache.image(for: a)?.pixels == whole.pixels, "previews are not kept")
+        #expect(test.cache.readImage(for: a)?.pixels == whole.pixels, "previews are not kept")
     }
 
     @Test("a closure for previews and their sequence need no option; asked for late, they begin with the bytes so far")
@@ -151,7 +151,7 @@ struct PreviewTests {
         let sizes = Box<[PixelSize]>([])
         let task = cache.getImage(request).onPreview { image in sizes.update { $0.append(image.size) } }
         try await sizes.wait { !$0.isEmpty }
-        #expect(sizes.value[0] == TargetSize(PixelSize(width: 20, height: 20)).size(for: whole.size))
+        #expect(sizes.value[0] == TargetSize(width: 20, height: 20).size(for: whole.size))
         task.cancel()
         #expect(await task.error == .cancelled)
         await cache.shutdown()

@@ -134,7 +134,7 @@ private final class ImageCaller: @unchecked Sendable {
         case 7: if let other { _ = (other.state, other.queue, other.attempts) }
         case 8: if random.chance(4) { cache.removeVariant(for: request) }
         case 9: if steps.isEmpty, random.chance(4) { try? cache.addImage(pictures[random.below(12)], for: address) }
-        case 10: check(cache.image(for: request), expected)
+        case 10: check(cache.readImage(for: request), expected)
         case 11: if isCrowded || random.chance(100) { cache.clear() }
         case 12: if isCrowded || random.chance(20) { cache.clearMemory() }
         case 13: date?.advance(by: 50)

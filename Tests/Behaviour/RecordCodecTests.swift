@@ -51,7 +51,7 @@ struct RecordCodecTests {
         #expect(try folder.finding(secrets).isEmpty == isEncoded)
 
         test = cache(codec)
-        let kept = try #require(test.cache.response(for: target))
+        let kept = try #require(test.cache.readResponse(for: target))
         #expect(kept.data == body(size) && kept.headers["X-Note"] == "s3cretfield" && kept.source == .disk)
         #expect((test.cache.file(for: CacheKey(target)) != nil) == (size > 2_048 && !isEncoded))
         #expect(test.cache.entry(for: CacheKey(target))?.url == target.absoluteString, "listed in clear")
@@ -93,14 +93,14 @@ struct RecordCodecTests {
         await first.shutdown()
         for codec in [nil, AESCodec(2), AESCodec(2, identifier: AESCodec(1).identifier)] {
             let other = cache(codec).cache
-            #expect(other.data(for: "k") == nil && !other.hasData(for: "k") && other.file(for: "k") == nil)
+            #expect(other.readData(for: "k") == nil && !other.hasData(for: "k") && other.file(for: "k") == nil)
             let report = await other.verify()
             #expect(report.isSound && report.unreadable == 1 && report.sound == 0, "\(report)")
             #expect(other.diskCount == 1 && other.listedKeys == ["k"])
             await other.shutdown()
         }
         let again = cache(AESCodec(1)).cache
-        #expect(again.data(for: "k") == DiskBytes.of(size, "k"))
+        #expect(again.readData(for: "k") == DiskBytes.of(size, "k"))
         let report = await again.verify()
         #expect(report.sound == 1 && report.unreadable == 0)
     }
@@ -110,8 +110,8 @@ struct RecordCodecTests {
         for (codec, isFound) in [(BlindCodec(), true), (BlindCodec(isRight: false), false), (BlindCodec(), true)] {
             let test = cache(codec).cache
             if test.diskCount == 0 { try await test.keep(["k"], size: size) }
-            #expect((test.data(for: "k") == DiskBytes.of(size, "k")) == isFound)
-            #expect((test.data(for: "k") != nil) == isFound)
+            #expect((test.readData(for: "k") == DiskBytes.of(size, "k")) == isFound)
+            #expect((test.readData(for: "k") != nil) == isFound)
             await test.shutdown()
         }
     }
@@ -127,7 +127,7 @@ struct RecordCodecTests {
         await writer.shutdown()
         try #require(folder.largestFile).damage(at: 100_000)
         let reader = cache(hasCodec ? AESCodec(1) : nil).cache
-        #expect(reader.data(for: "k") == nil)
+        #expect(reader.readData(for: "k") == nil)
         await reader.synchronize()
         #expect(await reader.verify().sound == 0)
         #expect(reader.diskCount == 0)
@@ -141,10 +141,10 @@ struct RecordCodecTests {
         try await plain.keep(["k": size])
         await plain.shutdown()
         let test = cache(BrokenCodec()).cache
-        #expect(test.data(for: "k") == DiskBytes.of(size, "k"))
+        #expect(test.readData(for: "k") == DiskBytes.of(size, "k"))
         #expect(await test.verify().sound == 1)
         await test.expectNotDurable(size, .durable.with(\.key, "k"))
-        #expect(test.data(for: "k") == nil && test.diskCount == 0)
+        #expect(test.readData(for: "k") == nil && test.diskCount == 0)
     }
 
     // MARK: Compression
@@ -188,7 +188,7 @@ struct RecordCodecTests {
         try await cache.addDataAndWait(body, for: "json")
         let size = try #require(cache.entry(for: "json")).size
         #expect(size < body.count * 7 / 8 + 512 && size > 4_000)
-        #expect(cache.file(for: "json") == nil && cache.data(for: "json") == body)
+        #expect(cache.file(for: "json") == nil && cache.readData(for: "json") == body)
     }
 
     @Test(
@@ -211,7 +211,7 @@ struct RecordCodecTests {
             let headers = HTTPHeaders(type.map { [.init("Content-Type", $0)] } ?? [])
             test.transport.script(target, [.response(TransferResponse(headers: headers, body: body))])
             _ = try await test.cache.getData(DataRequest(target).with(\.waitsForDiskWrite, true)).value
-            #expect(test.cache.data(for: target) == body)
+            #expect(test.cache.readData(for: target) == body)
             return try #require(test.cache.entry(for: CacheKey(target))).size < body.count
         }
         let text = Self.json

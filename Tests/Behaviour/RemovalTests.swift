@@ -41,7 +41,7 @@ struct RemovalTests {
         transfer.finish(with: Data(count: size), headers: fields)
         #expect(try await task.value.count == size)
         await test.cache.idle()
-        #expect(test.cache.data(for: a) == Data("added".utf8))
+        #expect(test.cache.readData(for: a) == Data("added".utf8))
     }
 
     @Test("An entry is added to both tiers, and removed from those that are named, at once for readers")
@@ -52,14 +52,14 @@ struct RemovalTests {
         try await cache.addDataAndWait(Data("small".utf8), for: CacheKey(url("b")))
         #expect(cache.cachedSource(for: a) == .memory && cache.diskCount == 2 && cache.diskSize > 9_000)
         cache.removeData(for: a, from: .memory)
-        #expect(cache.cachedSource(for: a) == .disk && cache.data(for: a)?.count == 9_000)
+        #expect(cache.cachedSource(for: a) == .disk && cache.readData(for: a)?.count == 9_000)
         cache.removeData(for: DataRequest(a), from: .disk)
         #expect(cache.cachedSource(for: a) == .memory)
         cache.removeData(for: a, from: [])
         #expect(cache.hasData(for: a))
         for name in ["a", "b"] {
             cache.removeData(for: url(name))
-            #expect(!cache.hasData(for: url(name)) && cache.data(for: url(name)) == nil)
+            #expect(!cache.hasData(for: url(name)) && cache.readData(for: url(name)) == nil)
         }
         await cache.synchronize()
         #expect(cache.diskCount == 0 && cache.diskSize == 0 && cache.memoryCount == 0)
@@ -142,7 +142,7 @@ struct RemovalTests {
         first.finish(with: Data("old".utf8), headers: ["Cache-Control": "max-age=50"])
         #expect(try await old.value == Data("old".utf8))
         await test.cache.idle()
-        #expect(test.cache.data(for: a) == Data("new".utf8))
+        #expect(test.cache.readData(for: a) == Data("new".utf8))
         #expect(test.transport.transfers.count == 2)
     }
 
@@ -165,7 +165,7 @@ struct RemovalTests {
         for task in [running, queued, late] + others { #expect(await task.error == nil) }
         await test.cache.idle()
         #expect(test.transport.transfers.count == 2)
-        #expect(test.cache.data(for: b) == Data("b".utf8), "what was asked for after the removal is kept")
+        #expect(test.cache.readData(for: b) == Data("b".utf8), "what was asked for after the removal is kept")
     }
 
     @Test("A call after a removal is not answered by a look at the disk that began before")
@@ -277,7 +277,7 @@ struct RemovalTests {
             cache.clearMemory()
             test.date.advance(by: 10)
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = cache.data(for: url("a")) }
+                group.addTask { _ = cache.readData(for: url("a")) }
                 group.addTask {
                     switch way {
                     case 0: cache.removeData(for: url("a"))
@@ -286,7 +286,7 @@ struct RemovalTests {
                     }
                 }
             }
-            #expect(cache.data(for: a) == nil && cache.memoryCount == 0, "\(round)")
+            #expect(cache.readData(for: a) == nil && cache.memoryCount == 0, "\(round)")
         }
         await cache.synchronize()
         #expect(cache.diskCount == 0)

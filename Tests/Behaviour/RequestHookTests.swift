@@ -247,7 +247,7 @@ struct RequestHookTests {
         door.stayOpen()
         await test.cache.idle()
         await test.cache.shutdown()
-        #expect(try #require(test.cache.data(for: request)) == Data("new".utf8))
+        #expect(try #require(test.cache.readData(for: request)) == Data("new".utf8))
     }
 
     @Test("A part of a body that the caller has asked for itself is not transformed")
@@ -308,15 +308,16 @@ struct RequestHookTests {
         try await test.keep("here", for: a)
         let sent = test.requests(a)[0]
         #expect(sent["X-App"] == "kiosk" && sent["Authorization"] == "Bearer secret")
-        #expect(test.cache.data(for: a) != nil && test.cache.response(for: a) != nil && test.cache.hasData(for: a))
-        #expect(test.cache.data(for: CacheKey(a)) == nil, "the key is another one")
+        #expect(
+            test.cache.readData(for: a) != nil && test.cache.readResponse(for: a) != nil && test.cache.hasData(for: a))
+        #expect(test.cache.readData(for: CacheKey(a)) == nil, "the key is another one")
         let others = [DataRequest(url("b")), DataRequest(url("b")).with(\.headers, ["Accept": "image/webp"])].map {
             test.cache.getData($0)
         }
         test.cache.cancel(url("b"))
         for task in others { #expect(await task.error == .cancelled, "a URL still means all its calls") }
         test.cache.removeData(for: a)
-        #expect(test.cache.data(for: a) == nil)
+        #expect(test.cache.readData(for: a) == nil)
         try test.cache.addData(Data("added".utf8), for: a)
         #expect(try await test.ask(a) == "added from memory")
         #expect(test.requests(a).count == 1)
@@ -328,9 +329,9 @@ struct RequestHookTests {
         try test.script(a, .sample())
         let image = try await test.cache.getImage(a).value
         #expect(test.transport.transfers[0].request.headers["X-App"] == "kiosk")
-        #expect(test.cache.image(for: a)?.storage === image.storage && test.cache.hasImage(for: a))
+        #expect(test.cache.readImage(for: a)?.storage === image.storage && test.cache.hasImage(for: a))
         test.cache.removeImage(for: a)
-        #expect(test.cache.image(for: a) == nil && !test.cache.hasImage(for: a))
+        #expect(test.cache.readImage(for: a) == nil && !test.cache.hasImage(for: a))
         test.transport.script(url("v"), [.text("[1]")])
         #expect(try await test.cache.data.getValue([Int].self, from: url("v")).value == [1])
         #expect(test.cache.data.value([Int].self, for: url("v")) == [1])
@@ -343,7 +344,7 @@ struct RequestHookTests {
             $0.data.completeRequest = { $0.key = CacheKey("mine " + $0.cacheKey.string) }
         }
         try test.cache.addImage(bytes: Image.sample().png, for: a)
-        #expect(test.cache.hasImage(for: a) && test.cache.image(for: a) != nil)
+        #expect(test.cache.hasImage(for: a) && test.cache.readImage(for: a) != nil)
         #expect(try await test.pixels(a) == Image.sample().pixels && test.transport.transfers.isEmpty)
         await test.cache.idle()
         let request = ImageRequest(a)

@@ -36,7 +36,7 @@ struct ResumePropertyTests {
                     succeeded += 1
                     if server.continuations > 0 { continued += 1 }
                     #expect(server.versions.contains(data), "case \(number)")
-                    if let kept = cache.data(for: target) { #expect(kept == data, "case \(number)") }
+                    if let kept = cache.readData(for: target) { #expect(kept == data, "case \(number)") }
                 }
                 if number % 100 == 99 { cache.clearMemory() }
             }

@@ -36,7 +36,7 @@ struct ResumeTests {
         #expect(requests.map { $0.headers["Range"] } == [nil, "bytes=40-"] && requests.map(\.offset) == [0, 40])
         #expect(requests[1].headers["If-Range"] == validators["ETag"] ?? validators["Last-Modified"])
         #expect(requests[1].headers["Accept-Encoding"] == "identity")
-        #expect(test.cache.data(for: a) == whole)
+        #expect(test.cache.readData(for: a) == whole)
     }
 
     @Test(

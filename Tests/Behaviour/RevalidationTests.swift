@@ -100,7 +100,7 @@ struct RevalidationTests {
         transfer.finish(with: Data(), status: 304)
         await test.cache.idle()
         #expect(ends.value == 1)
-        #expect(test.cache.data(for: a) == Data("1".utf8))
+        #expect(test.cache.readData(for: a) == Data("1".utf8))
     }
 
     // MARK: stale-if-error and missing network

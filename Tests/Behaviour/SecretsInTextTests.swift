@@ -87,7 +87,7 @@ struct SecretsInTextTests {
         }
         await cache.idle()
         cache.forEachEntry { ears.heard(printing: $0) }
-        cache.trim(toDiskSize: 0)
+        cache.trimDisk(to: 0)
         cache.clear()
         await cache.shutdown()
         await server.stop()

@@ -20,21 +20,21 @@ struct SharedFolderTests {
         async let second: Void = two.keep(keys.map { "two" + $0 }, size: 300)
         _ = try await (first, second)
         for key in keys {
-            #expect(two.data(for: CacheKey("one" + key)) == DiskBytes.of(3_000, "one" + key))
-            #expect(one.data(for: CacheKey("two" + key)) == DiskBytes.of(300, "two" + key))
+            #expect(two.readData(for: CacheKey("one" + key)) == DiskBytes.of(3_000, "one" + key))
+            #expect(one.readData(for: CacheKey("two" + key)) == DiskBytes.of(300, "two" + key))
         }
         #expect(one.diskCount == 200 && two.diskCount == 200 && one.diskSize == two.diskSize)
         #expect(one.listedKeys == two.listedKeys && one.listedKeys.count == 200)
         one.removeData(for: "two7")
         await one.synchronize()
-        #expect(two.data(for: "two7") == nil && !two.hasData(for: "two7"))
+        #expect(two.readData(for: "two7") == nil && !two.hasData(for: "two7"))
         let report = await two.verify()
         #expect(report.isSound && report.sound == 199 && report.bytes == one.diskSize, "\(report)")
         two.clear()
         await two.synchronize()
-        #expect(one.diskCount == 0 && one.data(for: "one1") == nil)
+        #expect(one.diskCount == 0 && one.readData(for: "one1") == nil)
         try await one.keep(["after": 3_000])
-        #expect(two.data(for: "after") != nil)
+        #expect(two.readData(for: "after") != nil)
     }
 
     @Test("of two versions that both write at once one is there, whole, whatever their sizes")
@@ -45,9 +45,9 @@ struct SharedFolderTests {
             async let second: Void = two.keep(keys, size: round % 2 == 0 ? 9_000 : 100)
             _ = try await (first, second)
             for key in keys {
-                let read = one.data(for: CacheKey(key))
+                let read = one.readData(for: CacheKey(key))
                 #expect(read == DiskBytes.of(100, key) || read == DiskBytes.of(9_000, key), "\(round)")
-                #expect(two.data(for: CacheKey(key)) == read)
+                #expect(two.readData(for: CacheKey(key)) == read)
             }
         }
         let report = await one.verify()
@@ -64,7 +64,7 @@ struct SharedFolderTests {
             try await two.keep(["a": 9_000])
             await removal
             let isListed = two.entry(for: "a") != nil
-            #expect((two.data(for: "a") != nil) == isListed && two.diskCount == (isListed ? 1 : 0), "\(round)")
+            #expect((two.readData(for: "a") != nil) == isListed && two.diskCount == (isListed ? 1 : 0), "\(round)")
         }
     }
 
@@ -73,11 +73,11 @@ struct SharedFolderTests {
         for round in 0..<40 {
             try await two.keep(["a": 9_000])
             truncate(try #require(two.file(for: "a")).path, 4_000)
-            async let reading: Data? = Task.detached { [one] in one.data(for: "a") }.value
+            async let reading: Data? = Task.detached { [one] in one.readData(for: "a") }.value
             try await two.keep(["a": size])
             _ = await reading
             await one.synchronize()
-            #expect(one.data(for: "a") == DiskBytes.of(size, "a"), "\(round)")
+            #expect(one.readData(for: "a") == DiskBytes.of(size, "a"), "\(round)")
             #expect(one.entry(for: "a") != nil && one.diskCount == 1)
         }
     }
@@ -88,7 +88,7 @@ struct SharedFolderTests {
         async let writing: Void = one.keep(keys, size: 3_000)
         for _ in 0..<10 { #expect(await two.verify().isSound) }
         try await writing
-        for key in keys { #expect(one.data(for: CacheKey(key)) != nil) }
+        for key in keys { #expect(one.readData(for: CacheKey(key)) != nil) }
         #expect(await two.verify().sound == keys.count)
     }
 }

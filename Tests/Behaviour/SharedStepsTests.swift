@@ -48,7 +48,7 @@ struct SharedStepsTests {
         test.network.isUp = false
         let response = try await test.cache.getImage(long.with(\.cachePolicy, .cacheOnly)).response
         #expect(response.image.pixels == picture.pixels)
-        #expect(test.cache.image(for: long)?.pixels == picture.pixels)
+        #expect(test.cache.readImage(for: long)?.pixels == picture.pixels)
         #expect(first.count.value == 1 && test.transport.transfers.count == (isInMemory ? 1 : 0))
     }
 
@@ -76,7 +76,7 @@ struct SharedStepsTests {
         let unwritten = ImageRequest(b).processed(by: first).with(\.keepsOriginal, false)
             .with(\.serializer, ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable })
         try await test.load(unwritten)
-        #expect(test.cache.data.data(for: b) == file)
+        #expect(test.cache.data.readData(for: b) == file)
     }
 
     @Test("failures are counted as callers see them")

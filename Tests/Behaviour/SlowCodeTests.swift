@@ -46,7 +46,7 @@ struct SlowCodeTests {
         door.open()
         for task in [first, second] { #expect(await task.error == .rejected) }
         #expect(asked.value.contains("second"))
-        #expect(test.cache.data(for: a) == nil)
+        #expect(test.cache.readData(for: a) == nil)
     }
 
     @Test("the validation of a call that joins holds up no call whose own has accepted the answer; each is asked once")

@@ -35,7 +35,7 @@ struct StandInTests {
         test.transport.script(a, [.status(404), .status(304, headers)])
         let request = DataRequest(a).with(\.alternatives, [bundled])
         #expect(try await test.ask(request) == "bundled from provider")
-        #expect(test.cache.data(for: a) == Data("old".utf8))
+        #expect(test.cache.readData(for: a) == Data("old".utf8))
         #expect(try await test.ask(request) == "old from revalidated")
 
         let other = DataRequest(b).with(\.alternatives, [bundled]).with(\.retryPolicy, .never)

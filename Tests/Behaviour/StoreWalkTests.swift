@@ -68,13 +68,13 @@ private struct Walk {
             room = limit
         case ..<65:
             what += "read \(key)"
-            let read = cache.data(for: CacheKey(key))
+            let read = cache.readData(for: CacheKey(key))
             let expected = model[key].flatMap { isExpired($0) ? nil : $0.bytes }
             #expect(read == expected, "\(what)")
         case ..<75:
             what += "remove \(key)"
             cache.removeData(for: CacheKey(key))
-            #expect(cache.data(for: CacheKey(key)) == nil, "\(what)")
+            #expect(cache.readData(for: CacheKey(key)) == nil, "\(what)")
             model[key] = nil
         case ..<80:
             let age = random.below(80)
@@ -98,7 +98,7 @@ private struct Walk {
         case ..<95:
             let size = random.below(60_000)
             what += "trim to \(size)"
-            cache.trim(toDiskSize: size)
+            cache.trimDisk(to: size)
             await cache.synchronize()
             #expect(cache.diskSize <= size, "\(what)")
             room = size
@@ -149,7 +149,7 @@ private struct Walk {
         for cache in caches { await cache.shutdown() }
         caches = [open()]
         for (key, entry) in model where !isExpired(entry) {
-            #expect(caches[0].data(for: CacheKey(key)) == entry.bytes, "\(seed): \(key)")
+            #expect(caches[0].readData(for: CacheKey(key)) == entry.bytes, "\(seed): \(key)")
         }
         let report = await caches[0].verify()
         #expect(report.isSound && report.unlisted == 0 && report.unfinished == 0, "\(seed): \(report)")

@@ -39,7 +39,7 @@ extension DataCache {
         removeData(for: "a")
         removeExpired()
         flush(olderThan: .seconds(1_000))
-        trim(toDiskSize: 0)
+        trimDisk(to: 0)
         _ = await verify()
         clear()
         await shutdown()

@@ -110,7 +110,7 @@ struct TakenBackTests {
         test.transport.script(a, [.response(Parts.part(0..<100, contentRange))])
         let response = try await test.cache.getData(a).response
         #expect(response.data == whole && response.status == 200 && response.headers["Content-Range"] == nil)
-        #expect(test.cache.data(for: a) == whole)
+        #expect(test.cache.readData(for: a) == whole)
     }
 
     @Test(

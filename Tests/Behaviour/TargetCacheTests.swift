@@ -25,8 +25,8 @@ struct TargetCacheTests {
         #expect(test.cache.data.diskCount == 1 && target.cache.data.diskCount == 1)
         #expect(try await test.source(request) == .memory)
         for _ in 0..<2 {
-            #expect(try test.cache.image(for: request)?.pixels == picture.inverted)
-            #expect(try target.cache.image(for: processed)?.pixels == picture.inverted)
+            #expect(try test.cache.readImage(for: request)?.pixels == picture.inverted)
+            #expect(try target.cache.readImage(for: processed)?.pixels == picture.inverted)
             target.cache.clearMemory()
             #expect(test.cache.hasProcessedImage(for: request))
         }
@@ -100,10 +100,10 @@ struct TargetCacheTests {
         let test = TestImageCache(folder: TemporaryFolder()) { [target] in $0.options.targetCache = target.cache }
         try test.script(a, picture)
         #expect(try await test.source(a) == .network)
-        #expect(test.cache.image(for: a)?.pixels == picture.pixels && target.cache.image(for: a) != nil)
+        #expect(test.cache.readImage(for: a)?.pixels == picture.pixels && target.cache.readImage(for: a) != nil)
         #expect(test.cache.memoryCount == 0 && target.cache.memoryCount == 1)
         try test.cache.addImage(other, for: processed)
-        #expect(target.cache.image(for: processed)?.pixels == other.pixels)
+        #expect(target.cache.readImage(for: processed)?.pixels == other.pixels)
     }
 
     @Test("a call that waits for the disk waits for that of the target, also if the asked cache has none")
@@ -192,7 +192,7 @@ struct TargetCacheTests {
             #expect(images[0].pixels != images[1].pixels)
             for _ in 0..<2 {
                 for (request, image) in zip(requests, images) {
-                    #expect(test.cache.image(for: request)?.pixels == image.pixels)
+                    #expect(test.cache.readImage(for: request)?.pixels == image.pixels)
                 }
                 await data.cache.idle()
                 await test.forgetMemory()
@@ -219,7 +219,7 @@ struct TargetCacheTests {
         try await test.cache.data.addDataAndWait(try other.png, for: lookalike)
         test.cache.clearMemory()
         #expect(try await test.pixels(processed) == picture.inverted)
-        test.cache.removeImage(for: a)
-        #expect(try test.cache.data.data(for: lookalike) == other.png)
+        test.cache.removeImage(for: ImageRequest(a))
+        #expect(try test.cache.data.readData(for: lookalike) == other.png)
     }
 }

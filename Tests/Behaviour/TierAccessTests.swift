@@ -20,7 +20,7 @@ struct TierAccessTests {
         #expect(test.cache.hasData(for: url("b"), in: .memory) && !test.cache.hasData(for: url("b"), in: .disk))
         try await test.cache.addDataAndWait(Data("c".utf8), for: url("c"))
         test.cache.clearMemory()
-        #expect(!test.cache.hasData(for: url("c"), in: .memory) && test.cache.data(for: url("c")) == Data("c".utf8))
+        #expect(!test.cache.hasData(for: url("c"), in: .memory) && test.cache.readData(for: url("c")) == Data("c".utf8))
     }
 
     @Test("bytes and pictures can be read from one tier alone, which leaves the other as it is")
@@ -71,6 +71,35 @@ struct TierAccessTests {
         #expect(await test.cache.data.data(for: "other", in: .all) == nil && test.cache.memoryCount == 0)
     }
 
+    @Test("a look into memory finds what is decoded there, by URL, request and key, and leaves the disk alone")
+    func inMemory() async throws {
+        let (key, picture, bytes) = (CacheKey("cover"), Image.sample(40, 30), Data("b".utf8))
+        let (named, circle) = (ImageRequest(a).with(\.key, key), ImageRequest(a).processed(by: .circle))
+        let other = TestCache(folder: TemporaryFolder()).cache
+        try test.cache.addImage(picture, for: named)
+        try await test.cache.addImageAndWait(picture, for: ImageRequest(a))
+        try await other.addDataAndWait(bytes, for: DataRequest(a).with(\.key, "front page"))
+        try await other.addDataAndWait(bytes, for: a)
+        #expect(test.cache.imageInMemory(for: a)?.pixels == picture.pixels)
+        #expect(test.cache.imageInMemory(for: named)?.pixels == picture.pixels)
+        #expect(test.cache.imageInMemory(for: key)?.pixels == picture.pixels)
+        #expect(test.cache.imageInMemory(for: circle) == nil, "it would have to be made")
+        #expect(other.dataInMemory(for: a) == bytes && other.dataInMemory(for: DataRequest(a)) == bytes)
+        #expect(other.dataInMemory(for: "front page") == bytes)
+        #expect(test.cache.hasImage(for: a, in: .memory) && test.cache.hasImage(for: key, in: .memory))
+        await test.forgetMemory()
+        other.clearMemory()
+        #expect(test.cache.imageInMemory(for: a) == nil && test.cache.imageInMemory(for: named) == nil)
+        #expect(test.cache.imageInMemory(for: key) == nil && !test.cache.hasImage(for: a, in: .memory))
+        #expect(other.dataInMemory(for: a) == nil && other.dataInMemory(for: DataRequest(a)) == nil)
+        #expect(other.dataInMemory(for: "front page") == nil && test.cache.memoryCount + other.memoryCount == 0)
+        #expect(test.cache.hasImage(for: a, in: .disk) && test.cache.hasImage(for: circle, in: .disk))
+        #expect(test.cache.cachedSource(for: key) == .disk && test.cache.hasImage(for: key))
+        #expect(await test.cache.image(for: key)?.pixels == picture.pixels)
+        #expect(await other.data(for: "front page") == bytes)
+        #expect(test.cache.imageInMemory(for: "cover") != nil && other.dataInMemory(for: "front page") == bytes)
+    }
+
     @Test("what reads the disk or decodes on the caller's thread can be awaited, on another thread") @MainActor
     func reading() async throws {
         struct Feed: Codable, Equatable { var items = [1, 2] }
@@ -82,7 +111,7 @@ struct TierAccessTests {
         }
         #expect(feed == Feed() && !wasOnMain)
         let (image, tier, wasHere) = await test.cache.read { cache in
-            (cache.image(for: url("a")), cache.cachedTier(for: url("a")), Thread.isMainThread)
+            (cache.readImage(for: url("a")), cache.cachedSource(for: url("a")), Thread.isMainThread)
         }
         #expect(image?.size == Image.sample().size && tier == .memory && !wasHere)
         #expect(await test.cache.data.read { $0.entry(for: CacheKey(url("a"))) }?.url == "http://host.test/a")
@@ -107,7 +136,7 @@ struct TierAccessTests {
         try await test.cache.write { $0.removeImage(for: url("a"), from: .disk) }
         #expect(test.cache.data.diskCount == 0 && gone())
         try await fill()
-        try await test.cache.data.write { $0.trim(toDiskSize: 0) }
+        try await test.cache.data.write { $0.trimDisk(to: 0) }
         #expect(test.cache.data.diskCount == 0 && gone())
         try await fill()
         try await test.cache.data.write { $0.removeData(for: url("a"), from: .disk) }
@@ -133,10 +162,10 @@ struct TierAccessTests {
         let circle = ImageRequest(a).processed(by: .circle)
         #expect(await test.cache.image(for: circle, in: .disk) == nil)
         #expect(await test.cache.image(for: circle, in: .memory)?.size == PixelSize(width: 30, height: 30))
-        let small = ImageRequest(a).processed(by: .resize(width: 8, height: 6))
+        let small = ImageRequest(a).processed(by: .downsample(width: 8, height: 6))
         #expect(await test.cache.image(for: small, in: .memory)?.width == 8)
         let found = await test.cache.image(for: circle, in: .all)
-        #expect(found != nil && found?.pixels == test.cache.image(for: circle)?.pixels)
+        #expect(found != nil && found?.pixels == test.cache.readImage(for: circle)?.pixels)
         let onDisk = TestCache(folder: TemporaryFolder()).cache
         onDisk.slowQueue.isSuspended = true
         try onDisk.addData(Data("a".utf8), for: a)
@@ -164,13 +193,13 @@ struct TierAccessTests {
         await #expect(throws: DipperError.notWritten) {
             try await test.cache.addImageAndWait(.sample(), for: ImageRequest(a).with(\.durability, .durable))
         }
-        #expect(test.cache.image(for: a) != nil && test.transport.transfers.isEmpty)
+        #expect(test.cache.readImage(for: a) != nil && test.transport.transfers.isEmpty)
         await test.cache.shutdown()
         let other = TestImageCache(folder: TemporaryFolder())
         try other.cache.addImage(.sample(), for: a)
         other.cache.clearDisk()
         await other.cache.idle()
-        #expect(other.cache.diskCount == 0 && other.cache.image(for: a) != nil)
+        #expect(other.cache.diskCount == 0 && other.cache.readImage(for: a) != nil)
     }
 
     @Test("a processed picture of an answer that varies is found by the header fields that chose it")

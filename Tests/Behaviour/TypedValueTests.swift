@@ -23,6 +23,28 @@ struct TypedValueTests {
         #expect(test.cache.valueMemorySize == 0)
     }
 
+    @Test("a value whose bytes are there is being decoded; tasks of all kinds have one type of state")
+    func state() async throws {
+        struct Slow: ValueDecoder {
+            let door: Door
+            var identifier: String { "slow" }
+            func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+                door.pass()
+                return try JSONDecoder().decode(type, from: data)
+            }
+        }
+        let door = Door()
+        test.transport.script(url("a"), [.body(Feed("first").bytes)])
+        let task = test.cache.getValue(Feed.self, from: url("a"), decoder: Slow(door: door))
+        try await door.waitForArrivals(1)
+        #expect(task.state == .decoding)
+        door.stayOpen()
+        _ = try await task.value
+        let ended: [any FetchTask] = [task, test.cache.getData(url("a"))]
+        _ = await test.cache.getData(url("a")).ending
+        #expect(ended.map(\.state) == [.finished, .finished])
+    }
+
     @Test("a closure gets the value, from either queue and from the network alone")
     func closures() async throws {
         let (first, second) = (Feed("first"), Feed("second"))
@@ -132,7 +154,7 @@ struct TypedValueTests {
         let result = await test.cache.getValue(Feed.self, from: request).result
         #expect(result == (answer == Feed.sample.bytes ? .success(.sample) : .failure(.undecodable)))
         #expect(test.transport.transfers.count == (answer == nil ? 0 : 1))
-        if answer == Feed.sample.bytes { #expect(test.cache.data(for: url("a")) == answer) }
+        if answer == Feed.sample.bytes { #expect(test.cache.readData(for: url("a")) == answer) }
     }
 
     // MARK: Newer bytes
@@ -366,7 +388,7 @@ struct TypedValueTests {
         await test.cache.idle()
         #expect(test.cache.valueMemorySize == 0)
         if tiers == .all {
-            #expect(test.cache.data(for: a) == nil)
+            #expect(test.cache.readData(for: a) == nil)
             let late = call()
             try await test.transport.nextTransfer().finish(with: Feed.empty.bytes)
             #expect(try await late.value == .empty)
@@ -388,7 +410,7 @@ struct TypedValueTests {
         _ = try await early.value
         await test.cache.idle()
         #expect(try await test.cache.getValue(Feed.self, from: a, decoder: decoder).value == .empty)
-        #expect(test.cache.data(for: a) == Feed.empty.bytes)
+        #expect(test.cache.readData(for: a) == Feed.empty.bytes)
     }
 
     @Test("calls for values are cancelled and moved by their URL, and with all others, at any stage")

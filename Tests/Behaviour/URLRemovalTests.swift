@@ -33,7 +33,7 @@ struct URLRemovalTests {
         let test = TestCache(folder: folder)
         try await fill(test.cache, test.transport)
         #expect(test.cache.diskCount == 7 && test.cache.memoryCount == 7)
-        test.cache.removeAll(of: Self.a, from: tiers)
+        test.cache.removeData(for: Self.a, from: tiers)
         for (name, request) in Self.requests {
             #expect(test.cache.hasData(for: request, in: .memory) == !tiers.contains(.memory), "\(name)")
             #expect(test.cache.hasData(for: request, in: .disk) == !tiers.contains(.disk), "\(name)")
@@ -45,7 +45,7 @@ struct URLRemovalTests {
         await test.cache.synchronize()
         #expect(test.cache.diskCount == listed)
         #expect(test.cache.memoryCount == (tiers.contains(.memory) ? 1 : 7))
-        #expect(test.cache.data(for: other) == Data("1".utf8))
+        #expect(test.cache.readData(for: other) == Data("1".utf8))
         let reopened = await test.reopened()
         for (name, request) in Self.requests {
             #expect(reopened.cache.hasData(for: request) == !tiers.contains(.disk), "\(name)")
@@ -56,7 +56,7 @@ struct URLRemovalTests {
     func unwritten() async throws {
         let test = TestCache(folder: TemporaryFolder())
         for (_, request) in Self.requests { try test.cache.addData(Data(count: 20_000), for: request) }
-        test.cache.removeAll(of: Self.a)
+        test.cache.removeData(for: Self.a)
         try test.cache.addData(Data("new".utf8), for: Self.requests[4].value)
         for (name, request) in Self.requests where name != "own key" {
             #expect(!test.cache.hasData(for: request), "\(name)")
@@ -64,7 +64,7 @@ struct URLRemovalTests {
         await test.cache.synchronize()
         #expect(test.cache.diskCount == 1)
         test.cache.clearMemory()
-        #expect(test.cache.data(for: "front page") == Data("new".utf8))
+        #expect(test.cache.readData(for: "front page") == Data("new".utf8))
     }
 
     @Test("what is being fetched is handed out and not kept, and later calls do not join it", arguments: [true, false])
@@ -73,7 +73,7 @@ struct URLRemovalTests {
         for (name, request) in Self.requests {
             let (task, transfer) = try await test.begin(request)
             let (others, othersTransfer) = try await test.begin(other)
-            test.cache.removeAll(of: Self.a)
+            test.cache.removeData(for: Self.a)
             let (later, laterTransfer) = try await test.begin(request)
             transfer.finish(with: Data("old".utf8))
             othersTransfer.finish(with: Data("other".utf8))
@@ -83,7 +83,7 @@ struct URLRemovalTests {
             laterTransfer.finish(with: Data("new".utf8))
             #expect(try await later.value == Data("new".utf8), "\(name)")
             await test.cache.idle()
-            #expect(test.cache.data(for: request) == Data("new".utf8) && test.cache.hasData(for: other), "\(name)")
+            #expect(test.cache.readData(for: request) == Data("new".utf8) && test.cache.hasData(for: other), "\(name)")
             test.cache.removeData(for: other)
         }
     }
@@ -99,7 +99,7 @@ struct URLRemovalTests {
                 #expect(await task.error == .cancelled)
                 await test.cache.idle()
                 _ = test.cache.queueCounts
-                if removes { test.cache.removeAll(of: Self.a) }
+                if removes { test.cache.removeData(for: Self.a) }
                 let (again, next) = try await test.begin(request)
                 #expect((next.request.headers["Range"] == nil) == removes, "\(name)")
                 again.cancel()
@@ -128,9 +128,27 @@ struct URLRemovalTests {
         let request = DataRequest(Self.a).with(\.key, "numbers")
         test.transport.script(Self.a, [.text("[1]"), .text("[2]")])
         #expect(try await test.cache.getValue([Int].self, from: request).value == [1])
-        test.cache.removeAll(of: Self.a)
+        test.cache.removeData(for: Self.a)
         #expect(test.cache.valueMemorySize == 0)
         #expect(try await test.cache.getValue([Int].self, from: request).value == [2])
+    }
+
+    @Test("by a request or a key one entry goes, and the others of the URL stay")
+    func oneEntry() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        try await fill(test.cache, test.transport)
+        let names = ["plain", "header fields", "own key"]
+        for (count, name) in names.enumerated() {
+            let request = try #require(Self.requests.first { $0.key == name }?.value)
+            if name == "own key" {
+                test.cache.removeData(for: "front page")
+            } else {
+                test.cache.removeData(for: request)
+            }
+            #expect(!test.cache.hasData(for: request))
+            await test.cache.synchronize()
+            #expect(test.cache.diskCount == 6 - count && test.cache.memoryCount == 6 - count, "\(name)")
+        }
     }
 
     // MARK: Redirects
@@ -153,9 +171,9 @@ struct URLRemovalTests {
         try await fill(test.cache, test.transport, redirects: true)
         #expect(test.cache.diskCount == 7 && test.cache.memoryCount == 7)
         #expect(test.cache.entry(for: CacheKey(Self.a))?.url == Self.target.absoluteString)
-        test.cache.removeAll(of: Self.b, from: tiers)
+        test.cache.removeData(for: Self.b, from: tiers)
         #expect(test.cache.memoryCount == 7)
-        test.cache.removeAll(of: removed, from: tiers)
+        test.cache.removeData(for: removed, from: tiers)
         for (name, request) in Self.requests {
             #expect(test.cache.hasData(for: request, in: .memory) == !tiers.contains(.memory), "\(name)")
             #expect(test.cache.hasData(for: request, in: .disk) == !tiers.contains(.disk), "\(name)")
@@ -164,13 +182,13 @@ struct URLRemovalTests {
         #expect(test.cache.diskCount == (tiers.contains(.disk) ? 1 : 7))
         let reopened = await test.reopened()
         for (name, request) in Self.requests {
-            #expect((reopened.cache.data(for: request) != nil) == !tiers.contains(.disk), "\(name)")
+            #expect((reopened.cache.readData(for: request) != nil) == !tiers.contains(.disk), "\(name)")
         }
         // What was read from disk is found as well.
-        reopened.cache.removeAll(of: removed)
+        reopened.cache.removeData(for: removed)
         #expect(reopened.cache.memoryCount == 0)
         await reopened.cache.synchronize()
-        #expect(reopened.cache.diskCount == 1 && reopened.cache.data(for: other) == Data("1".utf8))
+        #expect(reopened.cache.diskCount == 1 && reopened.cache.readData(for: other) == Data("1".utf8))
     }
 
     @Test("an answer after a redirect, of an alternative or of a provider that is not written yet stays unwritten")
@@ -190,7 +208,7 @@ struct URLRemovalTests {
         for (url, request) in requests {
             let value = try await test.cache.getData(request).value
             #expect(value == Data("1".utf8) && test.cache.hasData(for: request))
-            test.cache.removeAll(of: url)
+            test.cache.removeData(for: url)
             #expect(!test.cache.hasData(for: request), "\(request)")
             await test.cache.idle()
             #expect(test.cache.diskCount == 0 && test.cache.memoryCount == 0)
@@ -209,7 +227,7 @@ struct URLRemovalTests {
                 #expect(await task.error == .cancelled)
                 await test.cache.idle()
                 _ = test.cache.queueCounts
-                if removes { test.cache.removeAll(of: Self.a) }
+                if removes { test.cache.removeData(for: Self.a) }
                 let (again, next) = try await test.begin(request)
                 #expect((next.request.headers["Range"] == nil) == removes, "\(name)")
                 again.cancel()
@@ -230,12 +248,12 @@ struct URLRemovalTests {
         #expect(test.cache.data.diskCount == 12 && test.cache.memoryCount == 12)
         if isReopened {
             test = await test.reopened()
-            for request in Self.pictures { #expect(test.cache.image(for: request) != nil, "\(request)") }
+            for request in Self.pictures { #expect(test.cache.readImage(for: request) != nil, "\(request)") }
         }
-        test.cache.removeAll(of: Self.a, from: .memory)
+        test.cache.removeImage(for: Self.a, from: .memory)
         #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0)
-        for request in Self.pictures { #expect(test.cache.cachedTier(for: request) == .disk, "\(request)") }
-        test.cache.removeAll(of: Self.a)
+        for request in Self.pictures { #expect(test.cache.cachedSource(for: request) == .disk, "\(request)") }
+        test.cache.removeImage(for: Self.a)
         for request in Self.pictures { #expect(!test.cache.hasImage(for: request), "\(request)") }
         await test.expectEmpty()
     }
@@ -245,7 +263,7 @@ struct URLRemovalTests {
         let test = TestCache(folder: TemporaryFolder())
         let keys = [CacheKey(Self.a), CacheKey(Self.a, headers: ["Accept": "text/plain"])]
         for key in keys + [CacheKey(url("ab")), "a"] { try await test.cache.addDataAndWait(Data("1".utf8), for: key) }
-        test.cache.removeAll(of: Self.a, from: tiers)
+        test.cache.removeData(for: Self.a, from: tiers)
         for key in keys { #expect(!test.cache.hasData(for: key, in: tiers), "\(key)") }
         await test.cache.synchronize()
         #expect(test.cache.diskCount == (tiers == .disk ? 2 : 4) && test.cache.memoryCount == (tiers == .disk ? 4 : 2))
@@ -265,16 +283,42 @@ struct URLRemovalTests {
         let others = ImageRequest(url("b")).with(\.key, "b").inverted
         try test.script(url("b"), .sample())
         try await test.load(others)
-        test.cache.removeAll(of: Self.a, from: .memory)
-        #expect(test.cache.memoryCount == 1 && test.cache.cachedTier(for: others) == .memory)
-        for request in Self.pictures { #expect(test.cache.cachedTier(for: request) == .disk, "\(request)") }
-        for request in Self.pictures { #expect(test.cache.image(for: request) != nil, "\(request)") }
+        test.cache.removeImage(for: Self.a, from: .memory)
+        #expect(test.cache.memoryCount == 1 && test.cache.cachedSource(for: others) == .memory)
+        for request in Self.pictures { #expect(test.cache.cachedSource(for: request) == .disk, "\(request)") }
+        for request in Self.pictures { #expect(test.cache.readImage(for: request) != nil, "\(request)") }
         let added = ImageRequest(Self.a).with(\.key, "added")
         try test.cache.addImage(.sample(), for: added)
-        test.cache.removeAll(of: Self.a)
+        test.cache.removeImage(for: Self.a)
         for request in Self.pictures + [added] { #expect(!test.cache.hasImage(for: request), "\(request)") }
         await test.cache.synchronize()
         #expect(test.cache.data.diskCount == 2 && test.cache.hasProcessedImage(for: others))
+    }
+
+    @Test("pictures that a request of the program has changed go by the URL; by a request or a key one of them")
+    func invalidatedPictures() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        for request in Self.pictures {
+            if let url = request.url { try test.script(url, .sample()) }
+            try await test.load(request)
+        }
+        await test.cache.synchronize()
+        test.cache.removeImage(for: ImageRequest(Self.a))
+        test.cache.removeImage(for: "front page")
+        await test.cache.synchronize()
+        #expect(test.cache.memoryCount == 8 && test.cache.data.diskCount == 8)
+        test.cache.invalidate(url("form"), after: ["Location": "/a"])
+        await test.expectEmpty()
+    }
+
+    @Test("after a removal the server is asked at once, also if its last answer was no picture")
+    func misfits() async throws {
+        let test = TestImageCache()
+        let request = ImageRequest(Self.a).with(\.headers, ["Accept-Language": "de"])
+        test.transport.script(Self.a, [.text("maintenance"), try .image(.sample())])
+        #expect(await test.cache.getImage(request).error == .unsupportedFormat)
+        test.cache.removeImage(for: Self.a)
+        #expect(await test.cache.getImage(request).error == nil)
     }
 
     @Test("a picture that is being decoded is handed out and not kept")
@@ -285,7 +329,7 @@ struct URLRemovalTests {
         try test.script(Self.a, .sample())
         let task = test.cache.getImage(request)
         try await decoder.waitForDecodes(1)
-        test.cache.removeAll(of: Self.a)
+        test.cache.removeImage(for: Self.a)
         decoder.releaseAll()
         #expect(try await task.value.size == Image.sample().size)
         await test.expectEmpty()

@@ -58,7 +58,7 @@ struct VariantTests {
         for _ in ["memory", "disk"] {
             for (language, isThere) in [("fr", false), ("de,en", true)] {
                 let request = request(language, control: "max-stale")
-                #expect((test.cache.data(for: request) != nil) == isThere, "\(language)")
+                #expect((test.cache.readData(for: request) != nil) == isThere, "\(language)")
                 #expect(test.cache.hasData(for: request) == isThere, "\(language)")
             }
             await test.cache.idle()

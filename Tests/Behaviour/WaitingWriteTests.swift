@@ -26,16 +26,16 @@ struct WaitingWriteTests {
         try test.cache.addData(Data(count: 10), for: "c")
         test.cache.removeData(for: "b")
         test.cache.removeData(for: "c")
-        #expect(test.cache.data(for: a) == DiskBytes.of(5_000, "5") && test.cache.cachedSource(for: a) == .disk)
+        #expect(test.cache.readData(for: a) == DiskBytes.of(5_000, "5") && test.cache.cachedSource(for: a) == .disk)
         for key: CacheKey in ["b", "c"] {
-            #expect(test.cache.data(for: key) == nil && !test.cache.hasData(for: key))
+            #expect(test.cache.readData(for: key) == nil && !test.cache.hasData(for: key))
             #expect(test.cache.entry(for: key) == nil && !test.cache.listedKeys.contains(key.string))
         }
         async let ending: Void = test.cache.shutdown()
         door.open()
         await ending
         let again = cache(folder, DoorCodec()).cache
-        #expect(again.data(for: a) == DiskBytes.of(5_000, "5") && again.diskCount == 1)
+        #expect(again.readData(for: a) == DiskBytes.of(5_000, "5") && again.diskCount == 1)
     }
 
     @Test("a program that never stops adding holds up nothing: no waiting, cleaning or verifying")
@@ -76,14 +76,14 @@ struct WaitingWriteTests {
         default: test.cache.flush(olderThan: .seconds(0.5))
         }
         func expectGone(_ test: TestCache) {
-            #expect(test.cache.data(for: a) == nil && !test.cache.hasData(for: url("b")))
+            #expect(test.cache.readData(for: a) == nil && !test.cache.hasData(for: url("b")))
             #expect(test.cache.listedKeys.isEmpty && test.cache.file(for: CacheKey(url("b"))) == nil)
         }
         expectGone(test)
         try test.cache.addData(Data(count: 7_000), for: "after")
         door.open()
         await test.cache.synchronize()
-        #expect(test.cache.data(for: "after")?.count == 7_000 && test.cache.diskCount == 1)
+        #expect(test.cache.readData(for: "after")?.count == 7_000 && test.cache.diskCount == 1)
         test.cache.removeData(for: "after")
         await test.cache.shutdown()
         expectGone(cache(folder, DoorCodec()))
@@ -131,7 +131,7 @@ struct WaitingWriteTests {
         try test.cache.addData(DiskBytes.of(3_000, "new"), for: "a")
         test.cache.removeData(for: "b")
         func expectNothingOld(_ cache: DataCache) {
-            #expect(cache.data(for: "a") != DiskBytes.of(3_000, "a") && cache.data(for: "b") == nil)
+            #expect(cache.readData(for: "a") != DiskBytes.of(3_000, "a") && cache.readData(for: "b") == nil)
         }
         expectNothingOld(test.cache)
         door.open()

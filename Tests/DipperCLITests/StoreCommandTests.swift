@@ -136,7 +136,7 @@ struct StoreCommandTests {
             var number = 0
             while !isStopped.value || number < 100 {
                 try await cache.addDataAndWait(body(number), for: CacheKey("k\(number)"))
-                if number >= 10, let data = cache.data(for: CacheKey("k\(number - 10)")) {
+                if number >= 10, let data = cache.readData(for: CacheKey("k\(number - 10)")) {
                     #expect(data == body(number - 10))
                 }
                 number += 1
@@ -152,7 +152,7 @@ struct StoreCommandTests {
         let last = try await writing.value
         let more = last..<last + 100
         for number in more { try await cache.addDataAndWait(body(number), for: CacheKey("k\(number)")) }
-        for number in more { #expect(cache.data(for: CacheKey("k\(number)")) == body(number)) }
+        for number in more { #expect(cache.readData(for: CacheKey("k\(number)")) == body(number)) }
         let report = await cache.verify()
         #expect(report.isSound && report.sound == cache.diskCount && report.bytes == cache.diskSize, "\(report)")
         #expect(!FileManager.default.fileExists(atPath: folder.path + "/index-2.sqlite"))

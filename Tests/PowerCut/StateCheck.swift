@@ -32,7 +32,7 @@ struct StateCheck {
     private func read(_ cache: DataCache) -> [String] {
         var problems: [String] = []
         for (key, expected) in Expectation.all(recording, cut: cut).sorted(by: { $0.key < $1.key }) {
-            guard let data = cache.data(for: CacheKey(key)) else {
+            guard let data = cache.readData(for: CacheKey(key)) else {
                 if !expected.mayBeMissing { problems.append("\(key) is lost: \(expected.versions.sorted())") }
                 continue
             }
@@ -84,7 +84,7 @@ struct StateCheck {
             } catch {
                 problems.append("\(key) fails: \(error)")
             }
-            if cache.data(for: CacheKey(key)) != body { problems.append("\(key) is not taken") }
+            if cache.readData(for: CacheKey(key)) != body { problems.append("\(key) is not taken") }
         }
         return problems
     }

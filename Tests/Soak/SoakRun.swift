@@ -166,7 +166,7 @@ final class SoakRun {
         let name = names[numbers.below(names.count)]
         var request = ImageRequest(url(name, "?n=\(numbers.below(20))&cacheControl=max-age%3D60"))
         if numbers.below(2) == 0 {
-            request = request.processed(by: .downsample(to: TargetSize(PixelSize(width: 100, height: 100))))
+            request = request.processed(by: .resize(to: TargetSize(width: 100, height: 100)))
         }
         let end = tally.begin("image \(name)")
         let task = numbers.below(3) == 0 ? images.slowGetImage(request) : images.getImage(request)
@@ -195,12 +195,12 @@ final class SoakRun {
         case 0: data.clear()
         case 1: images.clear()
         case 2: data.flush(olderThan: .seconds(5))
-        case 3: data.trim(toDiskSize: 1 << 20)
+        case 3: data.trimDisk(to: 1 << 20)
         case 4: data.removeData(for: one)
         case 5: images.removeImage(for: url(Pictures.names[0], "?n=\(numbers.below(20))&cacheControl=max-age%3D60"))
         case 6: data.cancelAll()
         case 7: images.cancelAll()
-        case 8: _ = data.data(for: one)
+        case 8: _ = data.readData(for: one)
         case 9: data.clearMemory()
         default: try? data.addData(Data(repeating: 7, count: numbers.below(100_000)), for: one)
         }

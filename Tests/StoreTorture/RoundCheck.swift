@@ -44,7 +44,7 @@ struct RoundCheck {
         var keys: [String] = []
         cache.forEachEntry { keys.append($0.key.string) }
         return keys.compactMap { key in
-            guard let data = cache.data(for: CacheKey(key)) else { return nil }
+            guard let data = cache.readData(for: CacheKey(key)) else { return nil }
             return Entries.version(of: data, key: key) == nil ? "\(key) has wrong bytes" : nil
         }
     }
@@ -80,7 +80,7 @@ struct RoundCheck {
             } catch {
                 problems.append("\(key) fails after the damage: \(error)")
             }
-            if cache.data(for: CacheKey(key)) != body { problems.append("\(key) is not taken after the damage") }
+            if cache.readData(for: CacheKey(key)) != body { problems.append("\(key) is not taken after the damage") }
         }
         let report = await cache.verify()
         if !report.isSound { problems.append("still damaged: \(report)") }

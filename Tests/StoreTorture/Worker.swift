@@ -57,7 +57,7 @@ struct Worker {
         } else {
             await write(key, &random)
         }
-        if let data = cache.data(for: CacheKey(key)), Entries.version(of: data, key: key) == nil {
+        if let data = cache.readData(for: CacheKey(key)), Entries.version(of: data, key: key) == nil {
             log.complain("\(key) has wrong bytes")
         }
     }
@@ -113,7 +113,7 @@ struct Worker {
         let isKept = orders.mode == .kept
         let key =
             isKept ? "w\(random.below(orders.processes))\(kind)\(random.below(60))" : "s\(kind)\(random.below(400))"
-        guard let data = cache.data(for: CacheKey(key)) else { return }
+        guard let data = cache.readData(for: CacheKey(key)) else { return }
         log.note("# read")
         if Entries.version(of: data, key: key) == nil { log.complain("\(key) has wrong bytes: \(data.count)") }
     }
@@ -145,7 +145,7 @@ struct Worker {
         case 1: cache.removeExpired()
         case 2:
             log.note("# trim")
-            cache.trim(toDiskSize: isKept ? 1 << 40 : Int.random(in: Orders.limit / 2...Orders.limit, using: &random))
+            cache.trimDisk(to: isKept ? 1 << 40 : Int.random(in: Orders.limit / 2...Orders.limit, using: &random))
         case 3:
             log.note("# flush")
             cache.flush(

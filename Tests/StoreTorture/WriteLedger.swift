@@ -83,7 +83,7 @@ struct WriteLedger {
         var found: [String: UInt64?] = [:]
         var problems: [String] = []
         for key in expected.keys.sorted() {
-            let data = cache.data(for: CacheKey(key))
+            let data = cache.readData(for: CacheKey(key))
             let version = data.flatMap { Entries.version(of: $0, key: key) }
             if data != nil, version == nil { problems.append("\(key) has wrong bytes") }
             if let problem = problem(with: version, for: key) { problems.append(problem) }

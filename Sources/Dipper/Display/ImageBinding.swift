@@ -26,7 +26,7 @@ public final class ImageBinding: Sendable {
         var task: ImageTask?
         /// The call for the picture that is being set; `nil` while no picture is being set.
         var begun: ImageTask??
-        var player: AnimatedImage?
+        var player: AnimationPlayer?
         /// The number of the latest call. News of earlier calls is ignored.
         var token = 0
         var setting = 0
@@ -107,13 +107,13 @@ public final class ImageBinding: Sendable {
         if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize,
             asked.resolved(cache.defaults).chain.processors.isEmpty
         {
-            request = asked.processed(by: .downsample(to: TargetSize(size, mode)))
+            request = asked.processed(by: .resize(to: TargetSize(size, mode)))
         }
         let policy = request.map { cache.policy(of: $0) } ?? .useCache
         var glimpse: Image?
         // This puts the picture into memory, where the call finds it at once, unless the picture may not be kept there.
         if let request, options.loadsFromDiskAtOnce, presence == .visible, policy.readsDisk, policy != .diskOnly {
-            glimpse = cache.image(for: request)
+            glimpse = cache.readImage(for: request)
         }
         let (old, setting) = link.withLock { link in
             // Kept until the end, because nothing must be freed while the lock is held.
@@ -186,7 +186,7 @@ public final class ImageBinding: Sendable {
     }
 
     /// The player of the animated picture that is shown, for hooks on its loops and end; `nil` if there is none.
-    public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
+    public var player: AnimationPlayer? { link.withLock { $0.player } }
 
     // MARK: Presence
 
@@ -262,10 +262,10 @@ public final class ImageBinding: Sendable {
                 return exchange(&link.task, with: nil)
             }
             dispose(of: task, disposal)
-        case .pause: animatedImage?.pause()
-        case .resume: animatedImage?.resume()
+        case .pause: player?.pause()
+        case .resume: player?.resume()
         case .stop: link.withLock { exchange(&$0.player, with: nil) }?.stop()
-        case .releaseFrames: animatedImage?.releaseBuffer()
+        case .releaseFrames: player?.releaseBuffer()
         // Carried out even if out of date: the state relies on what the display has been told.
         case .show(let content, let transition): target.display?.show(content, transition)
         case .activity(let activity): target.display?.showActivity(activity)
@@ -278,7 +278,7 @@ public final class ImageBinding: Sendable {
     private func play(_ image: Image, _ setting: Int) {
         var options = link.withLock { $0.state.options.animation }
         options.callbackQueue = queue
-        let player = AnimatedImage(image, options: options)
+        let player = AnimationPlayer(image, options: options)
         link.withLock { exchange(&$0.player, with: player) }?.stop()
         player.onFrame { [weak self] frame, index in
             guard let self else { return }
@@ -322,7 +322,7 @@ public final class ImageBinding: Sendable {
         }
         task.onProgress { [weak self] progress in
             self?.change(token: token) {
-                $0.progress { $0.fraction = progress.expected == nil ? nil : progress.fraction }
+                $0.progress { $0.progress = progress.expected == nil ? nil : progress }
             }
         }
         task.onFail { [weak self] _, isFatal in

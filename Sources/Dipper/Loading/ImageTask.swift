@@ -102,26 +102,7 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     public var attempts: Int { feed.value.attempts }
 
     /// The present state of the task.
-    public var state: State {
-        if let outcome { return Self.state(outcome) }
-        let status = feed.value.status
-        // Without a status, the cache has answered, and the picture is being handed out.
-        guard let status, !status.isMaking else { return outcome.map(Self.state) ?? .decoding }
-        return switch status.state {
-        case .waiting: .waiting
-        case .transferring: .transferring
-        case .paused: .paused
-        case .parked: .parked
-        case .finished, .failed: .decoding
-        }
-    }
-
-    private static func state(_ outcome: Result<ImageResponse, DipperError>) -> State {
-        switch outcome {
-        case .success: .finished
-        case .failure(let error): .failed(error)
-        }
-    }
+    public var state: TaskState { presentState }
 
     // MARK: Events
 
@@ -226,28 +207,10 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         _ = decided.storeIfNil(Reference(names))
     }
 
-    /// The state of a task.
-    public enum State: Sendable, Hashable {
-        /// The task is in its queue, or the cache is looking for the picture on disk.
-        case waiting
-        /// The bytes are arriving.
-        case transferring
-        /// The transfer is held back for urgent work.
-        case paused
-        /// The task waits for the network or for a back-off.
-        case parked
-        /// The bytes are there, and are being decoded and processed or wait for that.
-        case decoding
-        /// The task has ended with a picture.
-        case finished
-        /// The task has ended with an error.
-        case failed(DipperError)
-    }
-
     /// An event of a task. See ``ImageTask/events``.
     public enum Event: Sendable, TaskEvent {
         /// The first event of a stream: the state of the task when the stream was made.
-        case state(ImageTask.State)
+        case state(TaskState)
         /// The arrival of bytes.
         case progress(TaskProgress)
         /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set or previews have been asked for.
@@ -260,7 +223,6 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         case finished(ImageResponse)
 
         package typealias Output = ImageResponse
-        package typealias State = ImageTask.State
         package typealias Preview = Image
     }
 }

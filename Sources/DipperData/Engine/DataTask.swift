@@ -17,23 +17,10 @@ public final class DataTask: FetchTask {
     /// The bytes and where they came from.
     public typealias Response = DataResponse
 
-    /// The state of a task.
-    public enum State: Sendable, Hashable {
-        /// The task waits in its queue, or is being looked up on disk.
-        case waiting
-        case transferring
-        /// The transfer is held back for more urgent work.
-        case paused
-        /// The task waits for the network or for a back-off.
-        case parked
-        case finished
-        case failed(DipperError)
-    }
-
     /// An event in the life of a task.
     public enum Event: Sendable {
         /// The state of the task when the stream was created. This event comes first.
-        case state(DataTask.State)
+        case state(TaskState)
         case progress(TaskProgress)
         /// A failure. If it is not fatal, the task waits and tries again.
         case failure(DipperError, isFatal: Bool)
@@ -215,11 +202,11 @@ public final class DataTask: FetchTask {
     public var attempts: Int { feed.attempts }
 
     /// The state of the task now.
-    public var state: State {
-        if let outcome { return State(after: outcome) }
+    public var state: TaskState {
+        if let outcome { return TaskState(after: outcome) }
         let now = feed.status?.state
         // The task may have ended meanwhile.
-        return outcome.map { State(after: $0) } ?? now ?? .waiting
+        return outcome.map { TaskState(after: $0) } ?? now ?? .waiting
     }
 
     /// The identifier of the call in the events of the cache.
@@ -264,19 +251,8 @@ extension DataTask: WaitingCall {
     func wantProgress(in engine: isolated Engine) { engine.want(.progress, for: self) }
 }
 
-extension DataTask.State {
-    init<Response>(after outcome: Result<Response, DipperError>) {
-        self =
-            switch outcome {
-            case .success: .finished
-            case .failure(let error): .failed(error)
-            }
-    }
-}
-
 extension DataTask.Event: TaskEvent {
     package typealias Output = DataResponse
-    package typealias State = DataTask.State
     package typealias Preview = Never
 }
 

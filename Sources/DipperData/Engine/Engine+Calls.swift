@@ -180,8 +180,8 @@ extension Engine {
         if task.wait.fetch == nil { task.isGivenUp = true } else { end(task, .failure(.cancelled)) }
     }
 
-    func cancel(_ key: CacheKey) {
-        for waiter in waiters(for: key) { end(waiter, .failure(.cancelled)) }
+    func cancel(_ key: CacheKey, andOthers: Bool) {
+        for waiter in waiters(for: key, andOthers: andOthers) { end(waiter, .failure(.cancelled)) }
     }
 
     func cancelAll() {
@@ -190,15 +190,15 @@ extension Engine {
         if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
     }
 
-    func demote(_ key: CacheKey) {
+    func demote(_ key: CacheKey, andOthers: Bool) {
         // mutant QueueTests: `{ move(waiter, to: .slow) }` => `{ _ = waiter }`
-        for waiter in waiters(for: key) { move(waiter, to: .slow) }
+        for waiter in waiters(for: key, andOthers: andOthers) { move(waiter, to: .slow) }
     }
 
-    /// Returns the calls for a key; for the key of a URL, those with other header fields or a key of their own as well.
-    private func waiters(for key: CacheKey) -> [DataTask] {
+    /// Returns the calls for a key; if it is that of a URL, `andOthers` those with header fields or a key of their own.
+    private func waiters(for key: CacheKey, andOthers: Bool) -> [DataTask] {
         let all: [Fetch] = (fetches[key].map { [$0] } ?? []) + (others[key].map { Array($0.values) } ?? [])
-        return all.flatMap { $0.waiters.filter { $0.call.key == key || $0.call.request.plainKey == key } }
+        return all.flatMap { $0.waiters.filter { $0.call.key == key || andOthers && $0.call.request.plainKey == key } }
     }
 
     func move(_ waiter: DataTask, to queue: FetchQueue) {

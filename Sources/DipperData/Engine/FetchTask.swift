@@ -35,8 +35,6 @@ public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringCon
     associatedtype Value
     /// The type of the result with its origin, such as ``DataResponse`` or `ImageResponse`.
     associatedtype Response: FetchResponse where Response.Value == Value, Response.Handle == Self
-    /// The type of the task's states.
-    associatedtype State: Hashable, Sendable
     /// The type of the elements of ``events``.
     associatedtype Event: Sendable
 
@@ -51,7 +49,7 @@ public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringCon
     /// The number of network attempts made so far for the bytes that this call waits for.
     var attempts: Int { get }
     /// The present state of the task.
-    var state: State { get }
+    var state: TaskState { get }
     /// The events of the task from now on, after its present state. The stream ends with the task.
     var events: AsyncStream<Event> { get }
     /// The arrival of bytes: the latest progress, then each further one until the task ends, and with it the sequence. A

@@ -37,7 +37,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package typealias Forget = @Sendable (Int) -> Void
 
     /// Streams the events from now on, after the present state.
-    package func events(present: Event.State, forget: @escaping Forget) -> AsyncStream<Event> {
+    package func events(present: TaskState, forget: @escaping Forget) -> AsyncStream<Event> {
         wantProgress()
         return stream(of: 256, after: .state(present), forget) { $0.event }
     }
@@ -200,7 +200,12 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     /// `nil` unless the call waits in an engine.
     package var status: CallStatus? {
         guard let link, var status = link.engine.ask({ link.call.status(in: $0) }) ?? nil else { return nil }
-        if let bytes = status.bytes { (status.attempts, status.state) = (bytes.attempts, bytes.state) }
+        guard let bytes = status.bytes else { return status }
+        status.attempts = bytes.attempts
+        if status.state != .decoding {
+            // Bytes that are there wait to be decoded.
+            status.state = bytes.outcome == nil ? bytes.state : .decoding
+        }
         return status
     }
 }
@@ -238,6 +243,9 @@ extension FedTask {
     }
 
     fileprivate var engine: Engine? { withFeed { $0.link?.engine } }
+    package var isParkedOnTestClock: Bool {
+        engine?.time.isReal == false && withFeed { $0.status?.state == .parked }
+    }
     func attach(_ call: some WaitingCall, to engine: Engine) { withFeed { $0.attach(call, to: engine) } }
     func detach(in queue: FetchQueue, attempts: Int) { withFeed { $0.detach(in: queue, attempts: attempts) } }
     func hear(_ news: DataTask.Event) { withFeed { $0.hear(news, for: self) } }
@@ -270,20 +278,17 @@ struct Link: Sendable {
 package struct CallStatus: Sendable {
     let queue: FetchQueue
     var attempts: Int
-    package var state = DataTask.State.waiting
+    package var state = TaskState.waiting
     /// The call for the bytes of an object, if they are being fetched, perhaps by another engine.
     var bytes: DataTask?
-    /// Whether an object is being made, or has been.
-    package var isMaking = false
 }
 
 package protocol TaskEvent: Sendable {
     associatedtype Output: Sendable
-    associatedtype State: Sendable
     /// The part of the result that can be seen before the end.
     associatedtype Preview: Sendable
 
-    static func state(_ state: State) -> Self
+    static func state(_ state: TaskState) -> Self
     static func progress(_ progress: TaskProgress) -> Self
     static func preview(_ preview: Preview) -> Self
     static func failure(_ error: DipperError, isFatal: Bool) -> Self

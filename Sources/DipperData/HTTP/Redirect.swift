@@ -1,7 +1,7 @@
 import Foundation
 
 /// The rules for redirects of a GET (RFC 9110, section 15.4).
-enum Redirect {
+package enum Redirect {
     static let statuses: Set = [301, 302, 303, 307, 308]
 
     /// Returns the URL of a redirect; an error if it cannot be followed; `nil` for no redirect, or without `Location`.
@@ -49,6 +49,14 @@ enum Redirect {
     /// Whether a redirect leads from https to http, where anybody can read and change the answer.
     static func isDowngrade(from: URL, to: URL) -> Bool {
         from.scheme?.asciiLowercased == "https" && to.scheme?.asciiLowercased == "http"
+    }
+
+    /// Returns the URLs whose answers a request that changes a resource makes out of date (RFC 9111, section 4.4).
+    package static func changed(by url: URL, _ headers: HTTPHeaders) -> [URL] {
+        let others = ["Location", "Content-Location"].compactMap {
+            headers[$0].flatMap { URL(text: $0, relativeTo: url) }
+        }
+        return [url] + others.filter { isSameOrigin(url, $0) }
     }
 
     /// Same scheme, host and port (RFC 6454, section 5).

@@ -12,7 +12,7 @@ import Foundation
 ///
 /// ```swift
 /// let data = try await cache.getData(DataRequest(url).with(\.key, "front page")).value
-/// let again = cache.data(for: "front page")
+/// let again = cache.readData(for: "front page")
 /// ```
 public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
     /// The key as text.

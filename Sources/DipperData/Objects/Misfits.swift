@@ -36,6 +36,11 @@ final class Misfits: Sendable {
         }
     }
 
+    func forget(of address: String) {
+        known.withLock { known in
+            known = known.filter { !$0.key.isOf(address) && !$0.value.values.contains { $0.info.isOf(address) } }
+        }
+    }
     func forget(_ key: CacheKey) { known.withLock { if !$0.isEmpty { $0[key] = nil } } }
     func forget(_ key: CacheKey, _ kind: String) { known.withLock { if !$0.isEmpty { $0[key]?[kind] = nil } } }
 }

@@ -58,11 +58,18 @@ package final class ObjectCache: Sendable {
 
     // MARK: Calls
 
-    package func demote(_ key: CacheKey) { engine.post { [state] in $0.demote(key, in: state) } }
-    package func cancel(key: CacheKey) { engine.post { [state] in $0.cancel(key, in: state) } }
+    package func demote(_ key: CacheKey, andOthers: Bool) {
+        engine.post { [state] in $0.demote(key, andOthers: andOthers, in: state) }
+    }
+    package func cancel(_ key: CacheKey, andOthers: Bool) {
+        engine.post { [state] in $0.cancel(key, andOthers: andOthers, in: state) }
+    }
     package func cancelAll() { engine.post { [state] in $0.cancelAll(in: state) } }
 
     // MARK: Ending
+
+    /// Returns when all calls have ended, and what they keep is written.
+    package func becomeIdle() async { await engine.becomeIdle(state) }
 
     /// Ends all calls, writes what waits to be written, and returns when the threads have ended.
     package func shutdown() async {
@@ -325,6 +332,7 @@ package final class ObjectCache: Sendable {
 
     /// Removes the objects made of the bytes of a URL, whatever their keys. Takes time by the number of all objects.
     package func removeAll(of address: String, from tiers: CacheTiers) {
+        misfits.forget(of: address)
         if tiers.contains(.disk) { unstage { _, object in object.basis.info.isOf(address) } }
         if tiers.contains(.memory) { memory.removeAll(of: address) }
     }

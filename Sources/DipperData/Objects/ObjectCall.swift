@@ -9,6 +9,15 @@ package protocol ObjectTask: FedTask {
     func choose(_ request: DataRequest)
 }
 
+extension ObjectTask {
+    package var presentState: TaskState {
+        if let outcome { return TaskState(after: outcome) }
+        // Without a status, the cache has answered, and the object is being handed out.
+        let now = withFeed { $0.status?.state } ?? .decoding
+        return outcome.map { TaskState(after: $0) } ?? now
+    }
+}
+
 /// The subject of a call for an object: a step, and the origin of the bytes that it begins with.
 package struct Making: Sendable {
     package let cache: ObjectCache
@@ -107,7 +116,7 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
         }
         switch first?.stage {
         case nil, .looking, .waiting: break
-        case .making, .writing, .ready, .over: status.isMaking = true
+        case .making, .writing, .ready, .over: status.state = .decoding
         }
         return status
     }
@@ -254,12 +263,12 @@ extension Engine {
 
     // MARK: The calls of a key
 
-    func demote(_ key: CacheKey, in state: ObjectCache.State) {
-        for call in calls(of: key, in: state) { move(call, to: .slow) }
+    func demote(_ key: CacheKey, andOthers: Bool, in state: ObjectCache.State) {
+        for call in calls(of: key, andOthers: andOthers, in: state) { move(call, to: .slow) }
     }
 
-    func cancel(_ key: CacheKey, in state: ObjectCache.State) {
-        for call in calls(of: key, in: state) { cancel(call) }
+    func cancel(_ key: CacheKey, andOthers: Bool, in state: ObjectCache.State) {
+        for call in calls(of: key, andOthers: andOthers, in: state) { cancel(call) }
     }
 
     func cancelAll(in state: ObjectCache.State) {
@@ -268,9 +277,11 @@ extension Engine {
         for call in state.aliases.values.flatMap({ $0.values }) { cancel(call) }
     }
 
-    private func calls(of key: CacheKey, in state: ObjectCache.State) -> [ObjectCall] {
+    /// - Parameter andOthers: whether the key of a URL means calls with header fields or a key of their own as well.
+    private func calls(of key: CacheKey, andOthers: Bool, in state: ObjectCache.State) -> [ObjectCall] {
         // A call may be found by both names; the second time nothing changes.
-        (state.works[key]?.makes.flatMap(\.calls.values) ?? []) + (state.aliases[key]?.values.map { $0 } ?? [])
+        (state.works[key]?.makes.flatMap(\.calls.values) ?? [])
+            + (state.aliases[key]?.values.filter { andOthers || $0.origin.request.plainKey != key } ?? [])
     }
 
     /// Tells a call the news of its fetch, beginning with the last preview.

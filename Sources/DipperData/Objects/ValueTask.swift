@@ -13,13 +13,11 @@ import Foundation
 public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedStringConvertible {
     /// The value and where its bytes came from.
     public typealias Response = ValueResponse<Value>
-    /// The state of a task. A value that is being decoded counts as `waiting`.
-    public typealias State = DataTask.State
 
     /// An event in the life of a task.
     public enum Event: Sendable, TaskEvent {
         /// The state of the task when the stream was created. This event comes first.
-        case state(DataTask.State)
+        case state(TaskState)
         case progress(TaskProgress)
         /// A failure. If it is not fatal, the task waits and tries again.
         case failure(DipperError, isFatal: Bool)
@@ -28,7 +26,6 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
         case finished(ValueResponse<Value>)
 
         package typealias Output = ValueResponse<Value>
-        package typealias State = DataTask.State
         package typealias Preview = Never
     }
 
@@ -97,12 +94,7 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
     public var attempts: Int { feed.attempts }
 
     /// The state of the task now.
-    public var state: DataTask.State {
-        if let outcome { return DataTask.State(after: outcome) }
-        if let now = feed.status?.state, [.transferring, .paused, .parked].contains(now) { return now }
-        // The task may have ended meanwhile.
-        return outcome.map { DataTask.State(after: $0) } ?? .waiting
-    }
+    public var state: TaskState { presentState }
 
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
 

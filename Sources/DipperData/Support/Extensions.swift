@@ -18,6 +18,28 @@ extension Logger {
     }
 }
 
+/// The shared instance of a program: the one that was set last, or one that is made when it is first asked for.
+package struct Shared<Value: Sendable>: ~Copyable, Sendable {
+    private let current = Mutex<Value?>(nil)
+
+    package init() {}
+
+    package func value(orElse make: () -> Value) -> Value {
+        current.withLock { current in
+            if let current { return current }
+            let made = make()
+            current = made
+            return made
+        }
+    }
+
+    package func set(_ value: Value) {
+        // The old value is released where no lock is held.
+        let old = current.withLock { exchange(&$0, with: value) }
+        withExtendedLifetime(old) {}
+    }
+}
+
 /// A value outside its owner, so that an owner without it is small.
 struct Boxed<Value: Sendable>: Sendable {
     private final class Storage: @unchecked Sendable {

@@ -35,7 +35,7 @@ struct MemoryPressureTests {
         let test = test()
         try fill(test.cache)
         #expect(test.cache.memoryCount == 90 && test.cache.memoryPressure == .normal)
-        #expect(test.cache.data(for: url("3")) != nil)
+        #expect(test.cache.readData(for: url("3")) != nil)
         for (step, level) in levels.enumerated() {
             pressure.level = level
             #expect(test.cache.memoryPressure == level)
@@ -139,7 +139,7 @@ struct MemoryPressureTests {
                         for step in 0..<100 {
                             if step % 10 == number { pressure.level = MemoryPressure.allCases[(step + number) % 3] }
                             try? test.cache.addData(Data(count: Self.entry), for: url("\(number) \(step)"))
-                            _ = test.cache.data(for: url("\(number) \(step / 2)"))
+                            _ = test.cache.readData(for: url("\(number) \(step / 2)"))
                         }
                         pressure.level = last
                     }

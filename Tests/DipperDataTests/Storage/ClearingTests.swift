@@ -29,15 +29,16 @@ struct ClearingTests {
         try await add(["new": 9_000, "7": 200, "large": 10], to: one)
         for cache in [one, two] {
             #expect(cache.diskCount == 3 && cache.diskSize == one.diskSize)
-            #expect(cache.data(for: "larger") == nil && cache.entry(for: "larger") == nil && !cache.hasData(for: "8"))
-            #expect(cache.data(for: "7")?.count == 200 && cache.data(for: "large")?.count == 10)
+            #expect(
+                cache.readData(for: "larger") == nil && cache.entry(for: "larger") == nil && !cache.hasData(for: "8"))
+            #expect(cache.readData(for: "7")?.count == 200 && cache.readData(for: "large")?.count == 10)
             var listed: Set<String> = []
             cache.forEachEntry { listed.insert($0.key.string) }
             #expect(listed == ["7", "large", "new"])
         }
         await one.synchronize()
         #expect(blobs == 1)
-        two.trim(toDiskSize: 0)
+        two.trimDisk(to: 0)
         await two.synchronize()
         #expect(one.diskCount == 0 && one.diskSize == 0 && blobs == 0)
         for cache in [one, two] { await cache.shutdown() }
@@ -62,7 +63,7 @@ struct ClearingTests {
         try index.transaction { try $0.run(script: "DROP INDEX entry_by_url; DROP INDEX entry_by_asked") }
         index.close()
         let cache = open()
-        cache.removeAll(of: url("a"))
+        cache.removeData(for: url("a"))
         #expect(!cache.hasData(for: "7") && cache.entry(for: "10") == nil && cache.hasData(for: "b"))
         await cache.synchronize()
         #expect(cache.diskCount == 1 && cache.hasData(for: "b") && blobs == 0)
@@ -86,7 +87,7 @@ struct ClearingTests {
         index.close()
         let next = isOpen ? first : open()
         try await add(["5": 9_000], to: next)
-        #expect(next.diskCount == 1 && next.data(for: "5")?.count == 9_000 && next.data(for: "6") == nil)
+        #expect(next.diskCount == 1 && next.readData(for: "5")?.count == 9_000 && next.readData(for: "6") == nil)
         let report = await next.verify()
         #expect(report.isSound && report.sound == 1, "\(report)")
         await next.reconcile()

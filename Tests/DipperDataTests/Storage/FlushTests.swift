@@ -52,7 +52,7 @@ struct FlushTests {
         }
         flush_log_mend(failing)
         try await cache.addDataAndWait(Data(count: size), for: request)
-        #expect(cache.data(for: request)?.count == size)
+        #expect(cache.readData(for: request)?.count == size)
     }
 
     @Test("nothing is flushed for other entries, not even after a durable one")
@@ -65,7 +65,7 @@ struct FlushTests {
         for number in 0..<20 {
             let other = DataRequest(url("\(folder.url.lastPathComponent)/\(number)"))
             try await test.cache.addDataAndWait(Data(count: number * 1_000), for: other)
-            #expect(test.cache.data(for: other)?.count == number * 1_000)
+            #expect(test.cache.readData(for: other)?.count == number * 1_000)
             #expect(flush_log_count("-" + other.cacheKey.digest) == 0)
         }
     }
@@ -130,7 +130,7 @@ struct FlushTests {
         #expect(await task.error == (change == 1 ? .notWritten : nil))
         await test.cache.idle()
         test.cache.clearMemory()
-        #expect(test.cache.data(for: request)?.count == [9_000, nil, 8_000][change])
+        #expect(test.cache.readData(for: request)?.count == [9_000, nil, 8_000][change])
         // A write that is replaced may have begun, and is then flushed, too.
         if change != 1 { #expect(change == 0 ? flushes == 1 : (1...2).contains(flushes)) }
     }

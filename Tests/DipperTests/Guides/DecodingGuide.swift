@@ -44,10 +44,12 @@ enum DecodingGuide {
     }
 
     static func codecs(_ bytes: Data) throws -> Data {
-        let codecs = CodecRegistry.standard
-        let small = try codecs.decode(bytes, DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64))))
-        let file = try codecs.encode(small, as: .jpeg, EncodeOptions(quality: 0.8))
-        return file
+        let image = try Image(data: bytes)
+        let icon = try Image(data: bytes, DecodeOptions(target: TargetSize(width: 64, height: 64)))
+        let round = try image.processed(by: .downsample(width: 96, height: 96, .fill), .circle)
+        let file = try round.encoded(as: .png)
+        let small = try icon.encoded(as: .jpeg(quality: 0.8))
+        return file + small
     }
 
     struct Negative: ImageProcessor {
@@ -70,8 +72,7 @@ enum DecodingGuide {
     }
 
     static func chain(_ url: URL) -> ImageRequest {
-        let chain = ImageProcessors.Downsample(width: 400, height: 300) |> Negative()
-        let request = ImageRequest(url).processed(by: chain)
+        let request = ImageRequest(url).processed(by: .downsample(width: 400, height: 300), Negative())
         return request
     }
 

@@ -73,7 +73,7 @@ enum GettingStartedGuide {
     }
 
     static func peek(_ cache: ImageCache, _ url: URL, _ placeholder: Image, _ view: Stage) {
-        if let image = cache.image(for: url) {
+        if let image = cache.imageInMemory(for: url) {
             view.show(image)
         } else {
             view.show(placeholder)
@@ -87,6 +87,14 @@ enum GettingStartedGuide {
         return isThere
     }
 
+    static func shared() -> ImageCache {
+        var configuration = ImageCache.Configuration(directory: ImageCache.Configuration.defaultDirectory)
+        configuration.memoryLimit = 200 << 20
+        ImageCache.shared = ImageCache(configuration)
+        let avatars = ImageCache(name: "avatars")  // in a folder of its own
+        return avatars
+    }
+
     static func pixels(_ image: Image, _ window: Stage) {
         image.withPixels { bytes in
             window.draw(bytes, width: image.width, height: image.height, stride: image.rowStride)
@@ -94,7 +102,7 @@ enum GettingStartedGuide {
     }
 
     static func local(_ cache: ImageCache, _ file: URL, _ photo: Image, _ uploadURL: URL) async throws -> [Image?] {
-        let icon = cache.image(named: "icons/home")
+        let icon = cache.readImage(named: "icons/home")
         let local = try await cache.getImage(file).value
         try cache.addImage(photo, for: uploadURL)
         return [icon, local]

@@ -47,13 +47,13 @@ enum GuideTables {
 
     /// The codecs, and processors that change a picture.
     static func pixels(_ image: Image, _ bytes: Data) throws -> [any ImageProcessor] {
-        var decoding = DecodeOptions(target: TargetSize(PixelSize(width: 8, height: 8), .fill))
+        var decoding = DecodeOptions(target: TargetSize(width: 8, height: 8, .fill))
         decoding.scale = 2
         decoding.preloadsFrames = true
         decoding.firstFrameOnly = true
         _ = (CodecRegistry.standard.writable.contains(.webp), CodecRegistry().readable)
-        _ = try CodecRegistry.standard.decode(bytes, decoding)
-        _ = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.8))
+        _ = try (Image(data: bytes, decoding), image.encoded(as: .jpeg(quality: 0.8)), image.encoded(as: .png))
+        _ = (TargetSize(width: 200, height: 200).points, ImageSerializer.format(.gif))
         let info = try ImageInfo(bytes)
         _ = (info.isProgressive, info.size, info.orientation, info.frameCount, ImageFormat(sniffing: bytes))
         _ = (image.byteCount, image.scale, image.animation?.frameCount, ImageSerializer.format(.gif))
@@ -92,10 +92,10 @@ enum GuideTables {
     }
 
     /// The members of bindings, players and errors.
-    static func members(_ binding: ImageBinding, _ player: AnimatedImage, _ error: DipperError) -> [ImageTransition] {
+    static func members(_ binding: ImageBinding, _ player: AnimationPlayer, _ error: DipperError) -> [ImageTransition] {
         binding.cancel()
         _ = (player.pause(), player.stop(), player.releaseBuffer(), player.state, player.currentFrame)
-        _ = (player.currentIndex == player.frameCount - 1, player.options.bufferCount, binding.animatedImage)
+        _ = (player.currentIndex == player.frameCount - 1, player.options.bufferCount, binding.player)
         _ = (error.isCancelled, error.isReplaced, error.status, error.url, error.detail, error.shortDescription)
         _ = error.earlier.map(\.url)
         let second = Duration.seconds(1)
@@ -115,8 +115,12 @@ enum GuideTables {
         _ = (data.getData(url), data.getData(request.data), data.slowGetData(url), data.slowGetData(request.data))
         _ = (data.getRemoteData(url), data.getRemoteData(request.data), data.queueCounts)
         _ = (data.moveTaskToSlowQueue(url), data.moveTaskToSlowQueue(request.data), data.moveTaskToSlowQueue(key: key))
-        _ = (cache.image(for: url), cache.image(for: request), cache.image(named: "name"), cache.hasImage(for: url))
-        _ = (cache.hasImage(for: request), cache.hasProcessedImage(for: request), cache.cachedTier(for: request))
+        _ = (cache.readImage(for: url), cache.readImage(for: request), cache.readImage(named: "name"))
+        _ = (cache.imageInMemory(for: url), cache.imageInMemory(for: request), cache.imageInMemory(for: key))
+        _ = (await cache.image(for: url), await cache.image(for: key), cache.readImage(for: key))
+        _ = (data.dataInMemory(for: key), data.dataInMemory(for: url), await data.data(for: request.data))
+        _ = (cache.hasImage(for: url), cache.hasImage(for: url, in: .memory), await data.data(for: key))
+        _ = (cache.hasImage(for: request), cache.hasProcessedImage(for: request), cache.cachedSource(for: request))
         _ = (try cache.addImage(image, bytes: bytes, for: request), try cache.addImage(bytes: bytes, for: url))
         _ = (try cache.addImage(bytes: bytes, for: request), try cache.addImage(image, for: url))
         try cache.addImage(image, for: request)
@@ -126,14 +130,15 @@ enum GuideTables {
         _ = (cache.events(about: .removals), cache.events(about: .requests))
         try data.addData(bytes, for: key)
         try await data.addDataAndWait(bytes, for: key)
-        _ = (data.data(for: url), data.data(for: request.data), data.data(for: key), data.diskSize)
+        _ = (data.readData(for: url), data.readData(for: request.data), data.readData(for: key), data.diskSize)
         _ = (data.hasData(for: url), data.hasData(for: request.data), data.hasData(for: key, in: .disk))
         _ = (data.entry(for: key)?.expires, data.file(for: key))
         await cache.synchronize()
         try await cache.write { $0.clearDisk() }
-        _ = await cache.read { ($0.hasImage(for: url), $0.cachedTier(for: request)) }
+        _ = await cache.read { ($0.hasImage(for: url), $0.cachedSource(for: request)) }
         _ = (await cache.image(for: key, in: .disk), await data.data(for: key, in: .disk))
-        _ = (cache.removeAll(of: url), cache.removeAll(of: url, from: .memory), data.removeAll(of: url))
+        _ = (ImageCache(name: "avatars"), DataCache(name: "feeds"), ImageCache.Configuration(name: "avatars"))
+        _ = (cache.invalidate(url), data.invalidate(url), data.removeData(for: url), cache.cachedSource(for: key))
         _ = (request.with(\.transport, CurlTransport()), request.with(\.allowsConstrainedNetwork, false))
         cache.slowQueue.allowsConstrainedNetwork = false
         _ = (cache.removeVariant(for: request, from: .memory), cache.removeVariant(for: request, from: .disk))
@@ -141,7 +146,7 @@ enum GuideTables {
         _ = (data.removeData(for: key, from: .memory), data.removeData(for: key), data.removeData(for: request.data))
         _ = (cache.removeExpired(), data.removeExpired())
         _ = (cache.flush(olderThan: .seconds(86_400)), data.flush(olderThan: .seconds(86_400)))
-        _ = (cache.trim(toDiskSize: 1 << 20), data.trim(toDiskSize: 0), cache.trimMemory(to: cache.memorySize))
+        _ = (cache.trimDisk(to: 1 << 20), data.trimDisk(to: 0), cache.trimMemory(to: cache.memorySize))
         cache.clearDisk()
         cache.diskLimit = 1 << 30
         data.diskLimit = 1 << 30

@@ -42,7 +42,7 @@ struct GuideTests {
         }
         let code = try files(here, "swift").map(Self.lines)
         var pages = [package.appendingPathComponent("README.md")]
-        for name in ["Dipper/Dipper.docc", "DipperData/DipperData.docc"] {
+        for name in ["Dipper/Dipper.docc", "DipperData/DipperData.docc", "DipperTesting/DipperTesting.docc"] {
             pages += try files(package.appendingPathComponent("Sources/\(name)"), "md")
         }
         var count = 0
@@ -112,7 +112,7 @@ struct GuideTests {
         transfer.finish(with: try Image.sample(440, 330).png)
         await test.cache.idle()
         #expect(view.images.map(\.size) == [PixelSize(width: 400, height: 300)])
-        #expect(test.cache.cachedTier(for: request) == .memory && request.priority == .high)
+        #expect(test.cache.cachedSource(for: request) == .memory && request.priority == .high)
         test.cache.getImage(KingfisherGuide.signed(url("signed"), "secret", "me"))
         #expect(try await test.transport.nextTransfer().request.headers["Authorization"] == "secret")
         let options = KingfisherGuide.request(a, url("mirror"), url("small"))
@@ -166,7 +166,7 @@ struct GuideTests {
         let test = TestImageCache { $0.resourceFolders = [folder.url] }
         let images = try await GettingStartedGuide.local(test.cache, file, .sample(seed: 9), a)
         #expect(images.map { $0?.pixels } == [picture.pixels, picture.pixels])
-        #expect(test.cache.image(for: a)?.pixels == Image.sample(seed: 9).pixels)
+        #expect(test.cache.readImage(for: a)?.pixels == Image.sample(seed: 9).pixels)
         test.transport.script(url("feed"), [.body(Data("[]".utf8))])
         #expect(try await GettingStartedGuide.data(test.cache, url("feed")) == Data("[]".utf8))
         let banner = Stage()
@@ -181,6 +181,7 @@ struct GuideTests {
         try await TestingGuide.pictures(a)
         #expect(try await TestingGuide.failures(a).pixels == picture.pixels)
         try await TestingGuide.decoders(a)
+        try await TestingGuide.offline(a)
         try await TestingGuide.displays(a, test.transport, test.cache, picture)
     }
 
@@ -281,7 +282,7 @@ struct GuideTests {
 
             let view = Stage()
             let player = AnimationGuide.playing(image, view, Loop())
-            let other = AnimatedImage(image)
+            let other = AnimationPlayer(image)
             await AnimationGuide.stream(other, view)
             #expect(other.state == .finished && !view.images.isEmpty)
             AnimationGuide.shortOfMemory(player)

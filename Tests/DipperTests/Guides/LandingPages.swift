@@ -16,7 +16,7 @@ enum LandingPages {
 
         cache.slowGetImage(nextURL)  // prefetch: one at a time, only while nothing urgent runs
         cache.moveTaskToSlowQueue(url)  // scrolled away: in place, nothing is started anew
-        if let image = cache.image(for: url) { view.show(image) }  // a look without the network
+        if let image = cache.imageInMemory(for: url) { view.show(image) }  // never blocks: for main threads
 
         let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 200, .fill))
         cache.getImage(thumbnail) { image in view.show(image) }  // the same bytes, decoded to that size

@@ -19,7 +19,7 @@ enum SGImageCacheGuide {
 
     static func view(_ view: Stage, _ url: URL, _ cache: ImageCache, _ placeholder: Image) {
         view.url = url
-        if let image = cache.image(for: url) {
+        if let image = cache.imageInMemory(for: url) {
             view.show(image)
         } else {
             view.show(placeholder)

@@ -95,7 +95,7 @@ struct VideoFrameTests {
         let video = try await video()
         let test = TestImageCache(folder: TemporaryFolder())
         func frame() async -> VideoFrameProvider {
-            VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
+            VideoFrameProvider(video, at: .seconds(1.5), key: await FileProvider.key(of: video))
         }
         let small = ImageRequest(await frame()).processed(by: .downsample(width: 40, height: 40))
         let image = try await test.cache.getImage(small).value
@@ -134,9 +134,9 @@ struct VideoFrameTests {
         let again = await test.reopened()
         let response = try await again.cache.getImage(frame(1.5, "/nowhere/ffmpeg")).response
         #expect(response.source == .disk && response.image.mainColor == 1)
-        #expect(again.cache.image(for: frame(2.5))?.mainColor == 2)
+        #expect(again.cache.readImage(for: frame(2.5))?.mainColor == 2)
         // No thread of a caller waits for a program, and a program that fails is no reason to fetch the video again.
-        #expect(again.cache.image(for: frame(0.1)) == nil)
+        #expect(again.cache.readImage(for: frame(0.1)) == nil)
         #expect(await again.cache.getImage(frame(0.1, "/nowhere/ffmpeg")).error == .unsupportedFormat)
         #expect(again.transport.transfers.isEmpty)
         again.cache.removeImage(for: video)
@@ -167,10 +167,10 @@ struct VideoFrameTests {
         ]
         #expect(Set(frames.map(\.cacheKey)).count == frames.count && frames.allSatisfy { !$0.isLocal })
         #expect(VideoFrameProvider(video, at: .seconds(1)).cacheKey == frames[0].cacheKey)
-        let key = await VideoFrameProvider.key(of: video)
+        let key = await FileProvider.key(of: video)
         try FileManager.default.setAttributes(
             [.modificationDate: Date(timeIntervalSince1970: 1)], ofItemAtPath: video.path)
-        #expect(await VideoFrameProvider.key(of: video) != key)
+        #expect(await FileProvider.key(of: video) != key)
         #expect(VideoFrameProvider(video, at: .seconds(1), key: "a").cacheKey == frames[3].cacheKey)
         #expect(VideoFrameProvider(video, at: .seconds(1), key: "").cacheKey.isEmpty)
     }

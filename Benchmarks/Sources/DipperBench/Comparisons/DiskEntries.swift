@@ -60,7 +60,7 @@ struct DiskEntries: Comparison {
         var table = Table(
             "Hit",
             says:
-                "`data(for: key)` from a cold memory tier, each entry once, against open, fstat, read and close. "
+                "`readData(for: key)` from a cold memory tier, each entry once, against open, fstat, read and close. "
                 + "Like is held against like: our memory tier keeps every body it is given, so the peer keeps its "
                 + "bodies too; with our memory tier off, neither keeps any.",
             unit: "µs per hit",

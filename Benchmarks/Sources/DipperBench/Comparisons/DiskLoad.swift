@@ -109,7 +109,7 @@ final class DiskLoad {
     private func read(from cache: DataCache) throws -> Double {
         let time = try seconds {
             for key in keys {
-                guard cache.data(for: key)?.count == size else { throw BenchError("\(key) is missing") }
+                guard cache.readData(for: key)?.count == size else { throw BenchError("\(key) is missing") }
             }
         }
         return time * 1e6 / Double(count)

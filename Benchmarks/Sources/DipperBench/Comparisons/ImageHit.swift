@@ -10,7 +10,7 @@ struct ImageHit: Comparison {
     private static let images = "ImageCache.getImage(url)"
     private static let bytes = "DataCache.getData(url)"
     private static let processed = "ImageCache.getImage(request), a processor"
-    private static let peeked = "ImageCache.image(for: url)"
+    private static let peeked = "ImageCache.readImage(for: url)"
 
     func run(_ bench: Bench) async throws -> [Table] {
         let count = 10_000
@@ -18,7 +18,7 @@ struct ImageHit: Comparison {
         let urls = sampleURLs(count)
         let images = ImageCache()
         let data = DataCache()
-        let requests = urls.map { ImageRequest($0).processed(by: .resize(width: 4, height: 4)) }
+        let requests = urls.map { ImageRequest($0).processed(by: .downsample(width: 4, height: 4)) }
         for (url, request) in zip(urls, requests) {
             guard
                 let image = Image(
@@ -51,7 +51,7 @@ struct ImageHit: Comparison {
                 add(Self.processed) { order in
                     order.count { images.getImage(requests[$0]).requestedQueue == .fast }
                 }
-                add(Self.peeked) { order in order.count { images.image(for: urls[$0]) != nil } }
+                add(Self.peeked) { order in order.count { images.readImage(for: urls[$0]) != nil } }
             }
             try await figures.measure(rounds: bench.rounds(15, quick: 11), turns)
         }

@@ -6,8 +6,8 @@ struct MemoryHit: Comparison {
     let name = "memory"
     let title = "Memory hit"
 
-    private static let byURL = "DataCache.data(for: url)"
-    private static let byKey = "DataCache.data(for: key)"
+    private static let byURL = "DataCache.readData(for: url)"
+    private static let byKey = "DataCache.readData(for: key)"
     private static let strings = "Dictionary<String, Data>, Mutex, url.absoluteString"
     private static let digests = "Dictionary<128-bit digest, Data>, Mutex"
     private static let foundation = "NSCache, url.absoluteString"
@@ -38,9 +38,9 @@ struct MemoryHit: Comparison {
                 Competitor(name: name) { Self.nanoseconds(threads, orders, expected: 200 * count, look) }
             }
             var competitors = [
-                competitor(Self.byURL) { cache.data(for: urls[$0]) },
+                competitor(Self.byURL) { cache.readData(for: urls[$0]) },
                 competitor(Self.strings) { strings.data(for: urls[$0].absoluteString) },
-                competitor(Self.byKey) { cache.data(for: keys[$0]) },
+                competitor(Self.byKey) { cache.readData(for: keys[$0]) },
                 competitor(Self.digests) { digests.data(for: names[$0]) },
             ]
             if !bench.isQuick { competitors.append(competitor(Self.foundation) { foundation.data(for: urls[$0]) }) }

@@ -31,7 +31,7 @@ struct StoreWaits: Comparison {
         let half = cache.diskSize / 2
         let works: [(String, @Sendable () -> Void)] = [
             ("nothing, for 5 s", { sleep(5) }),
-            ("`trim(toDiskSize:)`, to half", { cache.trim(toDiskSize: half) }),
+            ("`trimDisk(to:)`, to half", { cache.trimDisk(to: half) }),
             ("`clear()`", { cache.clear() }),
         ]
         for (name, work) in works {
@@ -93,7 +93,7 @@ struct StoreWaits: Comparison {
                 var number = 0
                 while !over.isOver.load(ordering: .relaxed) {
                     let start = monotonicSeconds()
-                    _ = cache.data(for: key(count - 1 - number % 1_000))
+                    _ = cache.readData(for: key(count - 1 - number % 1_000))
                     times.add(monotonicSeconds() - start)
                     number += 1
                     usleep(200)
