@@ -60,6 +60,8 @@ struct IdentityTests {
         transfer.finish(with: Data("1".utf8))
         #expect(try await [first.value, second.value] == [Data("1".utf8), Data("1".utf8)])
         #expect(try await test.ask(requests[2]) == "1 from memory")
+        test.cache.removeData(for: requests[1])
+        #expect(!test.cache.hasData(for: requests[2]))
         let withFields = requests[0].with(\.headers, ["Accept": "image/png"])
         #expect(withFields.cacheKey == requests[1].with(\.headers, ["Accept": "image/png"]).cacheKey)
         #expect(withFields.cacheKey != requests[0].cacheKey)

@@ -321,8 +321,8 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
             && own.retryPolicy == nil && others.retryPolicy == nil && own.values == others.values
     }
 
-    /// The URL's text without user and fragment, as it is kept with an entry.
-    package var address: String { url?.withoutFragment ?? unparsed ?? "" }
+    /// The text of the URL as it is part of the key, without user and fragment, as it is kept with an entry.
+    package var address: String { keyURL?.withoutFragment ?? unparsed ?? "" }
 
     /// The URL whose entry is kept under a key; see ``RemovalHistory/removeAll(of:from:)``.
     func address(of key: CacheKey) -> String? { keyURL?.withoutFragment ?? key.address }
