@@ -16,8 +16,8 @@ import Synchronization
 /// bytes of a URL once, whatever pictures are made from them, and decodes equal pictures once, urgent ones first.
 ///
 /// Every method may be called from any thread, and returns at once unless its description says otherwise. Every call
-/// ends exactly once. When the last reference to the cache is released, the cache shuts down in the background, as by
-/// ``shutdown()``.
+/// ends exactly once. When the last reference to the cache is released, calls under way go on; after their end the cache
+/// shuts down in the background, as by ``shutdown()``.
 public final class ImageCache: Sendable {
     /// The shared cache of the program: the one that the program has set, or else one in the folder
     /// ``Configuration/defaultDirectory``, which is made when the property is first read.
@@ -100,8 +100,11 @@ public final class ImageCache: Sendable {
 
     deinit {
         guard !isShutDown.load(ordering: .acquiring) else { return }
-        let (objects, data, ownsData) = (objects, data, ownsData)
-        Task.detached { await Self.shutdown(objects, data, ownsData) }
+        let (objects, data) = (objects, data)
+        Task.detached {
+            await objects.becomeIdle()
+            await Self.shutdown(objects, data, false)
+        }
     }
 
     /// Ends all tasks with `DipperError.cancelled`, writes waiting entries to disk and ends the cache's threads.

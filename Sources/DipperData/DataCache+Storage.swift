@@ -324,6 +324,14 @@ extension DataCache {
 
     package var isIdle: Bool { engine.isIdle }
 
+    /// Returns when the engine has taken in all messages so far, and the closures that it owes have returned.
+    package func hooksSettled() async {
+        await engine.wait { $1.resume() }
+        _ = await defaults.pending.settled()
+    }
+
+    package var usesRealClock: Bool { engine.time.isReal }
+
     /// Returns when the disk tier has carried out all earlier changes, and has compared its files with its index if
     /// that is due, as after a power cut.
     package func reconcile() async { await store.disk?.reconcile() }

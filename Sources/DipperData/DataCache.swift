@@ -16,7 +16,8 @@ import Synchronization
 /// prefetch that waits or runs.
 ///
 /// Calls may be made from any thread. Each call returns at once, and its task ends exactly once. When the last
-/// reference to the cache is released, the cache shuts down in the background, as by ``shutdown()``.
+/// reference to the cache is released, calls under way go on; after their end the cache shuts down in the background,
+/// as by ``shutdown()``.
 public final class DataCache: Sendable {
     /// The cache that all parts of a program share: the one that the program has set, or else one in the folder
     /// ``Configuration/defaultDirectory``, which is made when the property is first read.
@@ -120,7 +121,10 @@ public final class DataCache: Sendable {
     deinit {
         guard !engine.isShutDown.load(ordering: .acquiring) else { return }
         let (engine, values) = (engine, values.load())
-        Task.detached { await Self.end(engine, values) }
+        Task.detached {
+            await engine.becomeIdle()
+            await Self.end(engine, values)
+        }
     }
 
     /// Cancels all tasks and the program's hooks, writes pending entries to disk, and returns when the cache's threads

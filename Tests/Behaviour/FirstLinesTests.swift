@@ -142,6 +142,37 @@ struct FirstLinesTests {
         #expect(told.value == ["Image", "end \(picture.size)", "end status 404"])
     }
 
+    /// With errors of a named type, Swift 6.3 crashes at both.
+    @Test("natural lines that catch the errors of calls compile; a cancelled wait throws the library's own error")
+    func caught() async throws {
+        test.transport.script(url("a"), [.status(404)])
+        let cache = test.cache
+        func optional() async throws -> Int {
+            let data: Data?
+            do {
+                data = try await cache.getData(url("a")).value
+            } catch let error as DipperError where error.status == 404 {
+                data = nil
+            }
+            return data?.count ?? -1
+        }
+        func inLoop() async throws -> Int {
+            for _ in 0..<2 {
+                do {
+                    return try await cache.getData(url("a")).response.data.count
+                } catch let error as DipperError where error.status == 404 {
+                    continue
+                }
+            }
+            return -2
+        }
+        #expect(try await optional() == -1)
+        #expect(try await inLoop() == -2)
+        let waiting = Task { try await cache.getData(url("silent")).value }
+        waiting.cancel()
+        await #expect(throws: DipperError.cancelled) { try await waiting.value }
+    }
+
     @Test("a server can be told which formats the program decodes")
     func accept() async throws {
         var codecs = CodecRegistry()
@@ -185,12 +216,12 @@ struct FirstLinesTests {
         #expect(warnings.value.count == 1 && warnings.value.first?.contains("two seconds") == true)
     }
 
-    @Test("a binding of the main queue says in the log, once, that it is used on another thread")
+    @Test("a binding of the main queue says in the log, once, that it is used outside of it")
     func otherThread() async throws {
         let warnings = Box<[String]>([])
         let test = TestImageCache {
             $0.data.logger = .recording { line in
-                if line.contains("another thread") { warnings.update { $0.append(line) } }
+                if line.contains("outside of it") { warnings.update { $0.append(line) } }
             }
         }
         let display = RecordingDisplay()

@@ -191,7 +191,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         state.withLock { $0.wantsProgress = true }
         post { $1.wantProgress(in: $0) }
     }
-    package func wantPreviews() { post { ($1 as? ObjectCall)?.wantPreviews(in: $0) } }
+    package func wantPreviews() { post { $1.wantPreviews(in: $0) } }
 
     /// The queue that the call is in now, or was in when it ended.
     package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }
@@ -243,6 +243,9 @@ extension FedTask {
     }
 
     fileprivate var engine: Engine? { withFeed { $0.link?.engine } }
+    package var isParkedOnTestClock: Bool {
+        engine?.time.isReal == false && withFeed { $0.status?.state == .parked }
+    }
     func attach(_ call: some WaitingCall, to engine: Engine) { withFeed { $0.attach(call, to: engine) } }
     func detach(in queue: FetchQueue, attempts: Int) { withFeed { $0.detach(in: queue, attempts: attempts) } }
     func hear(_ news: DataTask.Event) { withFeed { $0.hear(news, for: self) } }
@@ -259,6 +262,11 @@ protocol WaitingCall: AnyObject, Sendable {
     func move(to queue: FetchQueue, in engine: isolated Engine)
     func setPriority(_ priority: Priority, in engine: isolated Engine)
     func wantProgress(in engine: isolated Engine)
+    func wantPreviews(in engine: isolated Engine)
+}
+
+extension WaitingCall {
+    func wantPreviews(in engine: isolated Engine) {}
 }
 
 struct Link: Sendable {

@@ -131,7 +131,7 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
     }
 
     func wantPreviews(in engine: isolated Engine) {
-        options.showsPreviews = true
+        if exchange(&options.showsPreviews, with: true) { return }
         if let supply = make?.fetch { engine.showPreviews(of: supply, to: self) }
     }
 

@@ -4,7 +4,7 @@ import Foundation
 ///
 /// ```swift
 /// let task = cache.getValue(Feed.self, from: url)
-/// task.onFail { error, isFatal in if isFatal { print(error) } }
+/// task.onEnd { result in if case .failure(let error) = result { print(error) } }
 /// let feed = try await task.value
 /// ```
 ///

@@ -42,7 +42,7 @@ struct GuideTests {
         }
         let code = try files(here, "swift").map(Self.lines)
         var pages = [package.appendingPathComponent("README.md")]
-        for name in ["Dipper/Dipper.docc", "DipperData/DipperData.docc"] {
+        for name in ["Dipper/Dipper.docc", "DipperData/DipperData.docc", "DipperTesting/DipperTesting.docc"] {
             pages += try files(package.appendingPathComponent("Sources/\(name)"), "md")
         }
         var count = 0
@@ -181,6 +181,7 @@ struct GuideTests {
         try await TestingGuide.pictures(a)
         #expect(try await TestingGuide.failures(a).pixels == picture.pixels)
         try await TestingGuide.decoders(a)
+        try await TestingGuide.offline(a)
         try await TestingGuide.displays(a, test.transport, test.cache, picture)
     }
 
