@@ -154,7 +154,7 @@ extension DataCache {
         let isOnDisk = await withCheckedContinuation { continuation in
             add(data, key, request) { continuation.resume(returning: $0) }
         }
-        if !isOnDisk, request.durability == .durable { throw .notWritten }
+        if !isOnDisk, request.durability == .durable { throw DipperError.notWritten }
     }
 
     func check(_ key: CacheKey) throws(DipperError) {
