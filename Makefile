@@ -4,14 +4,18 @@ SHELL := /bin/bash
 SWIFT ?= swift
 # Hashing decides the order in which SwiftPM passes the traits; in another order SwiftPM would compile everything again.
 # SwiftPM finds tests by the index, which needs nothing about the system's modules; leaving them out saves time.
+# Line tables are enough to name the lines of a stack, and take less time than all that a debugger can show.
+LINE_TABLES := -Xswiftc -gline-tables-only -Xcc -gline-tables-only
 SWIFTPM = SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) $(1) \
-	-Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules
+	-Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules $(LINE_TABLES)
 BUILD := $(call SWIFTPM,build)
 # Enters a package that depends on this one. Swift's package manager sees files that were added here, or are gone, only
 # if the manifest of the package is newer than its plan.
 ENTER = cd $(1) && touch Package.swift
-# DIPPER_TESTS selects the test target to build; a rule that needs the variable sets it.
+# DIPPER_TESTS adds the tests and their programs to the package, `all` or those of one target; see Package.swift. A rule
+# that needs the variable sets it.
 unexport DIPPER_TESTS
+TEST_BUILD := DIPPER_TESTS=all $(BUILD)
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources \
@@ -43,7 +47,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run gallery gallery-test gallery-bench tests test t check steady mutants lean lean-test tsan-all torture powercut soak lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -83,6 +87,10 @@ gallery: deps ## open the GTK 4 sample: a window with a long list of photographs
 	$(GALLERY_BUILD)
 	cd Samples/Gallery && $(GALLERY) $(GALLERY_OPTIONS)
 
+proxy: PROXY_OPTIONS ?= --help
+proxy: deps ## run the CacheProxy sample, an HTTP proxy, with PROXY_OPTIONS
+	$(call PROGRAM,CacheProxy) $(PROXY_OPTIONS)
+
 gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	$(call install,$(GALLERY_TEST_PACKAGES))
 	$(call ENTER,Samples/Gallery) && $(GALLERY_TEST_BUILD) --build-tests
@@ -100,7 +108,7 @@ gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60); write 
 
 tests: deps-test
 	python3 Tests/Structure/examples.py Tests/DocExamples/Generated.swift
-	$(BUILD) --build-tests
+	$(TEST_BUILD) --build-tests
 
 # AGAIN is the number of times that a failed test may run again, alone: for CI, which then names it as flaky.
 test: AGAIN ?= 0
@@ -131,7 +139,7 @@ mutants: deps-test ## break the library in one place at a time, those matching M
 	python3 Tests/Steady/mutants.py --swift $(SWIFT) --only '$(MUTANTS)'
 
 # Builds the program without the tests, and shows its output as it is printed.
-PROGRAM = $(BUILD) --product $(1) && $$($(BUILD) --show-bin-path)/$(1)
+PROGRAM = $(TEST_BUILD) --product $(1) && $$($(BUILD) --show-bin-path)/$(1)
 
 torture: SECONDS ?= 600
 torture: deps ## repeatedly kill eight processes that share cache folders, for SECONDS (600), and check the folders
@@ -145,19 +153,25 @@ soak: MINUTES ?= 60
 soak: deps ## make random calls to both caches for MINUTES (60) while resources fail, and look for leaks
 	$(call PROGRAM,Soak) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: ## check the format of the sources, the order of their folders, the summaries, the README's figures, and the tests' time limits
+# Builds no more than the libraries; `make tests` goes on with what is built.
+API = $(BUILD) --target DipperTesting && $(BUILD) --target DipperInspector && \
+	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) $$($(BUILD) --show-bin-path)
+
+api: deps ## write the public declarations of the libraries into the folder API
+	$(call install,python3)
+	$(call API)
+
+lint: deps ## check the format of the sources, the order of their folders, the summaries, the public declarations, the README's figures, and the tests' time limits
 	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Structure/layers.py
 	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Tests
 	python3 Tests/Structure/figures.py README.md Benchmarks/RESULTS.md
 	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/*
+	$(call API,--check)
 
 format: ## format the sources
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
-
-# Line tables are enough for the sanitizers' stacks to show line numbers.
-SANITIZER_SYMBOLS := -Xswiftc -gline-tables-only -Xcc -gline-tables-only
 
 # Skips two tests that limit or measure memory, of which the sanitizer itself takes much.
 TSAN_SKIP := HostileAnswerTests/memory|PixelMemoryTests/refusedMemory
@@ -170,8 +184,8 @@ tsan: F ?= .
 tsan: TSAN_SKIP := $(TSAN_SKIP)|Image|Display|ListLoader|Animat|Namespace|Hostile|NameLookUp|TLS|TimeLimit
 tsan-all: F ?= .
 tsan tsan-all: deps-test ## run the tests of the engine and the store under Thread Sanitizer; tsan-all: all tests
-	$(if $(T),DIPPER_TESTS=$(T)) $(BUILD) $(if $(T),--product DipperPackageTests,--build-tests) \
-		--sanitize=thread --scratch-path .build-tsan $(SANITIZER_SYMBOLS)
+	DIPPER_TESTS=$(or $(T),all) $(BUILD) $(if $(T),--product DipperPackageTests,--build-tests) \
+		--sanitize=thread --scratch-path .build-tsan
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
 		Tests/ThreadSanitizer/mutex.c -ldl
 	@$(call tell-failures,LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so DIPPER_WORKLOAD=10 TSAN_OPTIONS="halt_on_error=0 exitcode=66 atexit_sleep_ms=50" \
@@ -183,7 +197,6 @@ tsan tsan-all: deps-test ## run the tests of the engine and the store under Thre
 COVERAGE := inline-8bit-counters,pc-table,trace-cmp
 SWIFT_FOLDER = $$(dirname $$(readlink -f $$(command -v $(SWIFT))))
 ASAN_BUILD = DIPPER_TESTS=DipperTests $(BUILD) --build-tests --sanitize=address --scratch-path .build-asan \
-	$(SANITIZER_SYMBOLS) \
 	-Xswiftc -sanitize-coverage=edge,$(COVERAGE) -Xcc -fsanitize-coverage=$(COVERAGE) \
 	-Xlinker $$(ls $(SWIFT_FOLDER)/../lib/clang/*/lib/linux/libclang_rt.fuzzer_no_main-$$(uname -m).a) \
 	-Xlinker -u -Xlinker LLVMFuzzerRunDriver -Xlinker -lstdc++
@@ -235,7 +248,7 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 
 docs: deps ## build the reference and the guides of the modules into docs-build
 	DIPPER_DOCS=1 $(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --target Dipper --target DipperInspector --enable-experimental-combined-documentation \
+		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:

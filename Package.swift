@@ -21,10 +21,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
-        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
-        // For the samples that are servers, and for the tests' fault server.
-        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
     ],
     targets: [
         .systemLibrary(
@@ -65,8 +62,6 @@ let package = Package(
                 "CBrotli", "CCrypto", "CCurl", "CMnl", "CSQLite", "CXXHash", "CZlib", "CZstd", "ProcessShims",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "HeapModule", package: "swift-collections"),
             ]),
         .target(
             name: "Dipper",
@@ -93,6 +88,21 @@ let package = Package(
             dependencies: ["Dipper", "DipperInspector", "SampleServer"],
             path: "Samples/Scrolling",
             exclude: ["Assets"]),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+// For `make docs` alone, so that nobody else resolves it.
+if Context.environment["DIPPER_DOCS"] != nil {
+    package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
+}
+
+// The tests and what only they need, with the sample CacheProxy: for `make test`, so that who builds the library, the tool
+// or another sample neither resolves nor plans them. The variable is `all`, or names the one target whose tests are built,
+// such as `Behaviour`, because tests take longer to compile than the code that they test.
+if let tests = Context.environment["DIPPER_TESTS"] {
+    package.dependencies.append(.package(url: "https://github.com/apple/swift-nio", from: "2.101.0"))
+    package.targets += [
         .executableTarget(
             name: "CacheProxy",
             dependencies: [
@@ -179,19 +189,10 @@ let package = Package(
             dependencies: ["Dipper", "DipperInspector", "DipperTesting"],
             path: "Tests/DocExamples",
             swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
-    ],
-    swiftLanguageModes: [.v6]
-)
-
-// For `make docs` alone, so that nobody else resolves it.
-if Context.environment["DIPPER_DOCS"] != nil {
-    package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
-}
-
-// For a build of the tests of one target, such as `Behaviour`, because tests take longer to compile than the code they
-// test.
-if let name = Context.environment["DIPPER_TESTS"], !name.isEmpty {
-    let only = name.hasSuffix("Tests") ? name : name + "Tests"
-    precondition(package.targets.contains { $0.isTest && $0.name == only }, "there are no tests called \(only)")
-    package.targets.removeAll { $0.isTest && $0.name != only }
+    ]
+    if tests != "all" {
+        let only = tests.hasSuffix("Tests") ? tests : tests + "Tests"
+        precondition(package.targets.contains { $0.isTest && $0.name == only }, "there are no tests called \(only)")
+        package.targets.removeAll { $0.isTest && $0.name != only }
+    }
 }

@@ -99,7 +99,9 @@ final class Gateway: Sendable {
         do {
             response = try await cache.getData(wanted).response
         } catch {
-            guard error == .rejected else { throw Refusal(error) }
+            guard let error = error as? DipperError, error == .rejected else {
+                throw Refusal(error as? DipperError ?? .cancelled)
+            }
             if let response = ownAnswer.response { return answer(response, passedOn: "bypass") }
             return try await fetch(url, request, fields)
         }

@@ -108,7 +108,7 @@ struct Sample {
         }
         let images = photos.sorted { $0.key < $1.key }.map(\.value)
         let sheet = ContactSheet(cell: Thumbnails.downsample.target.size)
-        return try CodecRegistry.standard.encode(sheet.compose(images), as: .png)
+        return try sheet.compose(images).encoded(as: .png)
     }
 
     private func temporaryFolder() -> URL {

@@ -4,7 +4,7 @@ import SampleServer
 
 struct Thumbnails {
     /// The processor of the list's requests, which decodes photos to the size of a thumbnail.
-    static let downsample = ImageProcessors.Downsample(width: 200, height: 150)
+    static let downsample = ImageProcessors.Resize(width: 200, height: 150, allowsUpscaling: false)
 
     private let assets: Assets
     /// The expected thumbnails by path of the photo, decoded without a cache.
@@ -26,7 +26,7 @@ struct Thumbnails {
 
     private func decode(_ path: String) throws -> Image {
         guard let file = assets.files[path] else { throw Assets.Failure(description: "there is no \(path)") }
-        return try CodecRegistry.standard.decode(file, DecodeOptions(target: Self.downsample.target))
+        return try Image(data: file, DecodeOptions(target: Self.downsample.target))
     }
 
     /// Returns the mean absolute difference of the colour components at points of a grid of 8 pixels, from 0 to 255.

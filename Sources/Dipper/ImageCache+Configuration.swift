@@ -103,3 +103,15 @@ extension ImageCache {
         }
     }
 }
+
+extension ImageCache {
+    /// Returns the options that apply to a call for a picture: those of the request, for those that it does not set the
+    /// cache's, and for the rest the defaults.
+    ///
+    /// ```swift
+    /// let scale = cache.options(of: ImageRequest(url)).scale ?? 1         // that of the cache
+    /// ```
+    public func options(of source: some ImageRequestConvertible) -> ImageOptions {
+        source.imageRequest.resolved(defaults).options.over(.standard.with(\.originals, data))
+    }
+}

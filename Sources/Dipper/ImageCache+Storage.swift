@@ -149,7 +149,7 @@ extension ImageCache {
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle)
-    /// let round = try ImageProcessors.Circle().process(image, ProcessingContext())
+    /// let round = try image.processed(by: .circle)
     /// try cache.addImage(round, for: avatar)
     /// ```
     /// - Throws: `DipperError.emptyKey`.
@@ -173,17 +173,17 @@ extension ImageCache {
     @_disfavoredOverload
     public func addImageAndWait(
         _ image: Image, bytes: Data? = nil, for source: some ImageRequestConvertible
-    ) async throws(DipperError) {
+    ) async throws {
         try addImage(image, bytes: bytes, for: source)
         let (completed, options) = completed(source.imageRequest)
         await home(of: options).objects.finishWrites()
         let key = options.fileKey(completed.data.cacheKey)
         let isOnDisk = await files(of: options).isWritten(key, forCompleted: completed.data)
-        if !isOnDisk, completed.durability == .durable { throw .notWritten }
+        if !isOnDisk, completed.durability == .durable { throw DipperError.notWritten }
     }
 
     /// Adds a picture under a key, like ``addImageAndWait(_:bytes:for:)-(_,_,ImageRequestConvertible)``.
-    public func addImageAndWait(_ image: Image, bytes: Data? = nil, for key: CacheKey) async throws(DipperError) {
+    public func addImageAndWait(_ image: Image, bytes: Data? = nil, for key: CacheKey) async throws {
         try await addImageAndWait(image, bytes: bytes, for: ImageRequest(key))
     }
 
@@ -360,7 +360,7 @@ extension ImageCache {
     /// `DataCache.finishRemovals()`.
     ///
     /// - Throws: `DipperError.notRemoved` if something is still on disk.
-    public func finishRemovals() async throws(DipperError) {
+    public func finishRemovals() async throws {
         try await defaults.options.targetCache?.finishRemovals()
         await objects.finishWrites()
         try await data.finishRemovals()

@@ -16,15 +16,15 @@ import Synchronization
 /// bytes of a URL once, whatever pictures are made from them, and decodes equal pictures once, urgent ones first.
 ///
 /// Every method may be called from any thread, and returns at once unless its description says otherwise. Every call
-/// ends exactly once. When the last reference to the cache is released, the cache shuts down in the background, as by
-/// ``shutdown()``.
+/// ends exactly once. When the last reference to the cache is released, calls under way go on; after their end the cache
+/// shuts down in the background, as by ``shutdown()``.
 public final class ImageCache: Sendable {
     /// The shared cache of the program: the one that the program has set, or else one in the folder
     /// ``Configuration/defaultDirectory``, which is made when the property is first read.
     ///
     /// Set it when the program starts. Bindings, prefetchers, lists and named requests use the shared cache as it is
-    /// when they are made, unless they are given another one. A cache that is replaced shuts down when its last reference
-    /// is released.
+    /// when they are made, unless they are given another one. A cache that is replaced shuts down when nobody
+    /// refers to it any more and its calls have ended.
     ///
     /// Its ``data`` is a cache of its own, not `DataCache.shared`, unless ``Configuration/originals`` says so.
     ///
@@ -100,8 +100,11 @@ public final class ImageCache: Sendable {
 
     deinit {
         guard !isShutDown.load(ordering: .acquiring) else { return }
-        let (objects, data, ownsData) = (objects, data, ownsData)
-        Task.detached { await Self.shutdown(objects, data, ownsData) }
+        let (objects, data) = (objects, data)
+        Task.detached {
+            await objects.becomeIdle()
+            await Self.shutdown(objects, data, false)
+        }
     }
 
     /// Ends all tasks with `DipperError.cancelled`, writes waiting entries to disk and ends the cache's threads.
@@ -123,7 +126,9 @@ public final class ImageCache: Sendable {
 
     /// Loads a picture urgently, from memory, the disk or the network.
     ///
-    /// The call runs in `fastQueue`. A picture of a URL is loaded with the cache's default options.
+    /// The call runs in `fastQueue`. A picture of a URL is loaded with the cache's default options: without a network the
+    /// call waits for one, by default for up to an hour (`RetryPolicy.deadline`), and a picture of whose freshness the
+    /// server says nothing is used for seven days without asking again (`FreshnessPolicy`).
     ///
     /// ```swift
     /// let image = try await cache.getImage(url).value
@@ -135,11 +140,13 @@ public final class ImageCache: Sendable {
     public func getImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .fast) }
 
     /// Loads a picture urgently, and calls a closure with the picture when it is loaded. If the call fails, the closure
-    /// is not called; `onFail` of ``ImageTask`` adds one for that case.
+    /// is not called. A closure for the end, with the picture or the error, is added by `onEnd` of ``ImageTask``.
     ///
     /// ```swift
     /// cache.getImage(url) { image in view.show(image) }
-    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// cache.getImage(nextURL).onEnd { result in
+    ///     if case .failure(let error) = result { print(error) }
+    /// }
     /// ```
     @discardableResult
     public func getImage(
@@ -147,22 +154,6 @@ public final class ImageCache: Sendable {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         getImage(source).then(body)
-    }
-
-    /// Loads a picture like ``getImage(_:)``, and calls a closure at the end, with the picture or the error.
-    ///
-    /// ```swift
-    /// cache.getImage(url) { result in
-    ///     if case .failure(let error) = result { print(error) }
-    /// }
-    /// ```
-    @_disfavoredOverload
-    @discardableResult
-    public func getImage(
-        _ source: some ImageRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
-    ) -> ImageTask {
-        getImage(source).withResult(body)
     }
 
     /// Prefetches a picture, in `slowQueue`, while nothing urgent waits or runs.
@@ -183,16 +174,6 @@ public final class ImageCache: Sendable {
         slowGetImage(source).then(body)
     }
 
-    /// Loads a picture like ``slowGetImage(_:)``, and calls a closure at the end, with the picture or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func slowGetImage(
-        _ source: some ImageRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
-    ) -> ImageTask {
-        slowGetImage(source).withResult(body)
-    }
-
     /// Loads a picture urgently from the network, whatever the cache has, and caches the answer.
     @discardableResult
     public func getRemoteImage(_ source: some ImageRequestConvertible) -> ImageTask {
@@ -206,16 +187,6 @@ public final class ImageCache: Sendable {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         getRemoteImage(source).then(body)
-    }
-
-    /// Loads a picture like ``getRemoteImage(_:)``, and calls a closure at the end, with the picture or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func getRemoteImage(
-        _ source: some ImageRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
-    ) -> ImageTask {
-        getRemoteImage(source).withResult(body)
     }
 
     // Not generic, so that the public call can be inlined, which makes memory hits faster.

@@ -99,7 +99,7 @@ struct ConvertCommand: AsyncParsableCommand {
         var bytes = try BodyFiles.read(input)
         do throws(DipperError) {
             let image = try PictureFile.codecs.decode(bytes, DecodeOptions(target: pictures.resize))
-            bytes = try PictureFile.encode(image, as: format, encode)
+            bytes = try image.encoded(as: format, encode)
         } catch {
             throw CommandFailure("\(input): \(error)")
         }
@@ -151,7 +151,7 @@ struct SheetCommand: AsyncParsableCommand {
         if let cell { sheet.cell = cell }
 
         var configuration = try requests.imageConfiguration(store, for: sources)
-        configuration.options.processors = [.downsample(to: TargetSize(sheet.cell))]
+        configuration.options.processors = [.resize(to: TargetSize(sheet.cell))]
         configuration.options.firstFrameOnly = true
         configuration.options.serializer = PictureFile.serializer
         let cache = ImageCache(configuration)
@@ -162,7 +162,7 @@ struct SheetCommand: AsyncParsableCommand {
         }
 
         let image = try sheet.compose(pictures)
-        let bytes = try PictureFile.encode(image, as: format)
+        let bytes = try image.encoded(as: format)
         try BodyFiles.write(bytes, to: out)
         let failed = pictures.count { $0 == nil }
         let shown = pictures.count - failed

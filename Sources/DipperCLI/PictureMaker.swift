@@ -14,7 +14,7 @@ final class PictureMaker: Sendable {
         var configuration = ImageCache.Configuration()
         configuration.originals = originals
         configuration.options.serializer = PictureFile.serializer
-        configuration.options.processors = options.resize.map { [.downsample(to: $0)] }
+        configuration.options.processors = options.resize.map { [.resize(to: $0)] }
         // These formats have no room for the other frames.
         configuration.options.firstFrameOnly = [.jpeg, .png].contains(options.format)
         images = ImageCache(configuration)
@@ -36,7 +36,7 @@ final class PictureMaker: Sendable {
         let format =
             options.format ?? PictureFile.format(of: images.data.readData(for: request.cacheKey), image)
         do throws(DipperError) {
-            let body = try PictureFile.encode(image, as: format)
+            let body = try image.encoded(as: format)
             return .success(
                 Answer(source: response.source, status: response.status, body: body, picture: (format, image.size)))
         } catch {
@@ -47,26 +47,6 @@ final class PictureMaker: Sendable {
 
 enum PictureFile {
     static let codecs = CodecRegistry.standard
-
-    static func encode(
-        _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
-    ) throws(DipperError) -> Data {
-        let encoder = try codecs.encoder(for: format)
-        guard let animation = image.animation, [.gif, .webp].contains(format) else {
-            return try encoder.encode(image, options)
-        }
-        return try encoder.encode(frames(of: animation, image), loopCount: animation.loopCount, options)
-    }
-
-    private static func frames(of animation: ImageAnimation, _ first: Image) throws(DipperError) -> [AnimationFrame] {
-        if let frames = animation.preloaded { return frames }
-        let (bytes, overflows) = (first.rowStride * first.height).multipliedReportingOverflow(by: animation.frameCount)
-        try DecodeLimits().check(bytes: overflows ? .max : bytes)
-        let decoder = try animation.makeFrameDecoder()
-        var frames: [AnimationFrame] = []
-        while let frame = try decoder.next() { frames.append(frame) }
-        return frames
-    }
 
     /// Returns the format of the original, if it can be written; otherwise JPEG, or PNG for a picture with alpha.
     static func format(of original: Data?, _ image: Image) -> ImageFormat {
@@ -81,6 +61,6 @@ enum PictureFile {
         var options = EncodeOptions()
         options.isLossless = true
         let moving = [ImageFormat.webp, .gif].first { codecs.writable.contains($0) }
-        return try encode(image, as: image.animation == nil ? .png : moving ?? .png, options)
+        return try codecs.encode(image, as: image.animation == nil ? .png : moving ?? .png, options)
     }
 }

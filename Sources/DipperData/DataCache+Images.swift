@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 
 /// The interface that image loading uses. A derived entry is made from the bytes of another entry.
@@ -54,6 +55,39 @@ extension DataCache {
         defaults.callbackQueue(of: request)
     }
 
+    private static let markOfMainQueue = {
+        let key = DispatchSpecificKey<Bool>()
+        DispatchQueue.main.setSpecific(key: key, value: true)
+        return key
+    }()
+
+    /// Logs, once for this cache, that nobody serves the main queue, and that a display of the main queue is used on another
+    /// thread.
+    package func watch(_ queue: CallbackQueue) {
+        guard case .dispatch(let queue) = queue.kind, queue.label == DispatchQueue.main.label else { return }
+        let logger = configuration.logger.category("queues")
+        // After `dispatchMain()` no thread is the main one.
+        let isThere = DispatchQueue.getSpecific(key: Self.markOfMainQueue) != nil
+        if !isThere, !hasToldOfThread.exchange(true, ordering: .relaxed) {
+            logger.warning("an ImageBinding of the main queue is used outside of it; see ImageBinding.init")
+        }
+        guard !hasAskedMainQueue.exchange(true, ordering: .relaxed) else { return }
+        let answer = Cancellation()
+        queue.async { answer.set() }
+        engine.post { engine in
+            engine.timers.add(
+                at: engine.time.now() + .seconds(2),
+                .making { _ in
+                    guard !answer.isSet else { return }
+                    logger.warning(
+                        """
+                        nothing has run on the main queue for two seconds, so displays of the main queue stay empty: serve \
+                        it (dispatchMain, RunLoop), or give the binding a queue of the user interface's loop
+                        """)
+                })
+        }
+    }
+
     package func defect(of request: DataRequest) -> DipperError? {
         engine.defect(of: request) ?? (engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
@@ -99,7 +133,7 @@ extension DataCache {
 
     /// Returns the interface for objects made from this cache's bytes; `forms`, or this cache, keeps stored forms.
     package func objectSource(formsIn forms: DataCache? = nil) -> ObjectSource {
-        ObjectSource(engine, defaults, forms: forms?.store)
+        ObjectSource(engine, defaults, forms: forms?.store, owner: self)
     }
 
     /// See ``ObjectCache/init(_:memory:workers:waitingLimit:notKept:)``.

@@ -127,7 +127,7 @@ extension DataCache {
 
     /// Stores bytes of the caller's own under a key, and returns when they are on disk or the disk has failed.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
-    public func addDataAndWait(_ data: Data, for key: CacheKey) async throws(DipperError) {
+    public func addDataAndWait(_ data: Data, for key: CacheKey) async throws {
         try await addAndWait(data, key, DataRequest(string: ""))
     }
 
@@ -144,7 +144,7 @@ extension DataCache {
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
     ///   not on disk.
     @_disfavoredOverload
-    public func addDataAndWait(_ data: Data, for source: some DataRequestConvertible) async throws(DipperError) {
+    public func addDataAndWait(_ data: Data, for source: some DataRequestConvertible) async throws {
         let request = complete(source.dataRequest)
         try await addAndWait(data, request.cacheKey, request)
     }
@@ -279,7 +279,7 @@ extension DataCache {
     /// ```
     /// - Throws: ``DipperError/notRemoved`` if something is still on disk, because the folder is read-only or the disk
     ///   fails. Readers of this cache do not find removed entries all the same.
-    public func finishRemovals() async throws(DipperError) {
+    public func finishRemovals() async throws {
         await store.synchronize()
         try await store.disk?.finishRemovals()
     }
@@ -306,6 +306,14 @@ extension DataCache {
     }
 
     package var isIdle: Bool { engine.isIdle }
+
+    /// Returns when the engine has taken in all messages so far, and the closures that it owes have returned.
+    package func hooksSettled() async {
+        await engine.wait { $1.resume() }
+        _ = await defaults.pending.settled()
+    }
+
+    package var usesRealClock: Bool { engine.time.isReal }
 
     /// Returns when the disk tier has carried out all earlier changes, and has compared its files with its index if
     /// that is due, as after a power cut.

@@ -17,7 +17,8 @@ extension DataCache {
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .fast) }
 
-    /// Fetches a typed value at once, and calls a closure with it; see ``getValue(_:from:decoder:)``.
+    /// Fetches a typed value at once, and calls a closure with it, but not if the call fails; see
+    /// ``getValue(_:from:decoder:)``.
     @discardableResult
     public func getValue<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder(),
@@ -29,6 +30,26 @@ extension DataCache {
     public func slowGetValue<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .slow) }
+
+    /// Prefetches and decodes a typed value, and calls a closure with it; see ``slowGetValue(_:from:decoder:)``.
+    @discardableResult
+    public func slowGetValue<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder(),
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Value) -> Void
+    ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .slow).then(body) }
+
+    /// Fetches the bytes of a typed value at once from the network, whatever the cache has, and decodes them.
+    @discardableResult
+    public func getRemoteValue<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
+    ) -> ValueTask<Value> { getValue(type, source.dataRequest.with(\.cachePolicy, .ignoreCache), decoder, .fast) }
+
+    /// Fetches a typed value from the network, and calls a closure with it; see ``getRemoteValue(_:from:decoder:)``.
+    @discardableResult
+    public func getRemoteValue<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder(),
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Value) -> Void
+    ) -> ValueTask<Value> { getRemoteValue(type, from: source, decoder: decoder).then(body) }
 
     private func getValue<Value: Decodable & Sendable>(
         _ type: Value.Type, _ request: DataRequest, _ decoder: some ValueDecoder, _ queue: FetchQueue

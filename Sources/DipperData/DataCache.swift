@@ -16,13 +16,14 @@ import Synchronization
 /// prefetch that waits or runs.
 ///
 /// Calls may be made from any thread. Each call returns at once, and its task ends exactly once. When the last
-/// reference to the cache is released, the cache shuts down in the background, as by ``shutdown()``.
+/// reference to the cache is released, calls under way go on; after their end the cache shuts down in the background,
+/// as by ``shutdown()``.
 public final class DataCache: Sendable {
     /// The cache that all parts of a program share: the one that the program has set, or else one in the folder
     /// ``Configuration/defaultDirectory``, which is made when the property is first read.
     ///
     /// Set it when the program starts. Prefetchers made before keep the cache that they were made with. A cache that is
-    /// replaced shuts down when its last reference is released.
+    /// replaced shuts down when nobody refers to it any more and its calls have ended.
     ///
     /// `ImageCache.shared` is another cache, with a folder, queues and limits of its own. A program that shows pictures
     /// fetches other bytes with `ImageCache.shared.data`, so that these also hold prefetches of pictures back.
@@ -48,6 +49,8 @@ public final class DataCache: Sendable {
     let values = AtomicLazyReference<ObjectCache>()
     let valueSource: ObjectSource
     private let followsPressure: ChangeObservation
+    let hasToldOfThread = Atomic(false)
+    let hasAskedMainQueue = Atomic(false)
     private let ending = OnceTask()
 
     /// Creates a cache, opens its folder, if it has one, and starts its threads.
@@ -112,7 +115,10 @@ public final class DataCache: Sendable {
     deinit {
         guard !engine.isShutDown.load(ordering: .acquiring) else { return }
         let (engine, values) = (engine, values.load())
-        Task.detached { await Self.end(engine, values) }
+        Task.detached {
+            await engine.becomeIdle()
+            await Self.end(engine, values)
+        }
     }
 
     /// Cancels all tasks and the program's hooks, writes pending entries to disk, and returns when the cache's threads
@@ -136,6 +142,9 @@ public final class DataCache: Sendable {
     /// Fetches bytes at once, in ``fastQueue``: from memory, from disk or from the network, as the
     /// ``DataRequest/cachePolicy`` of a request says.
     ///
+    /// Without a network the call waits for one, by default for up to an hour (``RetryPolicy/deadline``). An answer of
+    /// whose freshness the server says nothing is used for seven days without asking again (``FreshnessPolicy``).
+    ///
     /// ```swift
     /// let page = try await cache.getData(url).value
     /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"])
@@ -145,12 +154,14 @@ public final class DataCache: Sendable {
     @discardableResult
     public func getData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .fast) }
 
-    /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``. If the call fails, it is not called;
-    /// see ``FetchTask/onFail(_:)``.
+    /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``. If the call fails, the closure is not
+    /// called. A closure for the end, with the bytes or the error, is added by ``FetchTask/onEnd(_:)``.
     ///
     /// ```swift
     /// cache.getData(url) { data in print(data.count) }
-    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// cache.getData(nextURL).onEnd { result in
+    ///     if case .failure(let error) = result { print(error) }
+    /// }
     /// ```
     @discardableResult
     public func getData(
@@ -160,37 +171,17 @@ public final class DataCache: Sendable {
         getData(source).then(body)
     }
 
-    /// Fetches bytes like ``getData(_:)``, and calls a closure at the end, with the bytes or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func getData(
-        _ source: some DataRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
-    ) -> DataTask {
-        getData(source).withResult(body)
-    }
-
     /// Prefetches bytes, in ``slowQueue``, while no urgent fetch needs the link.
     @discardableResult
     public func slowGetData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .slow) }
 
-    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)`` and ``FetchTask/onFail(_:)``.
+    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)`` and ``FetchTask/onEnd(_:)``.
     @discardableResult
     public func slowGetData(
         _ source: some DataRequestConvertible,
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
     ) -> DataTask {
         slowGetData(source).then(body)
-    }
-
-    /// Fetches bytes like ``slowGetData(_:)``, and calls a closure at the end, with the bytes or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func slowGetData(
-        _ source: some DataRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
-    ) -> DataTask {
-        slowGetData(source).withResult(body)
     }
 
     /// Fetches bytes at once from the network, even if the cache has them (``DataRequest/CachePolicy/ignoreCache``).
@@ -206,16 +197,6 @@ public final class DataCache: Sendable {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
     ) -> DataTask {
         getRemoteData(source).then(body)
-    }
-
-    /// Fetches bytes like ``getRemoteData(_:)``, and calls a closure at the end, with the bytes or the error.
-    @_disfavoredOverload
-    @discardableResult
-    public func getRemoteData(
-        _ source: some DataRequestConvertible,
-        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
-    ) -> DataTask {
-        getRemoteData(source).withResult(body)
     }
 
     // Not generic, so that the public call can be inlined, which makes memory hits faster.

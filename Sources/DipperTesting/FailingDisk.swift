@@ -23,7 +23,7 @@ public final class FailingDisk: Sendable, DiskFaults {
         case read
         /// Writing an entry or the list of entries.
         case write
-        /// Waiting until what was written is on the device, as for ``DipperData/Durability/durable`` entries.
+        /// Waiting until what was written is on the device, as for entries with `Durability.durable`.
         case flush
         /// Removing the file of an entry.
         case remove

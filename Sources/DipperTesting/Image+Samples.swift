@@ -33,8 +33,8 @@ extension Image {
 }
 
 extension ScriptedTransport.Step {
-    /// Returns an answer with status 200, a picture's file as its body, and the media type of the format.
-    /// - Parameter format: PNG, JPEG, or an optional format that the package was built with.
+    /// Returns an answer with status 200, a picture's file as its body, and the media type of the format: PNG, JPEG, or
+    /// an optional format that the package was built with.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
     public static func image(
         _ image: Image, as format: ImageFormat = .png, headers: HTTPHeaders = [:]
@@ -48,10 +48,9 @@ extension ScriptedTransport.Step {
     /// let frames = (1...3).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(40)) }
     /// try transport.script(url, [.animation(frames)])
     /// ```
-    /// - Parameters:
-    ///   - frames: at least one, all of one size.
-    ///   - loopCount: the number of times the animation plays; 0 for endlessly.
-    ///   - format: a format with animations that the package was built with: GIF or WebP.
+    ///
+    /// There is at least one frame, and all have one size. The animation plays `loopCount` times, endlessly with 0. The
+    /// format is one with animations that the package was built with: GIF or WebP.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
     public static func animation(
         _ frames: [AnimationFrame], loopCount: Int = 0, as format: ImageFormat = .gif, headers: HTTPHeaders = [:]

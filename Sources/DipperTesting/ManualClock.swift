@@ -102,7 +102,7 @@ public final class ManualClock: Clock, Sendable {
     }
 }
 
-/// A wall clock that stands still until a test moves it on, for ``DipperData/DataCache/Configuration/now``.
+/// A wall clock that stands still until a test moves it on, for `now` of a configuration.
 ///
 /// ```swift
 /// let date = ManualDate()

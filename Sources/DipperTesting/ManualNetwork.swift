@@ -2,11 +2,19 @@ import DipperData
 
 /// A network monitor whose state a test sets.
 ///
+/// Calls that wait for the network go on when it is up, one after the other, a few milliseconds apart by the cache's
+/// clock. A test with a ``ManualClock`` advances it:
+///
 /// ```swift
 /// let network = ManualNetwork(isUp: false)
 /// configuration.networkMonitor = network
-/// let task = DataCache(configuration).getData(url)       // waits for the network
-/// network.isUp = true                                    // can be fetched now
+/// configuration.clock = clock
+/// let cache = DataCache(configuration)
+/// let task = cache.getData(url)
+/// try await cache.waitForParked()                                 // waits for the network
+/// network.isUp = true
+/// try await clock.waitForSleepers(1, dueWithin: .seconds(5))      // the cache has heard of it
+/// clock.advance(by: .seconds(5))                                  // goes on
 /// ```
 public final class ManualNetwork: NetworkMonitor {
     private struct State: Equatable {

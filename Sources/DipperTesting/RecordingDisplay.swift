@@ -27,7 +27,7 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
             case .content(let content, let transition): Self.text(content) + Self.text(transition)
             case .activity(nil): "no activity"
             case .activity(let activity?):
-                "activity" + (activity.fraction.map { " \(Int($0 * 100)) %" } ?? "")
+                "activity" + (activity.progress.map { " \(Int($0.fraction * 100)) %" } ?? "")
                     + (activity.isWaiting ? " waiting" : "")
             }
         }

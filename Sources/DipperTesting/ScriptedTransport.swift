@@ -44,7 +44,8 @@ public final class ScriptedTransport: Transport {
 
         func missing(_ what: String) -> String {
             let urls = transfers.suffix(8).map(\.request.url.absoluteString).joined(separator: ", ")
-            return "\(what); \(transfers.count) transfers so far\(urls.isEmpty ? "" : ": " + urls)"
+            return
+                "\(what); \(transfers.count) transfers so far\(urls.isEmpty ? "" : ": " + urls); \(WaitTimeout.standstill)"
         }
     }
 

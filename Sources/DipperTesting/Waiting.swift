@@ -3,18 +3,101 @@ import Dispatch
 import Synchronization
 
 extension DataCache {
-    /// Returns when nothing is left to do, as ``DipperData/DataCache/idle()``, and fails if that takes too long.
+    /// Returns when nothing is left to do, as `idle()`, and fails if that takes too long. A call
+    /// that is parked or whose transfer has no answer is something to do.
     public func idle(within limit: Duration) async throws(WaitTimeout) {
-        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.queueCounts)" }
+        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.work)" }
+    }
+
+    /// Returns when the cache has taken in what has happened so far, such as an answer or a change of the network, and
+    /// the hooks of its tasks have been called, also those of the main actor. Calls that go on are not waited for.
+    ///
+    /// ```swift
+    /// let received = WatchedState(0)
+    /// cache.getData(url).onProgress { progress in received.update { $0 = progress.received } }
+    /// try await transport.nextTransfer().send(progress: 2, of: 4)
+    /// try await cache.waitForHooks()
+    /// #expect(received.value == 2)
+    /// ```
+    public func waitForHooks(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) {
+        try await WaitTimeout.limit(limit, settleHooks) { "hooks had not returned" }
+    }
+
+    /// Returns as soon as at least `count` fetches are parked, for lack of a network or for a back-off, and the hooks of
+    /// their tasks have been called.
+    ///
+    /// ```swift
+    /// let failures = WatchedState(0)
+    /// cache.getData(url).onFail { _, _ in failures.update { $0 += 1 } }
+    /// try await cache.waitForParked()     // there is no network
+    /// #expect(failures.value == 1)
+    /// ```
+    public func waitForParked(
+        _ count: Int = 1, within limit: Duration = WaitTimeout.standard
+    ) async throws(WaitTimeout) {
+        let events = events(about: .fetches)
+        try await WaitTimeout.limit(limit) {
+            if self.queueCounts.parked < count {
+                for await event in events {
+                    if case .parked = event.kind, self.queueCounts.parked >= count { break }
+                }
+            }
+            await self.settleHooks()
+        } orFail: {
+            "fewer than \(count) fetches were parked: \(self.work)"
+        }
+    }
+
+    private func settleHooks() async {
+        await hooksSettled()
+        // Closures of the main actor have been handed to it before.
+        await MainActor.run {}
+    }
+
+    private var work: String {
+        let counts = queueCounts
+        return counts.parked > 0 && !usesRealClock ? "\(counts); \(WaitTimeout.standstill)" : "\(counts)"
     }
 }
 
 extension ImageCache {
-    /// Returns when nothing is left to do, as ``Dipper/ImageCache/idle()``, and fails if that takes too long.
-    public func idle(within limit: Duration) async throws(WaitTimeout) {
-        try await WaitTimeout.limit(limit, { await self.idle() }) {
-            "the cache still has work: \(self.data.queueCounts)"
+    /// Returns when nothing is left to do, as `idle()`, and fails if that takes too long. A call
+    /// that is parked or whose transfer has no answer is something to do.
+    public func idle(within limit: Duration) async throws(WaitTimeout) { try await data.idle(within: limit) }
+
+    /// Returns when the cache has taken in what has happened so far, and the hooks of its tasks have been called, as the
+    /// method of a data cache.
+    public func waitForHooks(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) {
+        try await data.waitForHooks(within: limit)
+    }
+
+    /// Returns as soon as at least `count` fetches are parked, as the method of a data cache.
+    public func waitForParked(
+        _ count: Int = 1, within limit: Duration = WaitTimeout.standard
+    ) async throws(WaitTimeout) {
+        try await data.waitForParked(count, within: limit)
+    }
+}
+
+extension FetchTask {
+    /// Returns the bytes, the value or the picture when the call has ended and the hooks that the task had before have
+    /// been called, and fails if that takes too long: `value` has no time limit.
+    ///
+    /// ```swift
+    /// let image = try await task.value(within: .seconds(5))
+    /// // throws: "within 5.0 seconds: http://example.org/a.png fast parked had not ended; a parked call goes on …"
+    /// ```
+    /// - Throws: the `DipperError` of the call, or a ``WaitTimeout``.
+    public func value(within limit: Duration) async throws -> Value {
+        let end = WatchedState<Result<Response, DipperError>?>(nil)
+        onEnd { result in end.update { $0 = result } }
+        try await end.wait(within: limit, until: { $0 != nil }) { _ in
+            let isParked = (self as? any FedTask)?.isParkedOnTestClock == true
+            return "\(self) had not ended\(isParked ? "; \(WaitTimeout.standstill)" : "")"
         }
+        await MainActor.run {}
+        guard let result = end.value else { throw DipperError.cancelled }
+        return try result.get().value
     }
 }
 
@@ -22,7 +105,7 @@ extension ImageCache {
 ///
 /// ```swift
 /// let transfer = try await transport.nextTransfer(within: .seconds(5))
-/// // throws: "no transfer began; 1 transfers so far: http://example.org/a.json, within 5.0 seconds"
+/// // throws: "within 5.0 seconds: no transfer began; 1 transfers so far: http://example.org/a.json; …"
 /// ```
 public struct WaitTimeout: Error, CustomStringConvertible {
     /// A sentence that says what was waited for, how long, and what was there instead.
@@ -33,21 +116,31 @@ public struct WaitTimeout: Error, CustomStringConvertible {
 
     init(_ description: String) { self.description = description }
 
+    static let standstill =
+        "a parked call goes on when the network is up and the test calls advance(by:) of its ManualClock"
+
     static func limit(
         _ limit: Duration, _ action: @escaping @Sendable () async -> Void,
         orFail failure: @escaping @Sendable () -> String
     ) async throws(WaitTimeout) {
         let isDone = WatchedState(false)
-        Task.detached {
+        let task = Task.detached {
             await action()
             isDone.update { $0 = true }
         }
+        defer { task.cancel() }
         try await isDone.wait(within: limit, until: { $0 }) { _ in failure() }
     }
 }
 
-/// A state that several threads read and change, and that tasks wait for.
-package final class WatchedState<Value: Sendable>: Sendable {
+/// A state of a test that hooks change, on any thread, and that the test waits for.
+///
+/// ```swift
+/// let log = WatchedState<[String]>([])
+/// cache.getData(url).onFail { error, _ in log.update { $0.append("\(error)") } }
+/// try await log.wait { $0.count == 1 }
+/// ```
+public final class WatchedState<Value: Sendable>: Sendable {
     private struct Waiter {
         let isMet: @Sendable (Value) -> Bool
         let continuation: CheckedContinuation<Bool, Never>
@@ -68,13 +161,15 @@ package final class WatchedState<Value: Sendable>: Sendable {
 
     private let content: Mutex<Content>
 
-    package init(_ value: Value) { content = Mutex(Content(value: value)) }
+    /// Creates a state.
+    public init(_ value: Value) { content = Mutex(Content(value: value)) }
 
-    package var value: Value { content.withLock { $0.value } }
+    /// The state now.
+    public var value: Value { content.withLock { $0.value } }
 
     /// Changes the state under its lock, and resumes the tasks whose conditions hold now.
     @discardableResult
-    package func update<Result: Sendable>(_ change: (inout Value) -> Result) -> Result {
+    public func update<Result: Sendable>(_ change: (inout Value) -> Result) -> Result {
         let (result, met) = content.withLock { content in
             let result = change(&content.value)
             return (result, content.removeMet())
@@ -83,11 +178,9 @@ package final class WatchedState<Value: Sendable>: Sendable {
         return result
     }
 
-    /// Waits until a condition on the state holds.
-    /// - Parameters:
-    ///   - isMet: the condition, which is called under the lock: it may read its argument and nothing else.
-    ///   - failure: the sentence of the error: what did not happen, without the time.
-    package func wait(
+    /// Returns as soon as a condition on the state holds. The condition is called under the lock: it may read its
+    /// argument and nothing else. `failure` returns the sentence of the error: what did not happen, without the time.
+    public func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Value) -> Bool,
         orFail failure: @Sendable (Value) -> String = { "the state stayed \($0)" }
     ) async throws(WaitTimeout) {
@@ -113,7 +206,7 @@ package final class WatchedState<Value: Sendable>: Sendable {
         } onCancel: {
             giveUp(number)
         }
-        if !isThere { throw WaitTimeout("\(failure(value)), within \(limit)") }
+        if !isThere { throw WaitTimeout("within \(limit): \(failure(value))") }
     }
 
     private func giveUp(_ number: Int) {

@@ -226,7 +226,7 @@
             for _ in 0..<10 {
                 let options = AnimationOptions(delays: .atLeast(.milliseconds(1)), callbackQueue: .dispatch(queue))
                 let (frames, frame) = AsyncStream.makeStream(of: Void.self)
-                let player = AnimatedImage(try Film.image([0, 0, 0]), options: options)
+                let player = AnimationPlayer(try Film.image([0, 0, 0]), options: options)
                 player.onFrame { _, _ in
                     seen.update { $0 += 1 }
                     frame.yield()
@@ -262,7 +262,7 @@
             let gate = DispatchSemaphore(value: 0)
             let (seen, loops) = (Box<[Int]>([]), Box<[Int]>([]))
             let options = AnimationOptions(bufferCount: 6, clock: clock, callbackQueue: .dispatch(queue))
-            let player = AnimatedImage(try Film.image(Self.even), options: options)
+            let player = AnimationPlayer(try Film.image(Self.even), options: options)
             player.onFrame { _, index in
                 seen.update { $0.append(index) }
                 if index == 0 { gate.wait() }
@@ -285,7 +285,7 @@
         @Test("ends its streams and its work when it is released")
         func letGo() async throws {
             let options = AnimationOptions(bufferCount: 2, clock: ManualClock(), callbackQueue: .inPlace)
-            var player: AnimatedImage? = AnimatedImage(try Film.image(Self.even), options: options)
+            var player: AnimationPlayer? = AnimationPlayer(try Film.image(Self.even), options: options)
             let frames = try #require(player?.frames)
             player?.start()
             var iterator = frames.makeAsyncIterator()
@@ -347,7 +347,7 @@
             let options = AnimationOptions(
                 loop: .count(3), delays: .atLeast(.milliseconds(1)),
                 callbackQueue: inPlace ? .inPlace : .dispatch(queue))
-            let player = AnimatedImage(try Film.image(.init(repeating: 0, count: 7)), options: options)
+            let player = AnimationPlayer(try Film.image(.init(repeating: 0, count: 7)), options: options)
             let isBusy = Atomic(false)
             let alone: @Sendable () -> Void = {
                 let wasBusy = isBusy.exchange(true, ordering: .sequentiallyConsistent)
@@ -384,7 +384,7 @@
         @Test("frames come on a clock whose ticks are coarser than their times", arguments: [false, true])
         func coarseClock(preloaded: Bool) async throws {
             let options = AnimationOptions(clock: TickingClock(), callbackQueue: .inPlace)
-            let player = AnimatedImage(try Film.image([25, 25, 25], preloaded: preloaded), options: options)
+            let player = AnimationPlayer(try Film.image([25, 25, 25], preloaded: preloaded), options: options)
             let told = Box<[Int]>([])
             player.onFrame { _, index in told.update { $0.append(index) } }.start()
             try await told.wait { $0.contains(2) }

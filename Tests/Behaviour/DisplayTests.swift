@@ -144,7 +144,7 @@ struct DisplayTests {
             try test.transport.script(a, [.animation(frames)])
             screen.set(ImageRequest(a))
             try await screen.waits(for: "image")
-            let player = try #require(screen.binding.animatedImage)
+            let player = try #require(screen.binding.player)
             for _ in 0..<3 {
                 try await clock.wake(after: .milliseconds(100))
                 try await screen.waits(for: "frame")
@@ -154,12 +154,12 @@ struct DisplayTests {
             screen.perform { $0.willAppear() }
             #expect(player.state == .playing)
             screen.set(nil)
-            #expect(player.state == .stopped && screen.binding.animatedImage == nil)
+            #expect(player.state == .stopped && screen.binding.player == nil)
             clock.advance(by: .seconds(10))
             #expect(screen.told.last == "placeholder 000000ff")
             screen.set(ImageRequest(a), options: options.with(\.playsAnimations, false))
             try await screen.waits(for: "image")
-            #expect(screen.binding.animatedImage == nil)
+            #expect(screen.binding.player == nil)
         }
     #endif
 

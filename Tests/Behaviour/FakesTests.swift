@@ -131,11 +131,13 @@ struct FakesTests {
         let reacted = Box(0)
         display.onShow { [weak display] content in
             reacted.update { $0 += 1 }
-            if case .nothing = content { display?.showActivity(DisplayActivity(fraction: 1)) }
+            if case .nothing = content {
+                display?.showActivity(DisplayActivity(progress: TaskProgress(received: 1, expected: 1)))
+            }
         }
         display.show(.placeholder(.color(.black)), .none)
         display.showActivity(DisplayActivity())
-        display.showActivity(DisplayActivity(fraction: 0.25, isWaiting: true))
+        display.showActivity(DisplayActivity(progress: TaskProgress(received: 1, expected: 4), isWaiting: true))
         display.show(.preview(small), .none)
         display.showActivity(nil)
         display.show(.image(picture), .fade(.milliseconds(200)))
@@ -168,7 +170,9 @@ struct FakesTests {
         display.show(.frame(small), .none)
         display.show(.image(picture), .none)
         #expect(try await next.size == picture.size)
-        for fraction in [0.2, 0.4, 0.6] { display.showActivity(DisplayActivity(fraction: fraction)) }
+        for received in [1, 2, 3] {
+            display.showActivity(DisplayActivity(progress: TaskProgress(received: received, expected: 5)))
+        }
         #expect(try await display.nextEvent { "\($0)".contains("40") }.description == "activity 40 %")
         #expect(try await display.nextEvent().description == "activity 60 %")
         display.showActivity(nil)
@@ -180,6 +184,80 @@ struct FakesTests {
         await #expect(throws: WaitTimeout.self) { try await task.value }
     }
 
+    // MARK: Calls and their hooks
+
+    @MainActor final class Model {
+        var texts: [String] = []
+
+        func load(_ url: URL, _ cache: DataCache) -> DataTask {
+            cache.getData(url)
+                .onFail { error, isFatal in self.texts.append(isFatal ? "failed" : "waits") }
+                .then { data in self.texts.append("\(data.count) bytes") }
+        }
+    }
+
+    @Test("a wait for parked calls or for an end includes the hooks, also those of the main actor")
+    func parked() async throws {
+        let test = TestCache { $0.callbackQueue = .serial() }
+        test.network.isUp = false
+        let model = await Model()
+        let task = await model.load(a, test.cache)
+        try await test.cache.waitForParked()
+        #expect(await model.texts == ["waits"] && task.state == .parked)
+        test.network.isUp = true
+        try await test.clock.waitForSleepers(1, dueWithin: .seconds(5))
+        test.clock.advance(by: .seconds(5))
+        try await test.transport.nextTransfer().finish(with: Data("here".utf8))
+        #expect(try await task.value(within: .seconds(30)) == Data("here".utf8))
+        #expect(await model.texts == ["waits", "4 bytes"])
+        test.transport.script(b, [.status(404)])
+        let missing = await model.load(b, test.cache)
+        await #expect(throws: DipperError.status(404)) { try await missing.value(within: .seconds(30)) }
+        #expect(await model.texts.last == "failed")
+    }
+
+    @Test("a wait that fails while a call is parked says that the clock must be advanced")
+    func standstill() async throws {
+        let moment = Duration.milliseconds(1)
+        test.network.isUp = false
+        let task = test.cache.getImage(a)
+        try await test.cache.waitForParked()
+        test.network.isUp = true
+        let waits: [@Sendable () async throws -> Void] = [
+            { _ = try await task.value(within: moment) }, { try await test.cache.idle(within: moment) },
+            { try await test.cache.waitForParked(2, within: moment) },
+            { _ = try await test.transport.nextTransfer(within: moment) },
+        ]
+        for wait in waits {
+            let error = await #expect(throws: WaitTimeout.self) { try await wait() }
+            let text = error?.description ?? ""
+            #expect(text.contains("advance(by:)") && text.contains("ManualClock"), "\(text)")
+        }
+        task.cancel()
+        await test.cache.idle()
+    }
+
+    @Test("hooks are waited for while a call goes on")
+    func hooks() async throws {
+        let test = TestImageCache { $0.data.callbackQueue = .serial() }
+        let (task, transfer) = try await test.begin(a)
+        let (door, order) = (Door(), WatchedState<[String]>([]))
+        task.onProgress { progress in
+            door.pass()
+            order.update { $0.append("\(progress.fraction)") }
+        }
+        transfer.send(progress: 2, of: 4)
+        let waiting = Task {
+            try await test.cache.waitForHooks()
+            order.update { $0.append("waited") }
+        }
+        try await door.waitForArrivals(1)
+        door.open()
+        try await waiting.value
+        #expect(order.value == ["0.5", "waited"] && task.state == .transferring)
+        task.cancel()
+    }
+
     // MARK: A state that tests wait for
 
     @Test("a wait fails when its time is over or the task is cancelled, unless the condition holds, and says what was")
@@ -188,7 +266,7 @@ struct FakesTests {
         let error = await #expect(throws: WaitTimeout.self) {
             try await state.wait(within: .milliseconds(1), until: { $0 > 7 }) { "the number stayed \($0)" }
         }
-        #expect(error?.description.hasPrefix("the number stayed 7") == true && WaitTimeout.standard == .seconds(30))
+        #expect(error?.description.hasSuffix(": the number stayed 7") == true && WaitTimeout.standard == .seconds(30))
         for (limit, fails) in [(7, true), (6, false)] {
             let task = Task { try await state.wait { $0 > limit } }
             task.cancel()

@@ -15,6 +15,44 @@ struct FirstLinesTests {
         #expect(headers == ["Accept": "image/webp", "X-Token": "1"] && HTTPHeaders([:]).isEmpty)
     }
 
+    @Test("the options of a request take a dictionary, URLs and whole numbers")
+    func naturalOptions() async throws {
+        let fields = ["X-Token": "1", "Accept": "image/webp"]
+        var data = DataRequest(url("gone"))
+        data.headers = fields
+        data.alternatives = [url("b"), url("c")]
+        data.priority = 1
+        var image = ImageRequest(url("gone"))
+        image.headers = fields
+        image.alternatives = [url("b"), url("c")]
+        image.priority = 1
+        let chained = ImageRequest(url("gone")).with(\.headers, fields).with(\.alternatives, [url("b")])
+        let chainedData = DataRequest(url("gone")).with(\.headers, fields).with(\.priority, 1)
+        for request in [data, image.data, chained.data, chainedData] {
+            let headers: HTTPHeaders = request.headers
+            #expect(headers == ["Accept": "image/webp", "X-Token": "1"])
+        }
+        // A literal keeps its order, and may have a name twice.
+        let literal = ["X": "1", "Accept": "a", "X": "2"] as HTTPHeaders
+        data.headers = ["X": "1", "Accept": "a", "X": "2"]
+        let same = chained.with(\.headers, ["X": "1", "Accept": "a", "X": "2"]).data.headers as HTTPHeaders
+        #expect(data.headers == literal && same == literal)
+        #expect(chainedData.with(\.headers, ["X": "1", "Accept": "a", "X": "2"]).headers == literal)
+        data.headers = fields
+        for request in [data, image.data] {
+            let urls: [URL] = request.alternatives
+            #expect(urls == [url("b"), url("c")] && request.priority == Priority(1))
+        }
+        data.headers["X-Token"] = nil
+        let dictionary: [String: String] = data.headers
+        #expect(dictionary == ["Accept": "image/webp"] && data.headers.count == 1)
+        for name in ["gone", "b"] { test.transport.script(url(name), [.status(404)]) }
+        test.transport.script(url("c"), [.body(Data("here".utf8))])
+        let task = test.cache.getData(data)
+        task.priority = 0
+        #expect(try await task.value == Data("here".utf8) && task.priority == 0)
+    }
+
     @Test("URLs of files, data URLs and text are sources like any other")
     func sources() async throws {
         let test = TestImageCache()
@@ -64,12 +102,7 @@ struct FirstLinesTests {
 
         func load(_ url: URL, _ cache: ImageCache) async {
             cache.getImage(url) { image in self.image = image }
-            cache.getImage(url) { result in
-                switch result {
-                case .success(let image): self.results.append(.success(image))
-                case .failure(let error): self.results.append(.failure(error))
-                }
-            }
+            cache.getImage(url).onEnd { result in self.results.append(result.map(\.image)) }
             await withCheckedContinuation { continuation in
                 cache.getImage(url).onProgress { [weak self] _ in self?.progress += 1 }
                     .onEnd { _ in continuation.resume() }
@@ -93,6 +126,110 @@ struct FirstLinesTests {
         #expect(try await binding.setImage(optional)?.value.size == picture.size)
         #expect(controller.content.image?.size == picture.size)
         #expect(binding.setImage(nil) == nil)
+    }
+
+    @Test("the closure of a call gets the result alone, and its end is told by a hook, with the result or the error")
+    func closureOfCall() async throws {
+        let test = TestImageCache()
+        try test.script(url("a"), picture)
+        test.transport.script(url("gone"), [.status(404)])
+        let told = Box<[String]>([])
+        for target in [url("a"), url("gone")] {
+            let task = test.cache.getImage(target) { result in told.update { $0.append("\(type(of: result))") } }
+            task.onEnd { result in told.update { $0.append("end \(result.text)") } }
+            _ = await task.ending
+        }
+        #expect(told.value == ["Image", "end \(picture.size)", "end status 404"])
+    }
+
+    /// With errors of a named type, Swift 6.3 crashes at both.
+    @Test("natural lines that catch the errors of calls compile; a cancelled wait throws the library's own error")
+    func caught() async throws {
+        test.transport.script(url("a"), [.status(404)])
+        let cache = test.cache
+        func optional() async throws -> Int {
+            let data: Data?
+            do {
+                data = try await cache.getData(url("a")).value
+            } catch let error as DipperError where error.status == 404 {
+                data = nil
+            }
+            return data?.count ?? -1
+        }
+        func inLoop() async throws -> Int {
+            for _ in 0..<2 {
+                do {
+                    return try await cache.getData(url("a")).response.data.count
+                } catch let error as DipperError where error.status == 404 {
+                    continue
+                }
+            }
+            return -2
+        }
+        #expect(try await optional() == -1)
+        #expect(try await inLoop() == -2)
+        let waiting = Task { try await cache.getData(url("silent")).value }
+        waiting.cancel()
+        await #expect(throws: DipperError.cancelled) { try await waiting.value }
+    }
+
+    @Test("a server can be told which formats the program decodes")
+    func accept() async throws {
+        var codecs = CodecRegistry()
+        #expect(codecs.accept == "*/*;q=0.5")
+        for decoder in [JPEGDecoder(), PNGDecoder(), CountingDecoder()] as [any ImageDecoder] {
+            codecs.register(decoder)
+        }
+        #expect(codecs.accept == "image/jpeg,image/png,*/*;q=0.5")
+        let formats = CodecRegistry.standard.accept.split(separator: ",").dropLast()
+        #expect(formats.count == CodecRegistry.standard.readable.count)
+        let test = TestImageCache { configuration in
+            configuration.data.completeRequest = { $0.headers["Accept"] = CodecRegistry.standard.accept }
+        }
+        try test.script(url("a"), picture)
+        _ = try await test.cache.getImage(url("a")).value
+        let sent = try #require(test.transport.transfers(of: url("a")).first).request
+        #expect(sent.headers["Accept"] == CodecRegistry.standard.accept)
+        #expect(test.cache.hasImage(for: url("a")))
+    }
+
+    @MainActor
+    @Test("a binding says in the log, once, that nobody serves the main queue")
+    func unservedMainQueue() throws {
+        let warnings = Box<[String]>([])
+        let test = TestImageCache {
+            $0.data.logger = .recording { line in if line.contains("main queue") { warnings.update { $0.append(line) } }
+            }
+        }
+        let display = RecordingDisplay()
+        let binding = ImageBinding(display, cache: test.cache)
+        for name in ["a", "b"] { binding.setImage(url(name)) }
+        let (done, clock) = (DispatchSemaphore(value: 0), test.clock)
+        Task.detached {
+            defer { done.signal() }
+            try await clock.waitForSleepers(1, dueWithin: .seconds(2))
+            clock.advance(by: .seconds(2))
+            try await warnings.wait { !$0.isEmpty }
+        }
+        // The main thread does other work than the main queue's, as one does that runs a loop of its own.
+        #expect(done.wait(timeout: .now() + 60) == .success)
+        #expect(warnings.value.count == 1 && warnings.value.first?.contains("two seconds") == true)
+    }
+
+    @Test("a binding of the main queue says in the log, once, that it is used outside of it")
+    func otherThread() async throws {
+        let warnings = Box<[String]>([])
+        let test = TestImageCache {
+            $0.data.logger = .recording { line in
+                if line.contains("outside of it") { warnings.update { $0.append(line) } }
+            }
+        }
+        let display = RecordingDisplay()
+        let binding = ImageBinding(display, cache: test.cache)
+        await Task.detached { for name in ["a", "b"] { binding.setImage(url(name)) } }.value
+        #expect(warnings.value.count == 1)
+        await MainActor.run { _ = binding.setImage(url("c")) }
+        #expect(warnings.value.count == 1)
     }
 
     actor Counter {

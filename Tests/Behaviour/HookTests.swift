@@ -49,6 +49,56 @@ struct HookTests {
         #expect(await lines(task.events) == ["finished", "finished network"])
     }
 
+    @Test("A retry tells of the failure that it follows; a closure may leave that out")
+    func retries() async throws {
+        test.transport.script(a, [.status(503), .failure(.connectionLost), .text("x")])
+        let told = Box<[String]>([])
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
+            .onRetry { error in told.update { $0.append("\(error)") } }
+            .onRetry { told.update { $0.append("again") } }
+        let events = task.events
+        await test.whileClockRuns { _ = await task.ending }
+        #expect(told.value == ["status 503", "again", "connection lost", "again"])
+        var retries: [DipperError] = []
+        for await case .retry(let error) in events { retries.append(error) }
+        #expect(retries == [.status(503), .connectionLost])
+    }
+
+    @Test("Progress is a sequence: the latest, then each further one, the last before the end, and no more")
+    func progressSequence() async throws {
+        let test = TestCache { $0.progressInterval = .zero }
+        let (task, transfer) = try await test.begin(DataRequest(a))
+        var early = task.progress.makeAsyncIterator()
+        transfer.send(progress: 3, of: 9)
+        #expect(await early.next()?.received == 3)
+        var late = task.progress.makeAsyncIterator()
+        #expect(await late.next()?.received == 3)
+        for received in [5, 9] { transfer.send(progress: received, of: 9) }
+        transfer.finish(with: Data(count: 9))
+        _ = await task.ending
+        // A reader that has fallen behind gets the latest.
+        #expect(await late.next()?.received == 9)
+        #expect(await late.next() == nil)
+        var after = task.progress.makeAsyncIterator()
+        #expect(await after.next() == nil)
+    }
+
+    @Test("A sequence that is still read keeps no task that has ended")
+    func releasedByProgress() async throws {
+        test.transport.script(a, [.text("x")])
+        weak var released: DataTask?
+        let progress: AsyncStream<TaskProgress>
+        do {
+            let task = test.cache.getData(a)
+            released = task
+            progress = task.progress
+            _ = await task.ending
+        }
+        await test.cache.idle()
+        #expect(released == nil)
+        for await _ in progress {}
+    }
+
     @Test("Hooks that are added late hear what has happened, in order, and each thing once")
     func lateHooks() async throws {
         test.transport.script(a, [.status(503), .failure(.connectionLost), .text("x"), .status(404)])

@@ -297,19 +297,34 @@ struct ImageCacheTests {
         #expect(data.cache.diskCount == 2)
     }
 
-    @Test("letting go of the last reference ends the cache: open calls are cancelled, and the folder is complete")
+    @Test(
+        "open calls go on when the last reference is let go of; after them the cache ends, and its folder is complete")
     func released() async throws {
-        let folder = TemporaryFolder()
-        let (image, open) = try await TestImageCache.released(folder) { test in
-            try test.script(a, picture)
-            let image = try await test.cache.getImage(a).value
-            _ = try await test.cache.getImage(ImageRequest(a).inverted).value
-            return (image, [test.cache.getImage(url("open")), test.cache.slowGetImage(url("later"))])
+        let (folder, transport, isGone) = (TemporaryFolder(), ScriptedTransport(), Box(false))
+        let inverted = ImageRequest(a).inverted
+        func calls() -> [ImageTask] {
+            let canary = Canary(isGone)
+            let test = TestImageCache(folder: folder) { configuration in
+                configuration.data.transport = transport
+                configuration.data.observe { _ in withExtendedLifetime(canary) {} }
+            }
+            return [test.cache.getImage(inverted), test.cache.slowGetImage(b)]
         }
-        for task in open { #expect(await task.error == .cancelled) }
+        let tasks = calls()
+        for _ in tasks { try await transport.nextTransfer().finish(with: try picture.png) }
+        for task in tasks { #expect(try await task.value.size == picture.size) }
+        try await isGone.wait { $0 }
         let again = TestImageCache(folder: folder)
-        #expect(again.cache.hasImage(for: a) && again.cache.hasProcessedImage(for: ImageRequest(a).inverted))
-        #expect(image.pixels == picture.pixels)
+        #expect(again.cache.hasImage(for: b) && again.cache.hasProcessedImage(for: inverted))
+    }
+
+    @Test("a picture that a cache makes for another keeps both until it is there")
+    func releasedBeforeTheTarget() async throws {
+        let transport = ScriptedTransport()
+        func make() -> ImageCache { TestImageCache { $0.data.transport = transport }.cache }
+        let task = make().getImage(ImageRequest(a).inverted.with(\.targetCache, make()))
+        try await transport.nextTransfer().finish(with: try picture.png)
+        #expect(try await task.value.pixels == picture.inverted)
     }
 
     @Test("a task that is kept, also one with previews, keeps no cache alive", arguments: [false, true])

@@ -22,6 +22,22 @@ struct ImageOptionTests {
         #expect(a.imageRequest.cacheKey == CacheKey(a) && a.dataRequest.cacheKey == CacheKey(a))
     }
 
+    @Test("the options that apply to a request are those of the request, the cache and the defaults")
+    func applying() throws {
+        let test = TestImageCache {
+            $0.options.scale = 3
+            $0.options.keepsOriginal = false
+        }
+        let plain = test.cache.options(of: a)
+        #expect(plain.scale == 3 && plain.keepsOriginal == false && plain.processors?.isEmpty == true)
+        #expect(plain.showsPreviews == false && plain.prefetchesToMemory == true && plain.originals === test.cache.data)
+        let own = test.cache.options(of: ImageRequest(a).with(\.keepsOriginal, true).processed(by: .circle))
+        #expect(own.keepsOriginal == true && own.processors?.count == 1 && own.scale == 3)
+        let photo = ImageRequest(FileProvider(URL(fileURLWithPath: "/photo.png"))).processed(by: .circle)
+        #expect(ImageCache().options(of: photo).keepsOriginal == false)
+        #expect(ImageCache().options(of: a).keepsOriginal == true)
+    }
+
     @Test("defaults of the cache hold where a request says nothing")
     func defaults() async throws {
         let invert = Inverting()

@@ -23,6 +23,31 @@ struct ImageProviderTests {
         #expect(test.transport.transfers.isEmpty && test.cache.data.statistics.networkRequests == 0)
     }
 
+    @Test("a thumbnail of a file reaches the disk without a copy of the file, and a changed file is noticed")
+    func thumbnail() async throws {
+        let folder = TemporaryFolder()
+        let file = try folder.place(picture.png, at: "photo.png")
+        func thumbnail() async -> ImageRequest {
+            ImageRequest(FileProvider(file, key: await FileProvider.key(of: file))).with(\.cachePolicy, .useCache)
+                .inverted
+        }
+        let first = try await test.load(thumbnail())
+        #expect(try first.pixels == picture.inverted)
+        #expect(test.cache.data.diskCount == 1)
+        let next = await test.reopened()
+        let response = try await next.cache.getImage(thumbnail()).response
+        #expect(try response.source == .disk && response.image.pixels == picture.inverted)
+        try Image.sample(5, 4).png.write(to: file)
+        let changed = try await next.load(thumbnail())
+        #expect(try changed.pixels == Image.sample(5, 4).inverted)
+        #expect(next.cache.data.diskCount == 2)
+        // The original is copied by those who say so.
+        try await next.load(thumbnail().with(\.keepsOriginal, true).with(\.processors, [.circle]))
+        #expect(next.cache.data.diskCount == 4)
+        let gone = folder.url.appendingPathComponent("gone")
+        #expect(await FileProvider.key(of: gone) == CacheKey(gone))
+    }
+
     @Test("files that are not there, folders, pipes and too large ones are typed errors")
     func badFiles() async throws {
         let folder = TemporaryFolder()

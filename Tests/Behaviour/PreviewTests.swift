@@ -50,6 +50,26 @@ struct PreviewTests {
         #expect(test.cache.readImage(for: a)?.pixels == whole.pixels, "previews are not kept")
     }
 
+    @Test("a closure for previews and their sequence need no option; asked for late, they begin with the bytes so far")
+    func askedForByTask() async throws {
+        let previews = Box<[Image]>([])
+        let task = test.cache.getImage(a)
+        let transfer = try await test.transport.nextTransfer()
+        show(lengths[0], transfer)
+        task.onPreview { preview in previews.update { $0.append(preview) } }
+        test.clock.advance(by: .seconds(1))
+        try await previews.wait { $0.count == 1 }
+        var sequence = task.previews.makeAsyncIterator()
+        #expect(await sequence.next()?.pixels == previews.value[0].pixels)
+        show(lengths[1], transfer)
+        test.clock.advance(by: .seconds(1))
+        #expect(await sequence.next()?.size == whole.size)
+        transfer.finish(with: file)
+        #expect(try await task.value.pixels == whole.pixels)
+        #expect(await sequence.next() == nil)
+        #expect(previews.value.count == 2)
+    }
+
     @Test(
         "other pictures are shown row by row: the rows that have come, and nothing below them",
         arguments: CodecRegistry.standard.writable)
@@ -131,7 +151,7 @@ struct PreviewTests {
         let sizes = Box<[PixelSize]>([])
         let task = cache.getImage(request).onPreview { image in sizes.update { $0.append(image.size) } }
         try await sizes.wait { !$0.isEmpty }
-        #expect(sizes.value[0] == TargetSize(PixelSize(width: 20, height: 20)).size(for: whole.size))
+        #expect(sizes.value[0] == TargetSize(width: 20, height: 20).size(for: whole.size))
         task.cancel()
         #expect(await task.error == .cancelled)
         await cache.shutdown()

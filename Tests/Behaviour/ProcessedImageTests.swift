@@ -39,7 +39,7 @@ struct ProcessedImageTests {
     func withoutPixels(width: Int, height: Int) async throws {
         try test.script(a, picture)
         let processors: [any ImageProcessor] = [
-            .downsample(width: width, height: height), .resize(width: width, height: height, .fill),
+            .downsample(width: width, height: height), .downsample(width: width, height: height, .fill),
             .fitting(width: width, height: height),
         ]
         for processor in processors {
@@ -68,7 +68,7 @@ struct ProcessedImageTests {
     func peek() async throws {
         try test.script(a, picture)
         let request = ImageRequest(a).processed(by: .downsample(width: 8, height: 6))
-            .processed(by: .resize(width: 32, height: 24, allowsUpscaling: true))
+            .processed(by: .resize(width: 32, height: 24))
         let size = PixelSize(width: 32, height: 24)
         #expect(try await test.cache.getImage(request).value.size == size)
         await test.forgetMemory()
@@ -100,6 +100,23 @@ struct ProcessedImageTests {
             let image = try await test.cache.getImage(round.with(\.scale, scale)).value
             let expected = try ImageProcessors.RoundedCorners(radius: .pixels(2 * scale)).process(picture, .init())
             #expect(image.pixels == expected.pixels && image.scale == scale)
+        }
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    @Test("sizes in points follow the scale of the request, in the decoder and after other processors")
+    func sizesInPoints() async throws {
+        try test.script(a, .sample(64, 48))
+        let small = ImageRequest(a).processed(by: .downsample(width: 10, height: 8, .stretch).points)
+        let after = ImageRequest(a).processed(by: .flip(.horizontal), .fitting(width: 10, height: 8).points)
+        let sharper = small.processed(by: .crop(width: 4, height: 3).points)
+        for scale in [1, 2] {
+            for request in [small, after] {
+                let image = try await test.cache.getImage(request.with(\.scale, Double(scale))).value
+                #expect(image.size == PixelSize(width: 10 * scale, height: 8 * scale) && image.scale == Double(scale))
+            }
+            let image = try await test.cache.getImage(sharper.with(\.scale, Double(scale))).value
+            #expect(image.size == PixelSize(width: 4 * scale, height: 3 * scale))
         }
         #expect(test.transport.transfers.count == 1)
     }

@@ -68,13 +68,31 @@ struct ShutdownTests {
         #expect(ended.value == 2_000)
     }
 
-    @Test("Releasing the last reference ends the calls of a cache")
+    @Test("Calls go on when the last reference to their cache has been released; the cache ends after them")
     func released() async throws {
-        var test: TestCache? = TestCache()
-        let (task, transfer) = try await #require(test).begin(a)
-        test = nil
-        #expect(await task.error == .cancelled)
-        try await transfer.wait { $0.isCancelled }
+        let gone = (0..<3).map { _ in Box(false) }
+        func begin<Call>(_ number: Int, _ call: (DataCache) -> Call) async throws -> (Call, ScriptedTransfer) {
+            func make() -> TestCache {
+                let canary = Canary(gone[number])
+                return TestCache { configuration in
+                    let now = configuration.now
+                    configuration.now = { withExtendedLifetime(canary) { now() } }
+                }
+            }
+            let (task, transport) = { test in (call(test.cache), test.transport) }(make())
+            return (task, try await transport.nextTransfer())
+        }
+        let (task, first) = try await begin(0) { $0.getData(a) }
+        first.finish(with: Data("here".utf8))
+        #expect(try await task.value == Data("here".utf8))
+        let (value, second) = try await begin(1) { $0.getValue(Int.self, from: a) }
+        second.finish(with: Data("7".utf8))
+        #expect(try await value.value == 7)
+        let (cancelled, third) = try await begin(2) { $0.slowGetData(a) }
+        #expect(!gone[2].value)
+        cancelled.cancel()
+        try await third.wait { $0.isCancelled }
+        for box in gone { try await box.wait { $0 } }
     }
 
     // MARK: What is kept alive

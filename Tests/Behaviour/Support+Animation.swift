@@ -86,19 +86,19 @@ final class Projector: Sendable {
     }
 
     let clock = ManualClock()
-    let player: AnimatedImage
+    let player: AnimationPlayer
     /// The events so far, with their times in milliseconds.
     let told = Box<[(event: Event, time: Int)]>([])
     private let events: AsyncStream<Event>
 
     init(
         _ image: Image, _ options: AnimationOptions = .init(),
-        then: @escaping @Sendable (Event, AnimatedImage) -> Void = { _, _ in }
+        then: @escaping @Sendable (Event, AnimationPlayer) -> Void = { _, _ in }
     ) {
         var options = options
         options.clock = clock
         options.callbackQueue = .inPlace
-        player = AnimatedImage(image, options: options)
+        player = AnimationPlayer(image, options: options)
         let (events, continuation) = AsyncStream.makeStream(of: Event.self)
         self.events = events
         let tell: @Sendable (Event) -> Void = { [weak self] event in

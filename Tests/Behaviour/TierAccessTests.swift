@@ -164,7 +164,7 @@ struct TierAccessTests {
         let circle = ImageRequest(a).processed(by: .circle)
         #expect(await test.cache.image(for: circle, in: .disk) == nil)
         #expect(await test.cache.image(for: circle, in: .memory)?.size == PixelSize(width: 30, height: 30))
-        let small = ImageRequest(a).processed(by: .resize(width: 8, height: 6))
+        let small = ImageRequest(a).processed(by: .downsample(width: 8, height: 6))
         #expect(await test.cache.image(for: small, in: .memory)?.width == 8)
         let found = await test.cache.image(for: circle, in: .all)
         #expect(found != nil && found?.pixels == test.cache.readImage(for: circle)?.pixels)

@@ -23,6 +23,42 @@ struct TypedValueTests {
         #expect(test.cache.valueMemorySize == 0)
     }
 
+    @Test("a value whose bytes are there is being decoded; tasks of all kinds have one type of state")
+    func state() async throws {
+        struct Slow: ValueDecoder {
+            let door: Door
+            var identifier: String { "slow" }
+            func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+                door.pass()
+                return try JSONDecoder().decode(type, from: data)
+            }
+        }
+        let door = Door()
+        test.transport.script(url("a"), [.body(Feed("first").bytes)])
+        let task = test.cache.getValue(Feed.self, from: url("a"), decoder: Slow(door: door))
+        try await door.waitForArrivals(1)
+        #expect(task.state == .decoding)
+        door.stayOpen()
+        _ = try await task.value
+        let ended: [any FetchTask] = [task, test.cache.getData(url("a"))]
+        _ = await test.cache.getData(url("a")).ending
+        #expect(ended.map(\.state) == [.finished, .finished])
+    }
+
+    @Test("a closure gets the value, from either queue and from the network alone")
+    func closures() async throws {
+        let (first, second) = (Feed("first"), Feed("second"))
+        test.transport.script(url("a"), [.body(first.bytes), .body(second.bytes)])
+        let got = Box<[Feed]>([])
+        func end(_ task: ValueTask<Feed>) async { _ = await task.ending }
+        await end(test.cache.slowGetValue(Feed.self, from: url("a")) { feed in got.update { $0.append(feed) } })
+        await end(test.cache.getValue(Feed.self, from: url("a")) { feed in got.update { $0.append(feed) } })
+        await end(test.cache.getRemoteValue(Feed.self, from: url("a")) { feed in got.update { $0.append(feed) } })
+        #expect(got.value == [first, first, second])
+        #expect(try await test.cache.getRemoteValue(Feed.self, from: url("a")).value == second)
+        #expect(test.transport.transfers(of: url("a")).count == 3)
+    }
+
     @Test("bytes on disk are decoded without a request, for a call and for a look without the network")
     func disk() async throws {
         var test = TestCache(folder: TemporaryFolder())

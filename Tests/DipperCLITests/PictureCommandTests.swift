@@ -67,7 +67,7 @@ struct PictureCommandTests {
         }
         let photo = PictureFiles.photo.path, small = folder.path + "/a.png"
         let image = try CodecRegistry.standard.decode(await converted(photo, "a.png", "--resize", "90x90"))
-        let target = TargetSize(PixelSize(width: 90, height: 90))
+        let target = TargetSize(width: 90, height: 90)
         let wanted = try CodecRegistry.standard.decode(PictureFiles.photoBytes, DecodeOptions(target: target))
         #expect(image.size == PixelSize(width: 90, height: 60) && image.pixels == wanted.pixels)
         var sizes: [Int] = []

@@ -42,6 +42,12 @@ struct Session: Sendable {
     func signature(of url: URL) -> String { "signature" }
 }
 
+struct SessionExpired: Error {
+    var account = "alice"
+}
+
+func signIn(_ account: String) {}
+
 struct Item: Codable, Sendable {}
 struct Feed: Codable, Sendable { var items: [Item] = [] }
 struct Table: Codable, Sendable {}
@@ -54,7 +60,7 @@ enum CSV {
 
 class Surroundings {
     static let url = URL(filePath: "/")
-    static let (nextURL, feedURL, video, folder, filmFile) = (url, url, url, url, url)
+    static let (nextURL, feedURL, video, folder, file, filmFile) = (url, url, url, url, url, url)
     static let (urls, photos) = ([url], [url])
     static let (bytes, house, chunks) = (Data(), Data(), [Data()])
     static let (token, password) = ("", "")
@@ -73,7 +79,7 @@ final class PictureExamples: Surroundings {
     static let binding = ImageBinding(view)
     static let prefetcher = ImagePrefetcher(cache, urls: urls)
     static let list = ListLoader(cache, count: 1) { _ in [] }
-    static let player = AnimatedImage(image)
+    static let player = AnimationPlayer(image)
 }
 
 final class DataExamples: Surroundings {

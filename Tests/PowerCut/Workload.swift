@@ -50,8 +50,9 @@ struct Workload {
     }
 
     /// Records a failed call, unless the cache may have evicted a durable entry before its call ended.
-    private func failed(_ key: String, _ request: DataRequest, _ error: DipperError, _ notebook: Notebook) {
-        let isExplained = error == .notWritten && request.durability == .durable && notebook.recording.limit != nil
+    private func failed(_ key: String, _ request: DataRequest, _ error: any Error, _ notebook: Notebook) {
+        let isExplained =
+            error as? DipperError == .notWritten && request.durability == .durable && notebook.recording.limit != nil
         if !isExplained { notebook.fail("\(key) fails: \(error)") }
     }
 
@@ -80,7 +81,7 @@ struct Workload {
             request.key = CacheKey(key)
             changes.append { [version, request] in
                 notebook.add(.writing(key: key, version: version, isDurable: isDurable))
-                do throws(DipperError) {
+                do {
                     try await cache.addDataAndWait(body, for: request)
                     notebook.add(.wrote(key: key, version: version, isDurable: isDurable))
                 } catch {
@@ -102,17 +103,16 @@ struct Workload {
             let request = BreakingServer.request(key).with(\.durability, isDurable ? .durable : .relaxed)
             changes.append { [version = server.version(of: key) ?? 0] in
                 notebook.add(.writing(key: key, version: version, isDurable: isDurable))
-                do throws(DipperError) {
-                    let data = try await (isRemote ? cache.getRemoteData(request) : cache.getData(request)).value
+                switch await (isRemote ? cache.getRemoteData(request) : cache.getData(request)).result {
+                case .success(let data):
                     guard let given = TortureEntry.version(of: data, key: key) else {
                         return notebook.fail("\(key) is given wrong bytes: \(data.count)")
                     }
                     // The answer may be an entry that was already in the cache; it is durable by now, too.
                     notebook.add(.wrote(key: key, version: given, isDurable: isDurable))
-                } catch  where error == .connectionLost {
-                    // The cache keeps the beginning.
-                } catch {
-                    failed(key, request, error, notebook)
+                // The cache keeps the beginning.
+                case .failure(.connectionLost): break
+                case .failure(let error): failed(key, request, error, notebook)
                 }
             }
         }

@@ -166,7 +166,7 @@ final class SoakRun {
         let name = names[numbers.below(names.count)]
         var request = ImageRequest(url(name, "?n=\(numbers.below(20))&cacheControl=max-age%3D60"))
         if numbers.below(2) == 0 {
-            request = request.processed(by: .downsample(to: TargetSize(PixelSize(width: 100, height: 100))))
+            request = request.processed(by: .resize(to: TargetSize(width: 100, height: 100)))
         }
         let end = tally.begin("image \(name)")
         let task = numbers.below(3) == 0 ? images.slowGetImage(request) : images.getImage(request)

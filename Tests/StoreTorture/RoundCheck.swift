@@ -75,7 +75,7 @@ struct RoundCheck {
         for number in 0..<20 {
             let key = "rk\(number)"
             let body = TortureEntry.body(key: key, version: 1, size: number * 500)
-            do throws(DipperError) {
+            do {
                 try await cache.addDataAndWait(body, for: CacheKey(key))
             } catch {
                 problems.append("\(key) fails after the damage: \(error)")

@@ -68,15 +68,14 @@ struct Worker {
             guard let request = Entries.request(key, isShared: isShared, port: orders.port, &random) else { return }
             log.note("+ \(key) 0")
             let task = random.oneIn(2) ? cache.getData(request) : cache.getRemoteData(request)
-            do throws(DipperError) {
-                let data = try await task.value
+            switch await task.result {
+            case .success(let data):
                 if Entries.version(of: data, key: key) == nil { log.complain("\(key) was fetched with wrong bytes") }
                 log.note("= \(key) 0")
-            } catch  where Entries.breaksOff(request) && [.truncated, .connectionLost].contains(error) {
+            case .failure(let error) where Entries.breaksOff(request) && [.truncated, .connectionLost].contains(error):
                 // The beginning is on disk; the next call continues it.
                 log.note("# broken off")
-            } catch {
-                failed(key, request, error)
+            case .failure(let error): failed(key, request, error)
             }
         } else {
             let version = random.next() >> 1
@@ -84,7 +83,7 @@ struct Worker {
             request.key = CacheKey(key)
             let body = TortureEntry.body(key: key, version: version, size: Entries.size(&random))
             log.note("+ \(key) \(version)")
-            do throws(DipperError) {
+            do {
                 try await cache.addDataAndWait(body, for: request)
                 log.note("= \(key) \(version)")
             } catch {
@@ -95,8 +94,8 @@ struct Worker {
 
     /// Where other processes remove entries or bytes of the index are flipped, a durable entry may be removed before it
     /// is written. Every other failure is a problem.
-    private func failed(_ key: String, _ request: DataRequest, _ error: DipperError) {
-        let isExplained = orders.mode != .kept && error == .notWritten && request.durability == .durable
+    private func failed(_ key: String, _ request: DataRequest, _ error: any Error) {
+        let isExplained = orders.mode != .kept && error as? DipperError == .notWritten && request.durability == .durable
         if isExplained { log.note("# not written") } else { log.complain("\(key) fails: \(error)") }
     }
 

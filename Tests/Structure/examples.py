@@ -1,5 +1,6 @@
-"""Writes the Swift examples of the documentation comments into one file, each in a function, so that they are compiled
-with the tests. What they use without declaring it stands in Tests/DocExamples/Surroundings.swift."""
+"""Writes the Swift examples of the documentation comments, and the files of the tutorials' steps, into one file, so that
+they are compiled with the tests: an example in a function, a file in a type of its own, after the file that the step of
+a test continues. What the examples use without declaring it stands in Tests/DocExamples/Surroundings.swift."""
 
 import pathlib
 import re
@@ -27,6 +28,22 @@ def blocks(path):
             block.append(text)
 
 
+def steps():
+    """Yields a type for each step of the tutorials, whose files are NAME-NUMBER.swift and NAME-test.swift."""
+    files = sorted(pathlib.Path("Sources").glob("*/*.docc/Resources/*.swift"))
+    for path in files:
+        name, number = path.stem.rsplit("-", 1)
+        before = [each for each in files if each.stem.rsplit("-", 1)[0] == name and each < path][-1:]
+        parts = [*before, path] if number == "test" else [path]
+        yield f"enum {name.title().replace('-', '')}{number.title()} {{\n"
+        for part in parts:
+            yield f'#sourceLocation(file: "{part}", line: 1)\n'
+            for line in part.read_text().splitlines():
+                # The file has the imports of all, and the program has another main type.
+                yield "\n" if line.startswith("import ") or line == "@main" else f"    {line}".rstrip() + "\n"
+        yield "#sourceLocation()\n}\n\n"
+
+
 def main(target):
     paths = subprocess.run(["git", "ls-files", "Sources/*.swift"], capture_output=True, text=True, check=True).stdout
     functions = {"PictureExamples": [], "DataExamples": []}
@@ -44,7 +61,8 @@ def main(target):
                 + "\n".join(f"        {line}".rstrip() for line in code)
                 + "\n#sourceLocation()\n    }\n"
             )
-    text = "// swift-format-ignore-file\nimport Dipper\nimport DipperInspector\nimport DipperTesting\nimport Foundation\nimport Testing\n"
+    text = "// swift-format-ignore-file\nimport Dipper\nimport DipperInspector\nimport DipperTesting\nimport Dispatch\nimport Foundation\nimport Testing\n\n"
+    text += "".join(steps()).rstrip("\n") + "\n"
     for owner, all in functions.items():
         text += f"\nextension {owner} {{\n" + "\n".join(all) + "}\n"
     file = pathlib.Path(target)

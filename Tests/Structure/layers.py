@@ -63,7 +63,9 @@ def code(path):
 class Module:
     def __init__(self, module, layers):
         self.root, self.layers = PACKAGE / module, layers
-        self.sources = {path: code(path) for path in sorted(self.root.rglob("*.swift"))}
+        # Without the code of the tutorials.
+        paths = (path for path in sorted(self.root.rglob("*.swift")) if ".docc" not in str(path))
+        self.sources = {path: code(path) for path in paths}
         self.folder = {path: (path.relative_to(self.root).parts[:-1] or (".",))[0] for path in self.sources}
         self.types = self.homes(TYPE)
         self.functions = self.homes(FUNCTION)

@@ -1,9 +1,9 @@
-/// The options with which an ``AnimatedImage`` plays.
+/// The options with which an ``AnimationPlayer`` plays.
 ///
 /// ```swift
 /// var options = AnimationOptions(loop: .count(3))
 /// options.processors = [.downsample(width: 64, height: 64)]
-/// let player = AnimatedImage(image, options: options)
+/// let player = AnimationPlayer(image, options: options)
 /// ```
 public struct AnimationOptions: Sendable {
     /// A number of times that all frames are shown.

@@ -52,7 +52,7 @@ struct AnimationSchedule: Sendable {
     private let passes: Int?
 
     /// Never `paused`.
-    private var phase = AnimatedImage.State.stopped
+    private var phase = AnimationPlayer.State.stopped
     private(set) var isPaused = false
     /// The time at which the next frame is due; while the schedule is paused, the time that is left until then.
     private var due = Duration.zero
@@ -73,7 +73,7 @@ struct AnimationSchedule: Sendable {
 
     private var isPlaying: Bool { phase == .preparing || phase == .playing }
 
-    var state: AnimatedImage.State { isPaused && isPlaying ? .paused : phase }
+    var state: AnimationPlayer.State { isPaused && isPlaying ? .paused : phase }
     var hasEnded: Bool { phase != .stopped && !isPlaying }
 
     mutating func start(_ now: Duration) -> [Action] {
@@ -200,7 +200,7 @@ struct AnimationSchedule: Sendable {
         (isDecoding, isExhausted) = (false, false)
     }
 
-    private mutating func clear(_ phase: AnimatedImage.State) {
+    private mutating func clear(_ phase: AnimationPlayer.State) {
         self.phase = phase
         dropFrames()
         (nextShown, passesShown, nextDecoded, passesDecoded) = (0, 0, 0, 0)

@@ -5,8 +5,8 @@ import Foundation
 ///
 /// ```swift
 /// let codecs = CodecRegistry.standard
-/// let image = try codecs.decode(bytes)
-/// let file = try codecs.encode(image, as: .png)
+/// let image = try codecs.decode(bytes)                       // also Image(data: bytes)
+/// let file = try codecs.encode(image, as: .png)              // also image.encoded(as: .png)
 /// ```
 public struct CodecRegistry: Sendable {
     private var decoders: [any ImageDecoder]
@@ -52,6 +52,19 @@ public struct CodecRegistry: Sendable {
 
     /// The formats that can be read.
     public var readable: Set<ImageFormat> { Set(decoders.map(\.format)) }
+    /// The value of an `Accept` field by which a server can choose among the formats that can be read, the smallest ones
+    /// first.
+    ///
+    /// ```swift
+    /// configuration.data.completeRequest = { [accept = configuration.codecs.accept] request in
+    ///     request.headers["Accept"] = accept
+    /// }
+    /// ```
+    public var accept: String {
+        let types = readable.map(\.mimeType).filter { $0.hasPrefix("image/") }.sorted()
+        let small = ["image/avif", "image/jxl", "image/webp"].filter(types.contains)
+        return (small + types.filter { !small.contains($0) } + ["*/*;q=0.5"]).joined(separator: ",")
+    }
     /// The formats that can be written.
     public var writable: Set<ImageFormat> { Set(encoders.map(\.format)) }
 
@@ -80,16 +93,23 @@ public struct CodecRegistry: Sendable {
     ///   `DipperError.cancelled`; `DipperError.processingFailed` for a target without pixels.
     public func decode(_ data: Data, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
         let decoder = try decoder(for: data)
+        var options = options
+        options.target = options.target?.pixels(at: options.scale)
         try options.target?.check()
         return try decoder.decode(data, options)
     }
 
-    /// Encodes a picture as a file of a format.
+    /// Encodes a picture as a file of a format: an animation with all its frames if the format moves, which GIF and WebP
+    /// do; in other formats as its first frame.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no
-    ///   memory.
+    ///   memory, or the frames have more bytes together than ``DecodeLimits/bytes``; what processors of frames throw.
     public func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {
-        try encoder(for: format).encode(image, options)
+        let encoder = try encoder(for: format)
+        guard let animation = image.animation, encoder.encodesAnimations else {
+            return try encoder.encode(image, options)
+        }
+        return try encoder.encode(animation.frames(like: image), loopCount: animation.loopCount, options)
     }
 }

@@ -14,6 +14,8 @@ import Foundation
 public protocol ImageEncoder: Sendable {
     /// The format that the encoder writes.
     var format: ImageFormat { get }
+    /// Whether the encoder writes animations; `false` by default.
+    var encodesAnimations: Bool { get }
 
     /// Returns the bytes of a file with a picture.
     /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
@@ -27,6 +29,8 @@ public protocol ImageEncoder: Sendable {
 }
 
 extension ImageEncoder {
+    public var encodesAnimations: Bool { false }
+
     public func encode(
         _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
     ) throws(DipperError) -> Data {

@@ -1,7 +1,7 @@
 import Foundation
 
-/// A way to write pictures on disk. The built-in serializers write only still pictures: the cache processes an
-/// animation again, unless a custom serializer writes its frames.
+/// A way to write pictures on disk. An animation that the serializer does not write is processed again:
+/// ``format(_:_:)`` of GIF or WebP writes its frames, and so may a serializer of your own.
 ///
 /// ```swift
 /// let thumbnail = ImageRequest(url)
@@ -23,18 +23,21 @@ public struct ImageSerializer: Sendable {
     /// - Parameter body: returns the bytes of a file, which the given codecs of the cache must be able to decode. The
     ///   data are the bytes that the picture was made of. If it throws, the picture is not kept on disk.
     public init(_ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
-        self.body = body
-        readsOriginal = true
+        self.init(reads: true, body)
     }
 
     /// Reads no more than the first bytes of the original, and refuses animations, of which the file would hold only a
     /// still picture.
     private init(still body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
-        self.body = { image, original, codecs in
-            if image.animation != nil { throw DipperError.unencodable.with(detail: "the picture moves") }
+        self.init(reads: false) { image, original, codecs in
+            if image.animation != nil { throw Self.still }
             return try body(image, original, codecs)
         }
-        readsOriginal = false
+    }
+
+    private init(reads: Bool, _ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
+        self.body = body
+        readsOriginal = reads
     }
 
     /// A serializer that writes opaque pictures made of JPEG, WebP, AVIF or HEIC, which count as lossy, as JPEG of
@@ -59,10 +62,15 @@ public struct ImageSerializer: Sendable {
     /// Returns a serializer that writes JPEG of a quality from 0 to 1, with transparent pixels on white.
     public static func jpeg(quality: Double) -> ImageSerializer { format(.jpeg, EncodeOptions(quality: quality)) }
 
-    /// Returns a serializer for a format that a codec is registered for.
+    /// Returns a serializer for a format that a codec is registered for. GIF and WebP keep all frames of an animation.
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
-        ImageSerializer(still: { image, _, codecs in try codecs.encode(image, as: format, options) })
+        ImageSerializer(reads: false) { image, _, codecs in
+            if image.animation != nil, try !codecs.encoder(for: format).encodesAnimations { throw still }
+            return try codecs.encode(image, as: format, options)
+        }
     }
+
+    private static let still = DipperError.unencodable.with(detail: "the picture moves")
 
     func data(for image: Image, madeOf original: Data?, _ codecs: CodecRegistry) throws(DipperError) -> Data {
         do {
@@ -70,5 +78,43 @@ public struct ImageSerializer: Sendable {
         } catch {
             throw DipperError(error, as: .unencodable)
         }
+    }
+}
+
+extension Image {
+    /// Decodes the file of a picture on the caller's thread, without a cache.
+    ///
+    /// ```swift
+    /// let image = try Image(data: bytes)
+    /// let icon = try Image(data: bytes, DecodeOptions(target: TargetSize(width: 64, height: 64)))
+    /// ```
+    /// - Throws: the errors of ``CodecRegistry/decode(_:_:)``.
+    public init(
+        data: Data, _ options: DecodeOptions = .init(), codecs: CodecRegistry = .standard
+    ) throws(DipperError) {
+        self = try codecs.decode(data, options)
+    }
+
+    /// Returns the file of the picture in a format, encoded on the caller's thread; of an animation all frames, if the
+    /// format is GIF or WebP.
+    ///
+    /// ```swift
+    /// let file = try image.encoded(as: .png)
+    /// let small = try image.encoded(as: .jpeg(quality: 0.6))
+    /// ```
+    /// - Throws: the errors of ``CodecRegistry/encode(_:as:_:)``.
+    public func encoded(
+        as format: ImageFormat, _ options: EncodeOptions = .init(), codecs: CodecRegistry = .standard
+    ) throws(DipperError) -> Data {
+        try codecs.encode(self, as: format, options)
+    }
+
+    /// Returns the file of the picture as a serializer writes it, such as `.jpeg(quality: 0.6)` or `.automatic`.
+    /// - Throws: `DipperError.unencodable`, also for an animation that the serializer does not write.
+    @_disfavoredOverload
+    public func encoded(
+        as serializer: ImageSerializer, codecs: CodecRegistry = .standard
+    ) throws(DipperError) -> Data {
+        try serializer.data(for: self, madeOf: nil, codecs)
     }
 }

@@ -26,7 +26,7 @@ public final class ImageBinding: Sendable {
         var task: ImageTask?
         /// The call for the picture that is being set; `nil` while no picture is being set.
         var begun: ImageTask??
-        var player: AnimatedImage?
+        var player: AnimationPlayer?
         /// The number of the latest call. News of earlier calls is ignored.
         var token = 0
         var setting = 0
@@ -52,7 +52,9 @@ public final class ImageBinding: Sendable {
     /// Creates a binding for a display that is on screen.
     ///
     /// The queue is a serial one, on which the display is called: the main queue for a display that belongs to the main
-    /// actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
+    /// actor; for a widget of another loop, such as GTK's, a `CallbackQueue.custom` that adds an idle call to that loop.
+    /// With the main queue, the cache logs a warning if the queue runs nothing for two seconds, or if `setImage` is called
+    /// outside of it.
     public init(
         _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue = .main,
         options: DisplayOptions = DisplayOptions()
@@ -100,11 +102,12 @@ public final class ImageBinding: Sendable {
         _ request: ImageRequest?, _ placeholder: DisplayOptions.Placeholder?, _ options: DisplayOptions,
         _ presence: DisplayState.Presence, _ completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
     ) -> ImageTask? {
+        if request != nil { cache.data.watch(queue) }
         var request = request?.with(\.callbackQueue, queue)
         if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize,
             asked.resolved(cache.defaults).chain.processors.isEmpty
         {
-            request = asked.processed(by: .downsample(to: TargetSize(size, mode)))
+            request = asked.processed(by: .resize(to: TargetSize(size, mode)))
         }
         let policy = request.map { cache.policy(of: $0) } ?? .useCache
         var glimpse: Image?
@@ -160,9 +163,9 @@ public final class ImageBinding: Sendable {
     public func setImageAndWait(
         _ source: some ImageRequestConvertible, placeholder: DisplayOptions.Placeholder? = nil,
         options: DisplayOptions? = nil
-    ) async throws(DipperError) -> ImageResponse {
+    ) async throws -> ImageResponse {
         let request = source.imageRequest
-        if Task.isCancelled { throw .cancelled }
+        if Task.isCancelled { throw DipperError.cancelled }
         let (results, end) = AsyncStream.makeStream(of: Result<ImageResponse, DipperError>.self)
         let cancellation = Cancellation()
         let setting = await withTaskCancellationHandler {
@@ -177,11 +180,11 @@ public final class ImageBinding: Sendable {
         } onCancel: {
             cancellation.set()
         }
-        guard let setting else { throw .cancelled }
+        guard let setting else { throw DipperError.cancelled }
         // The stream ends without a result as soon as the task is cancelled.
         for await result in results { return try result.get() }
         queue.perform { [weak self] in self?.cancel(setting: setting) }
-        throw .cancelled
+        throw DipperError.cancelled
     }
 
     /// Cancels the picture that the binding waits for. The display keeps what it shows.
@@ -192,7 +195,7 @@ public final class ImageBinding: Sendable {
     }
 
     /// The player of the animated picture that is shown, for hooks on its loops and end; `nil` if there is none.
-    public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
+    public var player: AnimationPlayer? { link.withLock { $0.player } }
 
     // MARK: Presence
 
@@ -268,10 +271,10 @@ public final class ImageBinding: Sendable {
                 return exchange(&link.task, with: nil)
             }
             dispose(of: task, disposal)
-        case .pause: animatedImage?.pause()
-        case .resume: animatedImage?.resume()
+        case .pause: player?.pause()
+        case .resume: player?.resume()
         case .stop: link.withLock { exchange(&$0.player, with: nil) }?.stop()
-        case .releaseFrames: animatedImage?.releaseBuffer()
+        case .releaseFrames: player?.releaseBuffer()
         // Carried out even if out of date: the state relies on what the display has been told.
         case .show(let content, let transition): target.display?.show(content, transition)
         case .activity(let activity): target.display?.showActivity(activity)
@@ -284,7 +287,7 @@ public final class ImageBinding: Sendable {
     private func play(_ image: Image, _ setting: Int) {
         var options = link.withLock { $0.state.options.animation }
         options.callbackQueue = queue
-        let player = AnimatedImage(image, options: options)
+        let player = AnimationPlayer(image, options: options)
         link.withLock { exchange(&$0.player, with: player) }?.stop()
         player.onFrame { [weak self] frame, index in
             guard let self else { return }
@@ -328,7 +331,7 @@ public final class ImageBinding: Sendable {
         }
         task.onProgress { [weak self] progress in
             self?.change(token: token) {
-                $0.progress { $0.fraction = progress.expected == nil ? nil : progress.fraction }
+                $0.progress { $0.progress = progress.expected == nil ? nil : progress }
             }
         }
         task.onFail { [weak self] _, isFatal in

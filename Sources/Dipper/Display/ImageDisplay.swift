@@ -91,16 +91,19 @@ extension DisplayOptions {
 
 /// The progress of a picture that is being loaded.
 public struct DisplayActivity: Sendable, Hashable {
-    /// The part of the picture that is there, from 0 to 1; `nil` if its size is not known.
-    public var fraction: Double?
+    /// The bytes that are there; `nil` as long as the length of the file is not known.
+    public var progress: TaskProgress?
     /// Whether the picture waits for the network, or to try again.
     public var isWaiting: Bool
 
     /// Creates the activity of a picture that is being loaded.
-    public init(fraction: Double? = nil, isWaiting: Bool = false) {
-        self.fraction = fraction
+    public init(progress: TaskProgress? = nil, isWaiting: Bool = false) {
+        self.progress = progress
         self.isWaiting = isWaiting
     }
+
+    /// The part of the file that is there, from 0 to 1; zero as long as the length is not known.
+    public var fraction: Double { progress?.fraction ?? 0 }
 }
 
 /// The way in which a display replaces its content.

@@ -1,16 +1,16 @@
 /// Options for decoding a picture.
 ///
 /// ```swift
-/// var options = DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64)))
+/// var options = DecodeOptions(target: TargetSize(width: 64, height: 64))
 /// options.firstFrameOnly = true
 /// options.isCancelled = { Task.isCancelled }
-/// let icon = try CodecRegistry.standard.decode(bytes, options)
+/// let icon = try Image(data: bytes, options)
 /// ```
 public struct DecodeOptions: Sendable {
-    /// The size wanted, in pixels as displayed; `nil` for the picture's own size. With a target without pixels, decoding
-    /// throws `DipperError.processingFailed`.
+    /// The size wanted, as displayed; `nil` for the picture's own size. With a target without pixels, decoding throws
+    /// `DipperError.processingFailed`. A decoder of a ``CodecRegistry`` is given the target in pixels.
     public var target: TargetSize?
-    /// The number of pixels for each point of the display. The decoder only stores it in the result.
+    /// The number of pixels for each point of the display, stored in the result and used for a target in points.
     public var scale = 1.0
     /// Whether to decode only the first frame of an animation.
     public var firstFrameOnly = false
@@ -53,7 +53,7 @@ public struct DecodeOptions: Sendable {
     }
 
     func storedTarget(for stored: PixelSize, _ orientation: Image.Orientation) throws(DipperError) -> PixelSize {
-        guard let target else { return stored }
+        guard let target = target?.pixels(at: scale) else { return stored }
         try target.check()
         return orientation.applied(to: target.size(for: orientation.applied(to: stored)))
     }

@@ -6,7 +6,7 @@
 /// ```swift
 /// let image = try await cache.getImage(url).value
 /// print(image.width, image.height, image.isOpaque, image.animation?.frameCount ?? 1)
-/// let file = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.8))
+/// let file = try image.processed(by: .circle).encoded(as: .png)
 /// ```
 public struct Image: Sendable {
     /// The owner of the pixels' memory. Keep a reference to it while you use the pixels without copying them.

@@ -1,4 +1,4 @@
-/// The frames of an animated picture, decoded on demand. An ``AnimatedImage`` plays them.
+/// The frames of an animated picture, decoded on demand. An ``AnimationPlayer`` plays them.
 public final class ImageAnimation: Sendable {
     /// Creates a decoder at the first frame. The limits and the cancellation are those of each later frame too.
     typealias MakeDecoder = @Sendable (ProcessingContext) throws(DipperError) -> any FrameDecoder
@@ -54,13 +54,23 @@ public final class ImageAnimation: Sendable {
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
         try makeDecoder(ProcessingContext(limits: limits))
     }
+
+    func frames(like first: Image) throws(DipperError) -> [AnimationFrame] {
+        if let preloaded { return preloaded }
+        let (bytes, overflows) = (first.rowStride * first.height).multipliedReportingOverflow(by: frameCount)
+        try limits.check(bytes: overflows ? .max : bytes)
+        let decoder = try makeFrameDecoder()
+        var frames: [AnimationFrame] = []
+        while let frame = try decoder.next() { frames.append(frame) }
+        return frames
+    }
 }
 
 /// One frame of an animation as it is displayed: the pixels it draws, over those that earlier frames left.
 ///
 /// ```swift
 /// let frames = [image, mirrored].map { AnimationFrame(image: $0, duration: .milliseconds(500)) }
-/// let file = try CodecRegistry.standard.encoder(for: .gif).encode(frames, loopCount: 0, EncodeOptions())
+/// let file = try GIFEncoder().encode(frames, loopCount: 0, EncodeOptions())
 /// ```
 public struct AnimationFrame: Sendable {
     /// The whole picture during this frame.

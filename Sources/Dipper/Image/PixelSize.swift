@@ -17,6 +17,15 @@ public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
     var transposed: PixelSize { PixelSize(width: height, height: width) }
     var isEmpty: Bool { width <= 0 || height <= 0 }
 
+    /// At most 2³¹ in each direction, which no picture reaches. A factor that is no number gives an empty size.
+    func scaled(by factor: Double) -> PixelSize {
+        func scaled(_ length: Int) -> Int {
+            let length = (Double(length) * factor).rounded()
+            return length.isNaN ? 0 : Int(min(max(-0x1p31, length), 0x1p31))
+        }
+        return PixelSize(width: scaled(width), height: scaled(height))
+    }
+
     /// The bytes of all pixels. Throws `DipperError.imageTooLarge` if there are too many to add up a few such numbers.
     func byteCount(_ bytesPerPixel: Int = 4) throws(DipperError) -> Int {
         let (count, overflows) = width.multipliedReportingOverflow(by: height)
@@ -35,8 +44,8 @@ public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
 /// The size that a picture of any size is scaled to.
 ///
 /// ```swift
-/// let tile = TargetSize(PixelSize(width: 256, height: 256), .fill, allowsUpscaling: true)
-/// let request = ImageRequest(url).processed(by: .downsample(to: tile))
+/// let tile = TargetSize(width: 256, height: 256, .fill, allowsUpscaling: true)
+/// let request = ImageRequest(url).processed(by: .resize(to: tile))
 /// ```
 public struct TargetSize: Sendable, Hashable {
     /// A rule for pictures whose proportions differ from those of the target.
@@ -49,12 +58,14 @@ public struct TargetSize: Sendable, Hashable {
         case stretch
     }
 
-    /// The target, in pixels.
+    /// The target, in pixels, or in points if ``isInPoints`` is set.
     public var size: PixelSize
     /// The rule for pictures of other proportions.
     public var mode: Mode
     /// Whether pictures smaller than the target are enlarged.
     public var allowsUpscaling: Bool
+    /// Whether the size is in points of the display, which are multiplied by the scale of the request or the picture.
+    public var isInPoints = false
 
     /// Creates a target size in pixels. By default pictures are scaled to fit into it and are never enlarged.
     public init(_ size: PixelSize, _ mode: Mode = .fit, allowsUpscaling: Bool = false) {
@@ -63,11 +74,29 @@ public struct TargetSize: Sendable, Hashable {
         self.allowsUpscaling = allowsUpscaling
     }
 
+    /// Creates a target size from a width and a height in pixels, like ``init(_:_:allowsUpscaling:)``.
+    public init(width: Int, height: Int, _ mode: Mode = .fit, allowsUpscaling: Bool = false) {
+        self.init(PixelSize(width: width, height: height), mode, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// This target with its size in points: `TargetSize(width: 64, height: 64).points`.
+    public var points: TargetSize {
+        var target = self
+        target.isInPoints = true
+        return target
+    }
+
+    /// Returns this target in pixels, for a display with a number of pixels for each point.
+    public func pixels(at scale: Double) -> TargetSize {
+        isInPoints ? TargetSize(size.scaled(by: scale), mode, allowsUpscaling: allowsUpscaling) : self
+    }
+
     /// Returns the size that a picture of a given size is scaled to: at least one pixel in each direction. Decoders and
-    /// processors refuse a target without pixels, by `DipperError.processingFailed`.
+    /// processors refuse a target without pixels, by `DipperError.processingFailed`. Points count as pixels here; see
+    /// ``pixels(at:)``.
     ///
     /// ```swift
-    /// let target = TargetSize(PixelSize(width: 400, height: 300))
+    /// let target = TargetSize(width: 400, height: 300)
     /// let size = target.size(for: PixelSize(width: 1600, height: 900))             // 400x225
     /// ```
     public func size(for picture: PixelSize) -> PixelSize {

@@ -65,13 +65,13 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
 
     /// The picture. Cancelling the Swift task that awaits it cancels this call. The call's hooks may run later.
     public var value: Image {
-        get async throws(DipperError) { try await response.image }
+        get async throws { try await response.image }
     }
 
     /// The picture and where it came from. Cancelling the Swift task that awaits it cancels this call. The call's hooks
     /// may run later.
     public var response: ImageResponse {
-        get async throws(DipperError) {
+        get async throws {
             if let answer { return try answer.get() }
             return try await awaited
         }
@@ -102,37 +102,18 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     public var attempts: Int { feed.value.attempts }
 
     /// The present state of the task.
-    public var state: State {
-        if let outcome { return Self.state(outcome) }
-        let status = feed.value.status
-        // Without a status, the cache has answered, and the picture is being handed out.
-        guard let status, !status.isMaking else { return outcome.map(Self.state) ?? .decoding }
-        return switch status.state {
-        case .waiting: .waiting
-        case .transferring: .transferring
-        case .paused: .paused
-        case .parked: .parked
-        case .finished, .failed: .decoding
-        }
-    }
-
-    private static func state(_ outcome: Result<ImageResponse, DipperError>) -> State {
-        switch outcome {
-        case .success: .finished
-        case .failure(let error): .failed(error)
-        }
-    }
+    public var state: TaskState { presentState }
 
     // MARK: Events
 
-    /// Calls a closure with coarse or partial pictures while the bytes of a JPEG, PNG, WebP or GIF file arrive, if
-    /// ``ImageOptions/showsPreviews`` is set.
+    /// Calls a closure with coarse or partial pictures while the bytes of a JPEG, PNG, WebP or GIF file arrive, unless
+    /// ``ImageOptions/showsPreviews`` is `false`.
     ///
     /// A progressive or interlaced picture is coarse. In other previews the rows that have not arrived are transparent.
     /// Previews are processed like the picture itself, and are not kept.
     ///
     /// ```swift
-    /// cache.getImage(ImageRequest(url).with(\.showsPreviews, true))
+    /// cache.getImage(url)
     ///     .onPreview { preview in view.show(preview) }
     ///     .then { image in view.show(image) }
     /// ```
@@ -141,6 +122,7 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         feed.value.add(preview: onItsActor(body), for: self)
+        wantPreviews()
         return self
     }
 
@@ -161,6 +143,25 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     public var events: AsyncStream<Event> {
         feed.value.events(present: state) { [weak self] in self?.feed.value.forget($0) }
     }
+
+    /// The arrival of the bytes, as `FetchTask.progress` describes.
+    public var progress: AsyncStream<TaskProgress> {
+        feed.value.progress { [weak self] in self?.feed.value.forget($0) }
+    }
+
+    /// The previews of the picture from now on, the latest first; see ``onPreview(_:)``. The sequence ends with the task.
+    /// A reader that falls behind gets the latest preview.
+    ///
+    /// ```swift
+    /// for await preview in task.previews { view.show(preview) }
+    /// view.show(try await task.value)
+    /// ```
+    public var previews: AsyncStream<Image> {
+        wantPreviews()
+        return feed.value.previews { [weak self] in self?.feed.value.forget($0) }
+    }
+
+    private func wantPreviews() { if options.options.showsPreviews != false { feed.value.wantPreviews() } }
 
     package var outcome: Result<ImageResponse, DipperError>? { answer ?? madeFeed.load()?.value.outcome }
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed.value) }
@@ -206,41 +207,22 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         _ = decided.storeIfNil(Reference(names))
     }
 
-    /// The state of a task.
-    public enum State: Sendable, Hashable {
-        /// The task is in its queue, or the cache is looking for the picture on disk.
-        case waiting
-        /// The bytes are arriving.
-        case transferring
-        /// The transfer is held back for urgent work.
-        case paused
-        /// The task waits for the network or for a back-off.
-        case parked
-        /// The bytes are there, and are being decoded and processed or wait for that.
-        case decoding
-        /// The task has ended with a picture.
-        case finished
-        /// The task has ended with an error.
-        case failed(DipperError)
-    }
-
     /// An event of a task. See ``ImageTask/events``.
     public enum Event: Sendable, TaskEvent {
         /// The first event of a stream: the state of the task when the stream was made.
-        case state(ImageTask.State)
+        case state(TaskState)
         /// The arrival of bytes.
         case progress(TaskProgress)
-        /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set.
+        /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set or previews have been asked for.
         case preview(Image)
         /// A failure. If it is fatal, it is the last event; otherwise the task waits to try again.
         case failure(DipperError, isFatal: Bool)
-        /// The start of a new attempt.
-        case retry
+        /// The start of a new attempt after a failure.
+        case retry(after: DipperError)
         /// The picture, as the last event.
         case finished(ImageResponse)
 
         package typealias Output = ImageResponse
-        package typealias State = ImageTask.State
         package typealias Preview = Image
     }
 }

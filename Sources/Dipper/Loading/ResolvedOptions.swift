@@ -56,9 +56,10 @@ final class ResolvedOptions: Sendable {
     }
 
     func decodeOptions(_ limits: DecodeLimits, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
-        var decode = DecodeOptions(target: chain.decodeTarget)
+        var decode = DecodeOptions()
         // Without a processor that uses the scale, requests that differ only in scale share a key, and so one picture.
         if chain.usesScale, let scale = options.scale { decode.scale = scale }
+        decode.target = chain.decodeTarget?.pixels(at: decode.scale)
         decode.firstFrameOnly = options.firstFrameOnly ?? false
         decode.preloadsFrames = options.preloadsFrames ?? false
         decode.allowsPartial = options.allowsPartial ?? false
@@ -76,6 +77,11 @@ final class ResolvedOptions: Sendable {
 
 extension ImageRequest {
     func resolved(_ defaults: ResolvedOptions) -> ResolvedOptions {
-        givenOptions.map { ResolvedOptions($0.over(defaults.options), home: defaults.home) } ?? defaults
+        let isProcessed = (givenOptions?.processors ?? defaults.options.processors)?.isEmpty == false
+        var given = givenOptions
+        if isProcessed, data.provider?.isLocal == true, given?.keepsOriginal == nil {
+            given = (given ?? ImageOptions()).with(\.keepsOriginal, false)
+        }
+        return given.map { ResolvedOptions($0.over(defaults.options), home: defaults.home) } ?? defaults
     }
 }

@@ -44,12 +44,27 @@ extension ImageProcessor where Self == ImageProcessors.Chain {
     public static func chain(_ processors: [any ImageProcessor]) -> Self { Self(processors) }
 }
 
+extension Image {
+    /// Returns the picture after some processors, in order, on the caller's thread. An animated picture stays animated:
+    /// its frames are processed when they are asked for.
+    ///
+    /// ```swift
+    /// let avatar = try image.processed(by: .downsample(width: 96, height: 96, .fill), .circle)
+    /// ```
+    /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, with the processor's identifier.
+    public func processed(
+        by processors: any ImageProcessor..., limits: DecodeLimits = .init()
+    ) throws(DipperError) -> Image {
+        try ImageProcessors.Chain(processors).process(self, ProcessingContext(limits: limits))
+    }
+}
+
 infix operator |> : AdditionPrecedence
 
 /// Returns a chain that applies one processor, then another.
 ///
 /// ```swift
-/// let square = ImageProcessors.Downsample(width: 96, height: 96, .fill)
+/// let square = ImageProcessors.Fitting(width: 96, height: 96, .aspectFill)
 /// let avatar = square |> .circle |> .border(.white, width: 3, radius: 48)
 /// ```
 public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ImageProcessors.Chain {

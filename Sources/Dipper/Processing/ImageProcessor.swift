@@ -4,7 +4,7 @@
 /// in short form where a processor is expected:
 ///
 /// ```swift
-/// let request = ImageRequest(url).processed(by: .downsample(width: 200, height: 150)).processed(by: .blur(10))
+/// let request = ImageRequest(url).processed(by: .downsample(width: 200, height: 150), .blur(10))
 /// let processors: [any ImageProcessor] = [.circle, .border(.white, width: .points(2), radius: .fractionOfWidth(0.5))]
 /// ```
 public protocol ImageProcessor: Sendable {
@@ -27,7 +27,8 @@ public protocol ImageProcessor: Sendable {
     /// thread that calls ``FrameDecoder/next()``; each frame comes without ``Image/animation``.
     ///
     /// The package's processors make a still of an animated picture's first frame, or return the picture if they change
-    /// nothing. An ``ImageProcessors/Chain``, even of one processor, keeps the animation, and so do requests.
+    /// nothing. An ``ImageProcessors/Chain``, even of one processor, keeps the animation, and so do requests and
+    /// ``Image/processed(by:limits:)``.
     /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`. Any other error
     ///   counts as `DipperError.processingFailed`. The cache adds the identifier to the detail of the error.
     func process(_ image: Image, _ context: ProcessingContext) throws -> Image
@@ -61,7 +62,7 @@ extension ProcessingContext {
 
 /// The built-in processors.
 ///
-/// - Sizes and frames: ``Downsample``, ``Resize``, ``Scale``, ``Crop``, ``Fitting``.
+/// - Sizes and frames: ``Resize``, ``Scale``, ``Crop``, ``Fitting``.
 /// - Orientation: ``Rotate``, ``Flip``.
 /// - Shapes: ``RoundedCorners``, ``Circle``, ``Border``.
 /// - Colours and filters: ``Blur``, ``ColorControls``, ``WhiteBalance``, ``Monochrome``, ``Tint``, ``Overlay``,

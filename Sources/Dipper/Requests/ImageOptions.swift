@@ -2,7 +2,7 @@
 /// ``ImageCache``.
 ///
 /// An option of a request that is `nil` takes its value from the cache's options. If that is `nil` too, the default in
-/// the option's description applies.
+/// the option's description applies. ``ImageCache/options(of:)`` returns the values that apply.
 ///
 /// ```swift
 /// var options = ImageOptions()
@@ -14,12 +14,13 @@ public struct ImageOptions: Sendable {
     /// The processors, applied in order; none by default.
     public var processors: [any ImageProcessor]?
 
-    /// The number of pixels for each point of the display, stored in the result and used for lengths in points; 1 by
-    /// default.
+    /// The number of pixels for each point of the display, stored in the result and used for sizes and lengths in
+    /// points; 1 by default.
     ///
     /// ```swift
     /// let request = ImageRequest(url)
     ///     .with(\.scale, 2)
+    ///     .processed(by: .downsample(width: 200, height: 150).points)       // at most 400 × 300 pixels
     ///     .processed(by: .roundedCorners(radius: .points(8)))               // 16 pixels
     /// ```
     public var scale: Double?
@@ -33,11 +34,13 @@ public struct ImageOptions: Sendable {
 
     /// Whether a file that ends too early gives a partial picture instead of an error; `false` by default.
     public var allowsPartial: Bool?
-    /// Whether ``ImageTask/onPreview(_:)`` receives previews of a JPEG, PNG, WebP or GIF file while its bytes arrive;
-    /// `false` by default.
+    /// Whether previews of a JPEG, PNG, WebP or GIF file are made while its bytes arrive: with `true` also for displays and
+    /// ``ImageTask/events``, with `false` not at all. By default a call makes them if it is asked for them by
+    /// ``ImageTask/onPreview(_:)`` or ``ImageTask/previews``.
     public var showsPreviews: Bool?
 
-    /// Whether the original stays on disk when processors have run; `true` by default.
+    /// Whether the original stays on disk when processors have run; `true` by default, but `false` for a local source
+    /// (`DataProvider.isLocal`), which has it already.
     public var keepsOriginal: Bool?
 
     /// Whether pictures that a call in `slowQueue` has decoded are kept in memory; `true` by default.
@@ -66,6 +69,19 @@ public struct ImageOptions: Sendable {
 
     /// Creates options that are all `nil`.
     public init() {}
+
+    /// Returns a copy of the options with one option changed.
+    public func with<Value>(_ option: WritableKeyPath<ImageOptions, Value>, _ value: Value) -> ImageOptions {
+        var copy = self
+        copy[keyPath: option] = value
+        return copy
+    }
+
+    /// The defaults in the descriptions.
+    static let standard = ImageOptions()
+        .with(\.processors, []).with(\.scale, 1).with(\.firstFrameOnly, false).with(\.preloadsFrames, false)
+        .with(\.allowsPartial, false).with(\.showsPreviews, false).with(\.keepsOriginal, true)
+        .with(\.prefetchesToMemory, true).with(\.serializer, .automatic)
 
     func over(_ defaults: ImageOptions) -> ImageOptions {
         var all = self

@@ -91,16 +91,20 @@ public struct ImageRequest: Sendable, Hashable, RedactedStringConvertible, Image
         with(option, urls.map { .url($0) })
     }
 
-    /// Returns a copy of the request with one more processor, which is applied last.
+    /// Returns a copy of the request with header fields from a dictionary.
+    @_disfavoredOverload
+    public func with(_ option: WritableKeyPath<ImageRequest, HTTPHeaders>, _ fields: [String: String]) -> ImageRequest {
+        with(option, HTTPHeaders(fields))
+    }
+
+    /// Returns a copy of the request with more processors, which are applied last, in order.
     ///
     /// ```swift
     /// let request = ImageRequest(url)
-    ///     .processed(by: .downsample(width: 200, height: 200, .fill))
-    ///     .processed(by: .crop(width: 200, height: 200))
-    ///     .processed(by: .roundedCorners(radius: 12))
+    ///     .processed(by: .fitting(width: 200, height: 200, .aspectFill), .roundedCorners(radius: 12))
     /// ```
-    public func processed(by processor: any ImageProcessor) -> ImageRequest {
-        with(\.processors, (options.processors ?? []) + [processor])
+    public func processed(by processors: any ImageProcessor...) -> ImageRequest {
+        with(\.processors, (options.processors ?? []) + processors)
     }
 
     /// Returns a copy of the request with an ``ImageOptions/imageModifier``.

@@ -48,19 +48,11 @@ public struct VideoFrameProvider: DataProvider {
     ///
     /// The key identifies the video; time and bounds are added to it. The initializer does not read the file. With the
     /// default key, which is the URL, a changed file is not noticed until its pictures are removed or requested with
-    /// the policy `ignoreCache`. With a key from ``key(of:)`` a changed file counts as another video.
+    /// the policy `ignoreCache`. With a key from `FileProvider.key(of:)` a changed file counts as
+    /// another video.
     public init(_ video: URL, at time: Duration, fitting bounds: PixelSize? = nil, key: CacheKey? = nil) {
         self.init(.file(video), key ?? CacheKey(video.standardizedFileURL), time, bounds, ownKey: key)
     }
-
-    /// Returns a key made of a file's URL, size and modification time, which are read on a background thread.
-    public static func key(of video: URL) async -> CacheKey {
-        await withCheckedContinuation { continuation in
-            files.async { continuation.resume(returning: VideoSource.key(of: video)) }
-        }
-    }
-
-    private static let files = DispatchQueue(label: "dipper.video")
 
     /// Creates a provider for one frame of a video in memory. The key identifies the video; time and bounds are added
     /// to it. The frame is fitted into the bounds, in pixels; `nil` keeps its size.
@@ -148,14 +140,6 @@ private enum VideoSource: Sendable {
         case .file(let file): file.path
         case .bytes: "the video"
         }
-    }
-
-    /// The URL alone if the file cannot be read: a URL has no line break, so the next line is not a part of it.
-    static func key(of file: URL) -> CacheKey {
-        let key = CacheKey(file.standardizedFileURL)
-        var status = stat()
-        guard file.isFileURL, stat(file.path, &status) == 0 else { return key }
-        return CacheKey("\(key.string)\n\(status.st_size) \(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)")
     }
 
     /// Blocks the thread.

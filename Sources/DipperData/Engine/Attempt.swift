@@ -247,12 +247,9 @@ final class ProviderTransfer: Transfer {
     init(_ provider: any DataProvider, receive: @escaping @Sendable (TransferEvent) -> Void) {
         state = Mutex(State(receive: receive))
         let task = Task { [weak self] in
-            let result: Result<TransferResponse, DipperError>
-            do {
-                let answer = try await (provider as? DataURLProvider)?.response()
-                result = if let answer { .success(answer) } else { .success(.init(body: try await provider.data())) }
-            } catch {
-                result = .failure(DipperError(error, as: .unreadable))
+            let result = await Result(ofHook: .unreadable) {
+                if let answer = try await (provider as? DataURLProvider)?.response() { return answer }
+                return TransferResponse(body: try await provider.data())
             }
             self?.end(result)
         }

@@ -17,28 +17,15 @@ public final class DataTask: FetchTask {
     /// The bytes and where they came from.
     public typealias Response = DataResponse
 
-    /// The state of a task.
-    public enum State: Sendable, Hashable {
-        /// The task waits in its queue, or is being looked up on disk.
-        case waiting
-        case transferring
-        /// The transfer is held back for more urgent work.
-        case paused
-        /// The task waits for the network or for a back-off.
-        case parked
-        case finished
-        case failed(DipperError)
-    }
-
     /// An event in the life of a task.
     public enum Event: Sendable {
         /// The state of the task when the stream was created. This event comes first.
-        case state(DataTask.State)
+        case state(TaskState)
         case progress(TaskProgress)
         /// A failure. If it is not fatal, the task waits and tries again.
         case failure(DipperError, isFatal: Bool)
-        /// A new attempt begins.
-        case retry
+        /// A new attempt begins, after a failure.
+        case retry(after: DipperError)
         case finished(DataResponse)
     }
 
@@ -85,12 +72,12 @@ public final class DataTask: FetchTask {
 
     /// The bytes of the answer. Cancelling the Swift task that awaits them cancels this call.
     public var value: Data {
-        get async throws(DipperError) { try await response.data }
+        get async throws { try await response.data }
     }
 
     /// The bytes and where they came from. Cancelling the Swift task that awaits them cancels this call.
     public var response: DataResponse {
-        get async throws(DipperError) { try await awaited }
+        get async throws { try await awaited }
     }
 
     /// Waits for the bytes and puts them into a file, which appears whole or not at all, in place of a file of that name.
@@ -109,8 +96,8 @@ public final class DataTask: FetchTask {
     /// cancels this call until the answer is there. With ``Durability/durable`` the file is on the device in the end.
     /// - Throws: the error of the call; ``DipperError/invalidURL`` for no `file:` URL, ``DipperError/notWritten`` if the file cannot be written.
     @discardableResult
-    public func download(to file: URL) async throws(DipperError) -> DataResponse {
-        guard file.isFileURL else { throw .invalidURL }
+    public func download(to file: URL) async throws -> DataResponse {
+        guard file.isFileURL else { throw DipperError.invalidURL }
         let response = try await response
         let (call, store) = (call, call.store)
         let durability = call.request.durability
@@ -133,14 +120,15 @@ public final class DataTask: FetchTask {
                 }
             }
         }
-        if let error { throw .notWritten.with(detail: "\(error)") }
+        if let error { throw DipperError.notWritten.with(detail: "\(error)") }
         return response
     }
 
     // MARK: Events
 
     /// Calls a closure now and then, as ``FetchTask/onProgress(_:)`` does, with the bytes of the body received so far. A
-    /// second closure takes the place of the first. A body that is at hand anyway is not shown in parts.
+    /// second closure takes the place of the first. A body that is at hand anyway is not shown in parts. The bytes of a
+    /// picture are shown by a call for them beside that for the picture, with which it shares the fetch.
     ///
     /// ```swift
     /// cache.getData(url).onBytes { bytes in parser.parse(bytes) }
@@ -171,7 +159,9 @@ public final class DataTask: FetchTask {
     func ignoreBytes() { feed.post { _, _ in self.viewer = nil } }
 
     /// Tells of each event from now on as soon as the engine tells the task, or of the end if the task has ended.
-    func follow(_ tell: @escaping TaskLog<Event>.Follower) { feed.follow(tell) }
+    func follow(_ tell: @escaping @Sendable (_ event: Event, _ isLast: Bool) -> Void) {
+        feed.follow { tell($0.event, $1) }
+    }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
     ///
@@ -182,6 +172,11 @@ public final class DataTask: FetchTask {
     /// ```
     public var events: AsyncStream<Event> {
         feed.events(present: state) { [weak self] in self?.feed.forget($0) }
+    }
+
+    /// The arrival of bytes, as ``FetchTask/progress`` describes.
+    public var progress: AsyncStream<TaskProgress> {
+        feed.progress { [weak self] in self?.feed.forget($0) }
     }
 
     func wantProgress() { feed.wantProgress() }
@@ -207,11 +202,11 @@ public final class DataTask: FetchTask {
     public var attempts: Int { feed.attempts }
 
     /// The state of the task now.
-    public var state: State {
-        if let outcome { return State(after: outcome) }
+    public var state: TaskState {
+        if let outcome { return TaskState(after: outcome) }
         let now = feed.status?.state
         // The task may have ended meanwhile.
-        return outcome.map { State(after: $0) } ?? now ?? .waiting
+        return outcome.map { TaskState(after: $0) } ?? now ?? .waiting
     }
 
     /// The identifier of the call in the events of the cache.
@@ -235,7 +230,7 @@ public final class DataTask: FetchTask {
     }
 
     var wantsProgress: Bool { feed.wantsProgress }
-    var progress: TaskProgress? { feed.progress }
+    var latestProgress: TaskProgress? { feed.progress }
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<DataResponse>) { feed.add(hook, for: self) }
@@ -256,19 +251,8 @@ extension DataTask: WaitingCall {
     func wantProgress(in engine: isolated Engine) { engine.want(.progress, for: self) }
 }
 
-extension DataTask.State {
-    init<Response>(after outcome: Result<Response, DipperError>) {
-        self =
-            switch outcome {
-            case .success: .finished
-            case .failure(let error): .failed(error)
-            }
-    }
-}
-
 extension DataTask.Event: TaskEvent {
     package typealias Output = DataResponse
-    package typealias State = DataTask.State
     package typealias Preview = Never
 }
 

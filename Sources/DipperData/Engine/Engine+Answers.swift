@@ -323,10 +323,14 @@ extension Engine {
         let credentials = isOfProxy ? proxy?.credentials : fetch.sources.lead.request.hooks.credentials
         let challenge = Credentials.Challenge(url: proxy?.url ?? run.attempt.url, demand: demand)
         runHook(of: fetch) {
-            let authorization = await credentials?.field(challenge)
+            let field = await Result(ofHook: .rejected) { try await credentials?.field(challenge) }
             self.post { engine in
-                if run.attempt.answerChallenge(authorization, isOfProxy: isOfProxy) { return engine.send(fetch) }
-                switch outcome {
+                if case .success(let authorization) = field,
+                    run.attempt.answerChallenge(authorization, isOfProxy: isOfProxy)
+                {
+                    return engine.send(fetch)
+                }
+                switch field.flatMap({ _ in outcome }) {
                 case .success(let response): engine.answered(fetch, run, response)
                 case .failure(let error): engine.failed(fetch, error)
                 }
@@ -347,12 +351,7 @@ extension Engine {
         case .answered?, nil:
             tlsAnswers[origin] = .asked([(fetch, goOn)])
             runHook(of: nil) { [ask = options.answerTLSChallenge] in
-                let answer: Result<TLSAnswer?, DipperError>
-                do {
-                    answer = .success(try await ask?(url.ofOrigin ?? url))
-                } catch {
-                    answer = .failure(DipperError(error, as: .tlsRejected))
-                }
+                let answer = await Result(ofHook: .tlsRejected) { try await ask?(url.ofOrigin ?? url) }
                 self.post { $0.decided(answer, on: origin) }
             }
         }

@@ -11,8 +11,8 @@ extension Engine {
     func goToNetwork(_ fetch: Fetch) {
         queues.reachNetwork(fetch)
         reconsider()
-        if exchange(&fetch.findings.isRetry, with: false) {
-            for waiter in fetch.waiters { waiter.hear(.retry) }
+        if exchange(&fetch.findings.isRetry, with: false), let failure = fetch.failure {
+            for waiter in fetch.waiters { waiter.hear(.retry(after: failure)) }
         }
         events.transferring(fetch)
         let unparked = fetch.findings.unpark()
@@ -332,11 +332,15 @@ extension Engine {
         let step = RedirectHandler.Redirection(
             url: run.attempt.sentURL, status: response.status, headers: response.headers, count: run.attempt.redirects)
         runHook(of: fetch) {
-            let chosen = await handler.decide(step, proposed)
+            let decision = await Result(ofHook: .rejected) { try await handler.decide(step, proposed) }
             self.post { engine in
-                guard let chosen else { return engine.answered(fetch, run, response) }
-                run.attempt.follow(chosen, proposed: proposed, after: hop)
-                engine.send(fetch)
+                switch decision {
+                case .success(let chosen?):
+                    run.attempt.follow(chosen, proposed: proposed, after: hop)
+                    engine.send(fetch)
+                case .success(nil): engine.answered(fetch, run, response)
+                case .failure(let error): engine.failed(fetch, error)
+                }
             }
         }
     }
@@ -385,12 +389,12 @@ extension Attempt {
         var attempt = self
         let hooks = lead.request.hooks
         if attempt.wantsCredentials, attempt.authorization == nil, let credentials = hooks.credentials {
-            attempt.authorization = await credentials.field(.init(url: attempt.url, demand: nil))
+            attempt.authorization = try await credentials.field(.init(url: attempt.url, demand: nil))
         }
         let asked = attempt.request
         var request = asked
         if let modifier = hooks.modifier {
-            do { request = try await modifier.modify(asked) } catch { throw DipperError(error, as: .rejected) }
+            request = try await Result(ofHook: .rejected) { try await modifier.modify(asked) }.get()
             request.offset = asked.offset
             // What belongs to the origin that the caller named does not go where a modifier leads.
             if !Redirect.isSameOrigin(asked.url, request.url) {
@@ -407,7 +411,7 @@ extension Attempt {
             let url = engine.transport(of: lead).proxy(for: request.url)
             if url != attempt.proxy?.url { attempt.proxy = nil }
             if let url, attempt.proxy == nil {
-                let authorization = await credentials.field(.init(url: url, demand: nil))
+                let authorization = try await credentials.field(.init(url: url, demand: nil))
                 attempt.proxy = ProxyLogin(url: url, credentials: credentials, authorization: authorization)
             }
             request.proxyAuthorization = attempt.proxy?.authorization

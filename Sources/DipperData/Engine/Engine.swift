@@ -64,7 +64,8 @@ actor Engine: LoopClient {
     private var hasLeft = false
     private var client: UInt32 = 0
     private var observation: ChangeObservation?
-    private var idle: [CheckedContinuation<Void, Never>] = []
+    /// The callers that wait until nothing is under way, or nothing of a guest.
+    private var idle: [(guest: (any EngineGuest)?, continuation: CheckedContinuation<Void, Never>)] = []
     /// The hooks that follow from the parts of this turn.
     private var steps: [[Afterwards.Step]] = []
     private nonisolated let part = Afterwards()
@@ -192,11 +193,14 @@ actor Engine: LoopClient {
 
     private func endTurn() {
         callHooks()
-        if !idle.isEmpty, isEmpty { tellIdle() }
+        if !idle.isEmpty { tellIdle() }
     }
 
     private func tellIdle() {
-        let waiting = exchange(&idle, with: [])
+        let start = idle.partition { hasLeft || $0.guest?.isIdle ?? isEmpty }
+        let waiting = idle[start...].map(\.continuation)
+        guard !waiting.isEmpty else { return }
+        idle.removeSubrange(start...)
         hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
     }
 
@@ -292,9 +296,9 @@ actor Engine: LoopClient {
 
     // MARK: End
 
-    nonisolated func becomeIdle() async {
+    nonisolated func becomeIdle(_ guest: (any EngineGuest & Sendable)? = nil) async {
         await wait { engine, continuation in
-            if engine.hasLeft { continuation.resume() } else { engine.idle.append(continuation) }
+            if engine.hasLeft { continuation.resume() } else { engine.idle.append((guest, continuation)) }
         }
     }
 

@@ -164,7 +164,7 @@ final class Fetch: QueueEntry, @unchecked Sendable {
         sources.provider == nil ? run?.attempt.sentURL ?? sources.url : nil
     }
 
-    var state: DataTask.State {
+    var state: TaskState {
         switch place {
         case .parked: .parked
         case .running where isOnNetwork: isThrottled ? .paused : .transferring

@@ -35,8 +35,6 @@ public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringCon
     associatedtype Value
     /// The type of the result with its origin, such as ``DataResponse`` or `ImageResponse`.
     associatedtype Response: FetchResponse where Response.Value == Value, Response.Handle == Self
-    /// The type of the task's states.
-    associatedtype State: Hashable, Sendable
     /// The type of the elements of ``events``.
     associatedtype Event: Sendable
 
@@ -51,14 +49,28 @@ public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringCon
     /// The number of network attempts made so far for the bytes that this call waits for.
     var attempts: Int { get }
     /// The present state of the task.
-    var state: State { get }
+    var state: TaskState { get }
     /// The events of the task from now on, after its present state. The stream ends with the task.
     var events: AsyncStream<Event> { get }
+    /// The arrival of bytes: the latest progress, then each further one until the task ends, and with it the sequence. A
+    /// reader that falls behind gets the latest progress.
+    ///
+    /// ```swift
+    /// for await progress in task.progress { print(progress.fraction) }
+    /// print(try await task.value)
+    /// ```
+    var progress: AsyncStream<TaskProgress> { get }
 
     /// The bytes or the picture. Cancelling the Swift task that awaits the property cancels this call.
-    var value: Value { get async throws(DipperError) }
+    ///
+    /// Every error is a ``DipperError``, also ``DipperError/cancelled`` for a cancelled Swift task. The property does
+    /// not say so in its type, because Swift 6.3 crashes at common forms of `catch` for errors of a named type. For
+    /// errors of that type, await ``result``.
+    /// - Throws: ``DipperError``.
+    var value: Value { get async throws }
     /// The result and its origin. Cancelling the Swift task that awaits the property cancels this call.
-    var response: Response { get async throws(DipperError) }
+    /// - Throws: ``DipperError``; see ``value``.
+    var response: Response { get async throws }
 
     /// Ends this call with ``DipperError/cancelled``. The work continues if other calls wait for it.
     func cancel()
@@ -80,17 +92,14 @@ extension FetchTask {
     /// ```
     public var result: Result<Value, DipperError> {
         get async {
-            do throws(DipperError) {
-                return .success(try await value)
-            } catch {
-                return .failure(error)
-            }
+            do { return .success(try await value) } catch { return .failure(DipperError(error, as: .transport)) }
         }
     }
 
     // MARK: Hooks
 
-    /// Calls a closure with the bytes or the picture when the task ends with success.
+    /// Calls a closure with the bytes or the picture when the task ends with success, and never if the call fails; see
+    /// ``onEnd(_:)``.
     ///
     /// ```swift
     /// task.onProgress { progress in print(progress.fraction) }
@@ -104,7 +113,8 @@ extension FetchTask {
         }
     }
 
-    /// Calls a closure once when the task ends, with its response or its error.
+    /// Calls a closure once when the task ends, with its response or its error: the place for a message that a call has
+    /// failed.
     ///
     /// ```swift
     /// task.onEnd { result in
@@ -122,14 +132,29 @@ extension FetchTask {
         return self
     }
 
-    /// Calls a closure just before each new attempt after a failure. See ``onFail(_:)``.
+    /// Calls a closure just before each new attempt, with the failure that the attempt follows.
+    ///
+    /// ```swift
+    /// task.onRetry { error in print("once more, after", error.shortDescription) }
+    /// ```
     @discardableResult
-    public func onRetry(@_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void) -> Self {
+    public func onRetry(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ error: DipperError) -> Void
+    ) -> Self {
         add(.retry(onItsActor(body)))
         return self
     }
 
-    /// Calls a closure at each failure: the task waits to try again or, if `isFatal` is `true`, ends.
+    /// Calls a closure just before each new attempt after a failure.
+    @discardableResult
+    public func onRetry(@_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void) -> Self {
+        let body = onItsActor(body)
+        add(.retry { _ in body() })
+        return self
+    }
+
+    /// Calls a closure at each failure: the task waits to try again or, if `isFatal` is `true`, ends. To hear of the end
+    /// alone, use ``onEnd(_:)``.
     @discardableResult
     public func onFail(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ error: DipperError, _ isFatal: Bool) -> Void
@@ -170,11 +195,6 @@ extension FetchTask {
         }
     }
 
-    package func withResult(_ body: @escaping @Sendable @isolated(any) (Result<Value, DipperError>) -> Void) -> Self {
-        let body = onItsActor(body)
-        return onEnd { body($0.map(\.value)) }
-    }
-
     // MARK: Identity and description
 
     /// Returns whether two handles are the same task.
@@ -195,7 +215,7 @@ public enum TaskHook<Response: Sendable>: Sendable {
     /// A closure for each failure; see ``FetchTask/onFail(_:)``.
     case failure(@Sendable (DipperError, Bool) -> Void)
     /// A closure for each new attempt; see ``FetchTask/onRetry(_:)``.
-    case retry(@Sendable () -> Void)
+    case retry(@Sendable (DipperError) -> Void)
     /// A closure for the arrival of bytes; see ``FetchTask/onProgress(_:)``.
     case progress(@Sendable (TaskProgress) -> Void)
 }

@@ -1,4 +1,3 @@
-import HeapModule
 
 /// The part of a fetch that ``Queues`` reads and changes.
 // Only the engine uses it.
@@ -179,7 +178,7 @@ private final class Lane {
             {
                 return next
             }
-            candidates.removeMin()
+            candidates.popMin()
         }
         return nil
     }

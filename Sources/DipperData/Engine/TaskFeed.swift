@@ -33,35 +33,52 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         if let result { continuation.resume(returning: result) }
     }
 
-    /// Streams the events from now on, after the present state. A reader that falls behind gets the latest ones.
-    /// - Parameter forget: called with the stream's number when it is no longer read; must call ``forget(_:)``.
-    package func events(present: Event.State, forget: @escaping @Sendable (Int) -> Void) -> AsyncStream<Event> {
-        let events = AsyncStream<Event>(bufferingPolicy: .bufferingNewest(256)) { stream in
-            stream.yield(.state(present))
-            let number = follow { event, isLast in
-                stream.yield(event)
+    /// Called with the number of a stream that is no longer read; must call ``forget(_:)``.
+    package typealias Forget = @Sendable (Int) -> Void
+
+    /// Streams the events from now on, after the present state.
+    package func events(present: TaskState, forget: @escaping Forget) -> AsyncStream<Event> {
+        wantProgress()
+        return stream(of: 256, after: .state(present), forget) { $0.event }
+    }
+
+    package func progress(forget: @escaping Forget) -> AsyncStream<TaskProgress> {
+        wantProgress()
+        return stream(of: 1, forget) { if case .progress(let progress) = $0 { progress } else { nil } }
+    }
+
+    package func previews(forget: @escaping Forget) -> AsyncStream<Event.Preview> {
+        stream(of: 1, forget) { if case .preview(let preview) = $0 { preview } else { nil } }
+    }
+
+    /// Streams a part of what the task tells, until its end. A reader that falls behind gets the latest `count` elements.
+    private func stream<Element: Sendable>(
+        of count: Int, after first: Element? = nil, _ forget: @escaping Forget,
+        _ select: @escaping @Sendable (TaskLog<Event>.Item) -> Element?
+    ) -> AsyncStream<Element> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(count)) { stream in
+            let tell: TaskLog<Event>.Follower = { item, isLast in
+                if let element = select(item) { stream.yield(element) }
                 if isLast { stream.finish() }
-            } startingWith: { progress in
-                stream.yield(.progress(progress))
             }
+            if let first { stream.yield(first) }
+            let number = follow(tell) { tell($0, false) }
             if let number { stream.onTermination = { _ in forget(number) } }
         }
-        wantProgress()
-        return events
     }
 
     /// Tells a follower each event from now on as it occurs, or the end if the task has ended.
-    /// - Parameter startingWith: called first with the latest progress, under the lock.
+    /// - Parameter startingWith: called first with the latest progress and preview, under the lock.
     /// - Returns: the number of the follower; `nil` if the task has ended.
     @discardableResult
     func follow(
-        _ tell: @escaping TaskLog<Event>.Follower, startingWith: (TaskProgress) -> Void = { _ in }
+        _ tell: @escaping TaskLog<Event>.Follower, startingWith: (TaskLog<Event>.Item) -> Void = { _ in }
     ) -> Int? {
         let (number, outcome) = state.withLock { state -> (Int?, Outcome?) in
-            if let progress = state.log.progress { startingWith(progress) }
+            for item in state.log.latest { startingWith(item) }
             return (state.log.follow(tell), state.log.outcome)
         }
-        if let outcome { tell(TaskLog<Event>.Item.end(outcome).event, true) }
+        if let outcome { tell(.end(outcome), true) }
         return number
     }
 
@@ -78,7 +95,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
             return (ended, state.log.claimDelivery())
         }
         guard let ended else { return }
-        for tell in ended.followers { tell(TaskLog<Event>.Item.end(result).event, true) }
+        for tell in ended.followers { tell(.end(result), true) }
         if !ended.continuations.isEmpty {
             Afterwards.wake { for continuation in ended.continuations { continuation.resume(returning: result) } }
         }
@@ -88,7 +105,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     fileprivate func hear(_ news: DataTask.Event, for task: some FedTask) {
         switch news {
         case .failure(let error, let isFatal): tell(.failure(error, isFatal: isFatal), for: task)
-        case .retry: tell(.retry, for: task)
+        case .retry(let error): tell(.retry(after: error), for: task)
         case .progress(let progress): tell(.progress(progress), for: task)
         case .state, .finished: break
         }
@@ -98,7 +115,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     private func tell(_ item: TaskLog<Event>.Item, for task: some FedTask) {
         let (told, delivers) = state.withLock { ($0.log.add(item), $0.log.claimDelivery()) }
-        for tell in told.followers { tell(item.event, false) }
+        for tell in told.followers { tell(item, false) }
         if delivers { deliver(for: task) }
     }
 
@@ -174,6 +191,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         state.withLock { $0.wantsProgress = true }
         post { $1.wantProgress(in: $0) }
     }
+    package func wantPreviews() { post { $1.wantPreviews(in: $0) } }
 
     /// The queue that the call is in now, or was in when it ended.
     package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }
@@ -182,7 +200,12 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     /// `nil` unless the call waits in an engine.
     package var status: CallStatus? {
         guard let link, var status = link.engine.ask({ link.call.status(in: $0) }) ?? nil else { return nil }
-        if let bytes = status.bytes { (status.attempts, status.state) = (bytes.attempts, bytes.state) }
+        guard let bytes = status.bytes else { return status }
+        status.attempts = bytes.attempts
+        if status.state != .decoding {
+            // Bytes that are there wait to be decoded.
+            status.state = bytes.outcome == nil ? bytes.state : .decoding
+        }
         return status
     }
 }
@@ -220,6 +243,9 @@ extension FedTask {
     }
 
     fileprivate var engine: Engine? { withFeed { $0.link?.engine } }
+    package var isParkedOnTestClock: Bool {
+        engine?.time.isReal == false && withFeed { $0.status?.state == .parked }
+    }
     func attach(_ call: some WaitingCall, to engine: Engine) { withFeed { $0.attach(call, to: engine) } }
     func detach(in queue: FetchQueue, attempts: Int) { withFeed { $0.detach(in: queue, attempts: attempts) } }
     func hear(_ news: DataTask.Event) { withFeed { $0.hear(news, for: self) } }
@@ -236,6 +262,11 @@ protocol WaitingCall: AnyObject, Sendable {
     func move(to queue: FetchQueue, in engine: isolated Engine)
     func setPriority(_ priority: Priority, in engine: isolated Engine)
     func wantProgress(in engine: isolated Engine)
+    func wantPreviews(in engine: isolated Engine)
+}
+
+extension WaitingCall {
+    func wantPreviews(in engine: isolated Engine) {}
 }
 
 struct Link: Sendable {
@@ -247,24 +278,21 @@ struct Link: Sendable {
 package struct CallStatus: Sendable {
     let queue: FetchQueue
     var attempts: Int
-    package var state = DataTask.State.waiting
+    package var state = TaskState.waiting
     /// The call for the bytes of an object, if they are being fetched, perhaps by another engine.
     var bytes: DataTask?
-    /// Whether an object is being made, or has been.
-    package var isMaking = false
 }
 
 package protocol TaskEvent: Sendable {
     associatedtype Output: Sendable
-    associatedtype State: Sendable
     /// The part of the result that can be seen before the end.
     associatedtype Preview: Sendable
 
-    static func state(_ state: State) -> Self
+    static func state(_ state: TaskState) -> Self
     static func progress(_ progress: TaskProgress) -> Self
     static func preview(_ preview: Preview) -> Self
     static func failure(_ error: DipperError, isFatal: Bool) -> Self
-    static var retry: Self { get }
+    static func retry(after error: DipperError) -> Self
     static func finished(_ output: Output) -> Self
 }
 
@@ -280,7 +308,7 @@ struct TaskLog<Event: TaskEvent> {
     /// retries the latest few.
     enum Item: Sendable {
         case failure(DipperError, isFatal: Bool)
-        case retry
+        case retry(after: DipperError)
         case progress(TaskProgress)
         case preview(Event.Preview)
         case end(Outcome)
@@ -288,7 +316,7 @@ struct TaskLog<Event: TaskEvent> {
         var event: Event {
             switch self {
             case .failure(let error, let isFatal): .failure(error, isFatal: isFatal)
-            case .retry: .retry
+            case .retry(let error): .retry(after: error)
             case .progress(let progress): .progress(progress)
             case .preview(let preview): .preview(preview)
             case .end(.success(let output)): .finished(output)
@@ -314,7 +342,7 @@ struct TaskLog<Event: TaskEvent> {
     }
 
     /// Is told of each event as it occurs.
-    typealias Follower = @Sendable (_ event: Event, _ isLast: Bool) -> Void
+    typealias Follower = @Sendable (_ item: Item, _ isLast: Bool) -> Void
 
     /// The rest to be done outside of the lock.
     struct Told {
@@ -332,7 +360,7 @@ struct TaskLog<Event: TaskEvent> {
             switch (self, item) {
             case (.events(.end(let body)), .end(let result)): { body(result) }
             case (.events(.failure(let body)), .failure(let error, let isFatal)): { body(error, isFatal) }
-            case (.events(.retry(let body)), .retry): { body() }
+            case (.events(.retry(let body)), .retry(let error)): { body(error) }
             case (.events(.progress(let body)), .progress(let progress)): { body(progress) }
             case (.preview(let body), .preview(let preview)): { body(preview) }
             default: nil
@@ -441,6 +469,13 @@ struct TaskLog<Event: TaskEvent> {
 
     /// The progress of the present attempt, until the end.
     var progress: TaskProgress? { kept?.progress }
+
+    /// The progress of the present attempt and the latest preview, until the end.
+    var latest: [Item] {
+        guard outcome == nil, let kept else { return [] }
+        let preview = kept.items.last { if case .preview = $0.item { true } else { false } }
+        return [kept.progress.map { .progress($0) }, preview?.item].compactMap(\.self)
+    }
 
     // MARK: Listeners
 

@@ -1,4 +1,3 @@
-import HeapModule
 
 extension Engine {
     typealias TimerID = UInt64
@@ -32,7 +31,7 @@ extension Engine {
 
         var first: Duration? {
             mutating get {
-                while let next = entries.min, work[next.id] == nil { entries.removeMin() }
+                while let next = entries.min, work[next.id] == nil { entries.popMin() }
                 return entries.min?.due
             }
         }

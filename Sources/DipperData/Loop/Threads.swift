@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 
 // Each lock is taken alone, but for these: DiskTier.state is held while those of Workers are taken; TaskFeed.state
-// and AnimatedImage.player, while an `AsyncStream` takes an element, AnimatedImage.player also while frames are freed;
+// and AnimationPlayer.player, while an `AsyncStream` takes an element, AnimationPlayer.player also while frames are freed;
 // Engine.revalidations while TaskFeed.state is taken.
 
 /// A thread for work that blocks. It continues if it is released.

@@ -1,5 +1,4 @@
 import Foundation
-import HeapModule
 import Synchronization
 
 /// A few threads that run the most urgent work first; one of several is left to urgent work. Of equal urgency, small
@@ -300,7 +299,7 @@ private struct WorkQueue {
             if let work = waiting[first.id], work.entry == first {
                 return work.place.rank <= lowest ? (first.id, work) : nil
             }
-            heap.removeMin()
+            heap.popMin()
         }
         return nil
     }

@@ -6,12 +6,10 @@ import Foundation
 /// ``isCancelled`` and ``status``. Two errors are equal if they are of one kind, whatever their ``detail``.
 ///
 /// ```swift
-/// do {
-///     print(try await task.value.count)
-/// } catch .cancelled {
-///     print("Nobody waits any more.")
-/// } catch {
-///     print(error.status == 404 ? "There is no such file." : "\(error)")
+/// switch await task.result {
+/// case .success(let data): print(data.count)
+/// case .failure(.cancelled): print("Nobody waits any more.")
+/// case .failure(let error): print(error.status == 404 ? "There is no such file." : "\(error)")
 /// }
 /// ```
 public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible, LocalizedError {
@@ -20,6 +18,7 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
         var key: CacheKey?
         var url: URL?
         var asked: (any Sendable)?
+        var underlying: (any Error)?
         var retryAfter: Duration?
         var earlier: [DipperError] = []
     }
@@ -48,6 +47,18 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
     /// The URL that was asked when the failure came, after redirects and the changes of a ``RequestModifier``; `nil` if
     /// none was. It may contain secrets, which the description does not.
     public var url: URL? { boxed?.value.url }
+
+    /// The error that the program's own code threw: a hook, a provider, a processor, a serializer or a decoder of
+    /// values; `nil` for failures of other origin.
+    ///
+    /// ```swift
+    /// task.onEnd { result in
+    ///     if case .failure(let error) = result, let mine = error.underlying as? SessionExpired { signIn(mine.account) }
+    /// }
+    /// ```
+    ///
+    /// Neither comparison nor ``description`` takes the underlying error into account. It may contain secrets.
+    public var underlying: (any Error)? { boxed?.value.underlying }
 
     /// The source that failed, whose type is not known here.
     var asked: (any Sendable)? {
@@ -107,7 +118,7 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
     public static let insecureRedirect = DipperError("insecure redirect")
     /// The server's answer is not HTTP, or its content coding is broken.
     public static let malformedResponse = DipperError("malformed response")
-    /// The request's own validation refused the answer.
+    /// The program's own code refused: the request's validation the answer, or a hook the request.
     public static let rejected = DipperError("rejected")
     /// The bytes have no picture format that a codec is registered for.
     public static let unsupportedFormat = DipperError("unsupported format")
@@ -143,6 +154,16 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
 
     /// Returns the error with a text that describes this occurrence, without secrets in URLs (``Redaction/standard``).
     public func with(detail: String) -> DipperError { noting(\.detail, Redaction.standard.sentence(detail)) }
+    /// Returns the error with the error that has caused it; see ``underlying``.
+    ///
+    /// A hook that throws an error of its own ends the call. If the failure may pass, the hook throws one that does:
+    ///
+    /// ```swift
+    /// let isAlive = ResponseValidation { response in
+    ///     response.body.isEmpty ? .timedOut.with(underlying: SessionExpired()) : nil      // the call tries again
+    /// }
+    /// ```
+    public func with(underlying error: any Error) -> DipperError { noting(\.underlying, error) }
     func at(_ url: URL?) -> DipperError { noting(\.url, url) }
     func about(_ key: CacheKey) -> DipperError { noting(\.key, key) }
 
@@ -152,12 +173,13 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
         return copy
     }
 
-    /// Creates an error from any error: the same if it has this type, otherwise one of the given kind with its text.
+    /// Creates an error from any error: the same if it has this type, otherwise one of the given kind with its text and
+    /// the error itself as ``underlying``.
     package init(_ error: any Error, as kind: DipperError) {
         switch error {
         case let error as DipperError: self = error
         case is CancellationError: self = .cancelled
-        default: self = kind.with(detail: "\(error)")
+        default: self = kind.with(detail: "\(error)").with(underlying: error)
         }
     }
 
@@ -204,4 +226,11 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
     }
     /// The description, which `localizedDescription` returns.
     public var errorDescription: String? { description }
+}
+
+extension Result where Failure == DipperError {
+    /// The result of the program's own code; an error of another type counts as an error of a kind.
+    init(ofHook kind: DipperError, _ body: () async throws -> Success) async {
+        do { self = .success(try await body()) } catch { self = .failure(DipperError(error, as: kind)) }
+    }
 }

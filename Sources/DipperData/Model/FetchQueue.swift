@@ -101,3 +101,29 @@ public struct TaskProgress: Sendable, Hashable {
         return min(1, Double(received) / Double(expected))
     }
 }
+
+/// The state of a task, for bytes, a picture or a typed value.
+public enum TaskState: Sendable, Hashable {
+    /// The task is in its queue, or the cache is looking for its entry on disk.
+    case waiting
+    /// The bytes are arriving.
+    case transferring
+    /// The transfer is held back for more urgent work.
+    case paused
+    /// The task waits for the network or for a back-off.
+    case parked
+    /// The bytes are there, and a picture or value is being made of them, or waits for that.
+    case decoding
+    /// The task has ended with a result.
+    case finished
+    /// The task has ended with an error.
+    case failed(DipperError)
+
+    init<Response>(after outcome: Result<Response, DipperError>) {
+        self =
+            switch outcome {
+            case .success: .finished
+            case .failure(let error): .failed(error)
+            }
+    }
+}

@@ -4,7 +4,7 @@
 /// cache.slowGetData(DataRequest(url).with(\.priority, .high))
 /// task.priority = 0.6
 /// ```
-public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLiteral {
+public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLiteral, ExpressibleByIntegerLiteral {
     /// The priority as a number from 0 to 1.
     public let value: Double
 
@@ -16,6 +16,11 @@ public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLitera
     /// Creates a priority as ``init(_:)`` does.
     public init(floatLiteral value: Double) {
         self.init(value)
+    }
+
+    /// Creates a priority as ``init(_:)`` does, from 0 or 1.
+    public init(integerLiteral value: Int) {
+        self.init(Double(value))
     }
 
     /// The priority 0.25.

@@ -1,5 +1,4 @@
 import CCurl
-import DequeModule
 import Foundation
 
 /// Looks up the addresses of hosts, each on its own thread, so that a name server that does not answer delays only the

@@ -17,8 +17,8 @@ import Synchronization
 public protocol NetworkMonitor: Sendable {
     /// Returns whether the host can be reached now. Never blocks.
     func canReach(_ host: String) -> Bool
-    /// Calls `onChange` from any thread after each change that may affect ``canReach(_:)`` or ``conditions``, until the
-    /// observation is released.
+    /// Calls `onChange` from any thread after each change that may affect ``NetworkMonitor/canReach(_:)`` or
+    /// ``NetworkMonitor/conditions``, until the observation is released.
     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
     /// The restrictions on the use of the network; none by default.
     var conditions: NetworkConditions { get }

@@ -68,6 +68,9 @@ package final class ObjectCache: Sendable {
 
     // MARK: Ending
 
+    /// Returns when all calls have ended, and what they keep is written.
+    package func becomeIdle() async { await engine.becomeIdle(state) }
+
     /// Ends all calls, writes what waits to be written, and returns when the threads have ended.
     package func shutdown() async {
         await engine.wait { [state] engine, continuation in

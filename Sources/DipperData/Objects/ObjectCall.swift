@@ -9,6 +9,15 @@ package protocol ObjectTask: FedTask {
     func choose(_ request: DataRequest)
 }
 
+extension ObjectTask {
+    package var presentState: TaskState {
+        if let outcome { return TaskState(after: outcome) }
+        // Without a status, the cache has answered, and the object is being handed out.
+        let now = withFeed { $0.status?.state } ?? .decoding
+        return outcome.map { TaskState(after: $0) } ?? now
+    }
+}
+
 /// The subject of a call for an object: a step, and the origin of the bytes that it begins with.
 package struct Making: Sendable {
     package let cache: ObjectCache
@@ -36,7 +45,7 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
     let cache: ObjectCache
     var origin: Origin
     let step: any ObjectStep
-    let options: Options
+    private(set) var options: Options
     var want: Urgency
     var attempts = 0
     var wantsProgress = false
@@ -107,7 +116,7 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
         }
         switch first?.stage {
         case nil, .looking, .waiting: break
-        case .making, .writing, .ready, .over: status.isMaking = true
+        case .making, .writing, .ready, .over: status.state = .decoding
         }
         return status
     }
@@ -121,10 +130,15 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
         if let supply = make?.fetch { hearProgress(of: supply) }
     }
 
+    func wantPreviews(in engine: isolated Engine) {
+        if exchange(&options.showsPreviews, with: true) { return }
+        if let supply = make?.fetch { engine.showPreviews(of: supply, to: self) }
+    }
+
     /// Begins with the bytes so far, which the task for the bytes reports only once.
     func hearProgress(of supply: BytesWork) {
         supply.task.wantProgress()
-        if let progress = supply.task.progress { tell(.progress(progress)) }
+        if let progress = supply.task.latestProgress { tell(.progress(progress)) }
     }
 }
 
@@ -274,7 +288,11 @@ extension Engine {
     func attend(_ call: ObjectCall, at supply: BytesWork) {
         if let failure = supply.failure { call.tell(.failure(failure, isFatal: false)) }
         if call.wantsProgress { call.hearProgress(of: supply) }
-        guard call.options.showsPreviews, let make = call.make else { return }
+        if call.options.showsPreviews { showPreviews(of: supply, to: call) }
+    }
+
+    fileprivate func showPreviews(of supply: BytesWork, to call: ObjectCall) {
+        guard let make = call.make else { return }
         if let previews = supply.previews {
             if let preview = previews.shown[make.key] { call.show(preview) }
         } else if let scan = call.step.previews() {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The data caches that bring the bytes of objects and keep their stored forms. Does not keep these caches alive.
+/// The data caches that bring the bytes of objects and keep their stored forms.
 package final class ObjectSource: Sendable {
     let engine: Engine
     private let defaults: Call.Defaults
@@ -8,10 +8,15 @@ package final class ObjectSource: Sendable {
     private let watchesBytes: Bool
 
     private let forms: DataStore
+    /// The data cache with the bytes, which does not end before a call of another cache that needs it.
+    private let owner: (any AnyObject & Sendable)?
 
     /// - Parameter forms: the store that keeps the stored forms; `nil` for the one that has the bytes.
-    init(_ engine: Engine, _ defaults: Call.Defaults, watchesBytes: Bool = false, forms: DataStore? = nil) {
-        (self.engine, self.defaults, self.watchesBytes) = (engine, defaults, watchesBytes)
+    init(
+        _ engine: Engine, _ defaults: Call.Defaults, watchesBytes: Bool = false, forms: DataStore? = nil,
+        owner: (any AnyObject & Sendable)? = nil
+    ) {
+        (self.engine, self.defaults, self.watchesBytes, self.owner) = (engine, defaults, watchesBytes, owner)
         self.forms = forms ?? engine.store
     }
 

@@ -138,7 +138,7 @@ final class ValueStep: ObjectStep {
             } catch let error as DipperError {
                 throw error
             } catch {
-                throw .undecodable.with(detail: Self.text(error))
+                throw .undecodable.with(detail: Self.text(error)).with(underlying: error)
             }
         }
     }

@@ -4,7 +4,7 @@ import Foundation
 ///
 /// ```swift
 /// let task = cache.getValue(Feed.self, from: url)
-/// task.onFail { error, isFatal in if isFatal { print(error) } }
+/// task.onEnd { result in if case .failure(let error) = result { print(error) } }
 /// let feed = try await task.value
 /// ```
 ///
@@ -13,22 +13,19 @@ import Foundation
 public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedStringConvertible {
     /// The value and where its bytes came from.
     public typealias Response = ValueResponse<Value>
-    /// The state of a task. A value that is being decoded counts as `waiting`.
-    public typealias State = DataTask.State
 
     /// An event in the life of a task.
     public enum Event: Sendable, TaskEvent {
         /// The state of the task when the stream was created. This event comes first.
-        case state(DataTask.State)
+        case state(TaskState)
         case progress(TaskProgress)
         /// A failure. If it is not fatal, the task waits and tries again.
         case failure(DipperError, isFatal: Bool)
-        /// A new attempt begins.
-        case retry
+        /// A new attempt begins, after a failure.
+        case retry(after: DipperError)
         case finished(ValueResponse<Value>)
 
         package typealias Output = ValueResponse<Value>
-        package typealias State = DataTask.State
         package typealias Preview = Never
     }
 
@@ -51,12 +48,12 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
 
     /// The value. Cancelling the Swift task that awaits it cancels this call.
     public var value: Value {
-        get async throws(DipperError) { try await response.value }
+        get async throws { try await response.value }
     }
 
     /// The value, and where its bytes came from. Cancelling the Swift task that awaits it cancels this call.
     public var response: ValueResponse<Value> {
-        get async throws(DipperError) { try await awaited }
+        get async throws { try await awaited }
     }
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
@@ -67,6 +64,11 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
     /// The events of the task from now on, after its present state. The stream ends with the task.
     public var events: AsyncStream<Event> {
         feed.events(present: state) { [weak self] in self?.feed.forget($0) }
+    }
+
+    /// The arrival of the bytes, as ``FetchTask/progress`` describes.
+    public var progress: AsyncStream<TaskProgress> {
+        feed.progress { [weak self] in self?.feed.forget($0) }
     }
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
@@ -92,12 +94,7 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
     public var attempts: Int { feed.attempts }
 
     /// The state of the task now.
-    public var state: DataTask.State {
-        if let outcome { return DataTask.State(after: outcome) }
-        if let now = feed.status?.state, [.transferring, .paused, .parked].contains(now) { return now }
-        // The task may have ended meanwhile.
-        return outcome.map { DataTask.State(after: $0) } ?? .waiting
-    }
+    public var state: TaskState { presentState }
 
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
 

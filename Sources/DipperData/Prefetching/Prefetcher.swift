@@ -1,4 +1,3 @@
-import DequeModule
 import Synchronization
 
 /// A prefetcher of many requests whose answers someone may need later: it makes a few calls at a time, in `slowQueue`.

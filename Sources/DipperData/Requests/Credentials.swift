@@ -22,7 +22,7 @@ public struct Credentials: Sendable, RedactedStringConvertible {
         public var description: String { Redaction.standard.text(url) }
     }
 
-    let field: @Sendable (Challenge) async -> String?
+    private let supply: @Sendable (Challenge) async throws -> String?
     /// Whether the closure may supply other credentials after a refusal. Fixed credentials stay the same.
     let canAnswer: Bool
     let identity: HookIdentity
@@ -40,7 +40,7 @@ public struct Credentials: Sendable, RedactedStringConvertible {
     }
 
     private static func fixed(_ field: String, _ identity: String?) -> Credentials {
-        Credentials(field: { _ in field }, canAnswer: false, identity: HookIdentity(identity ?? field))
+        Credentials(supply: { _ in field }, canAnswer: false, identity: HookIdentity(identity ?? field))
     }
 
     /// Returns credentials that a closure supplies: before each attempt, and once more if the server answers 401, or
@@ -56,11 +56,16 @@ public struct Credentials: Sendable, RedactedStringConvertible {
     ///   - identity: the account for which the closure supplies credentials, as text; not a token. The cache hashes it
     ///     and never writes it in clear. Without an identity the answers are not written to disk, and only requests
     ///     with this value or a copy of it share them.
-    ///   - field: returns the value of the `Authorization` or `Proxy-Authorization` field; `nil` sends none.
+    ///   - field: returns the value of the `Authorization` or `Proxy-Authorization` field; `nil` sends none. An error
+    ///     that it throws ends the attempt; another error than a ``DipperError`` as ``DipperError/rejected``.
     public static func provider(
-        identity: String? = nil, _ field: @escaping @Sendable (Challenge) async -> String?
+        identity: String? = nil, _ field: @escaping @Sendable (Challenge) async throws -> String?
     ) -> Credentials {
-        Credentials(field: field, canAnswer: true, identity: HookIdentity(identity))
+        Credentials(supply: field, canAnswer: true, identity: HookIdentity(identity))
+    }
+
+    func field(_ challenge: Challenge) async throws(DipperError) -> String? {
+        try await Result(ofHook: .rejected) { try await supply(challenge) }.get()
     }
 
     /// The name of the type; no part of the credentials is printed.

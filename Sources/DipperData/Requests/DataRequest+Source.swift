@@ -42,6 +42,12 @@ extension DataRequest {
         with(option, urls.map { .url($0) })
     }
 
+    /// Returns a copy of the request with header fields from a dictionary.
+    @_disfavoredOverload
+    public func with(_ option: WritableKeyPath<DataRequest, HTTPHeaders>, _ fields: [String: String]) -> DataRequest {
+        with(option, HTTPHeaders(fields))
+    }
+
     /// The request without the alternatives that stand in for one call, for a call that only fills the cache.
     package var withoutStandIns: DataRequest {
         hasStandIns ? with(\.alternatives, alternatives.filter { !$0.isStandIn }) : self
@@ -74,6 +80,30 @@ extension DataRequestConvertible {
 extension DataRequest: DataRequestConvertible {
     /// The request itself.
     public var dataRequest: DataRequest { self }
+}
+
+// In an extension of a protocol, where a second property of one name is no redeclaration: `headers = dictionary` and
+// `alternatives = [url]` compile, and everything else takes the property of the request itself.
+extension DataRequestConvertible where Self == DataRequest {
+    /// The header fields to send, as a dictionary: of a name that occurs twice, the last value.
+    @_disfavoredOverload
+    public var headers: [String: String] {
+        get {
+            let headers: HTTPHeaders = self.headers
+            return Dictionary(headers.fields.map { ($0.name, $0.value) }) { $1 }
+        }
+        set { self.headers = HTTPHeaders(newValue) }
+    }
+
+    /// The URLs among the sources to try after the request's own; setting them replaces all sources.
+    @_disfavoredOverload
+    public var alternatives: [URL] {
+        get {
+            let sources: [DataRequest.Source] = self.alternatives
+            return sources.compactMap(\.url)
+        }
+        set { self.alternatives = newValue.map { .url($0) } }
+    }
 }
 
 extension URL: DataRequestConvertible {

@@ -1,7 +1,7 @@
 import Foundation
 
 /// A provider of the bytes of a local file. The cache keeps the bytes that it has read: to read a changed file again,
-/// use `removeData` or ``DataRequest/CachePolicy/ignoreCache``.
+/// use a key from ``key(of:)``, `removeData` or ``DataRequest/CachePolicy/ignoreCache``.
 ///
 /// ```swift
 /// var provider = FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json"))
@@ -23,6 +23,24 @@ public struct FileProvider: DataProvider {
     }
 
     public var isLocal: Bool { true }
+
+    /// Returns a key made of a file's URL, size and modification time, which are read on a background thread. With this
+    /// key a changed file counts as another one. If the file cannot be read, the key is that of the URL.
+    ///
+    /// ```swift
+    /// let photo = FileProvider(file, key: await FileProvider.key(of: file))
+    /// let data = try await cache.getData(DataRequest(photo)).value
+    /// ```
+    public static func key(of file: URL) async -> CacheKey {
+        let key = CacheKey(file.standardizedFileURL)
+        let state = try? await onReader { () throws(DipperError) in
+            var status = stat()
+            guard file.isFileURL, stat(file.path, &status) == 0 else { throw failure(file) }
+            return "\(status.st_size) \(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)"
+        }
+        // A URL has no line break, so the next line is not a part of it.
+        return state.map { CacheKey("\(key.string)\n\($0)") } ?? key
+    }
 
     /// Returns the file's bytes.
     /// - Throws: ``DipperError/unreadable`` if the file is not a regular file or cannot be read,

@@ -81,9 +81,12 @@ public struct ResponseValidation: Sendable {
     public static let anyStatus = ResponseValidation { _ in nil }
 
     /// Creates a rule. The closure may run on a thread that works for other calls, so it must return soon.
-    /// - Parameter check: returns the error for an answer, such as ``DipperError/rejected``; `nil` accepts it.
-    public init(_ check: @escaping @Sendable (TransferResponse) -> DipperError?) {
-        self.check = check
+    /// - Parameter check: returns the error for an answer, such as ``DipperError/rejected``; `nil` accepts it. Another
+    ///   error than a ``DipperError`` that it throws counts as ``DipperError/rejected``.
+    public init(_ check: @escaping @Sendable (TransferResponse) throws -> DipperError?) {
+        self.check = { response in
+            do { return try check(response) } catch { return DipperError(error, as: .rejected) }
+        }
     }
 
     /// Returns a rule that requires both rules and checks this one first.
@@ -123,11 +126,12 @@ public struct RedirectHandler: Sendable {
         public var description: String { "\(status) \(Redaction.standard.text(url)) \(headers)" }
     }
 
-    let decide: @Sendable (Redirection, TransferRequest) async -> TransferRequest?
+    let decide: @Sendable (Redirection, TransferRequest) async throws -> TransferRequest?
 
     /// Creates a handler from a closure that returns the request to send next. With `nil` the redirecting answer is the
-    /// result, which the default ``DataRequest/validation`` refuses.
-    public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
+    /// result, which the default ``DataRequest/validation`` refuses. An error that the closure throws ends the attempt;
+    /// another error than a ``DipperError`` as ``DipperError/rejected``.
+    public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async throws -> TransferRequest?) {
         self.decide = decide
     }
 }

@@ -1,4 +1,3 @@
-import DequeModule
 import Foundation
 
 /// The changes that are not yet on disk, by key. Its owner locks it.

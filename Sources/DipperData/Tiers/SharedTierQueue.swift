@@ -1,4 +1,3 @@
-import DequeModule
 import Foundation
 
 /// The changes that a tier has yet to carry out, and whether it works.

@@ -128,7 +128,7 @@
 
         @Test("one chain behind another, and one whose size was decoded to")
         func chains() throws {
-            let target = ImageProcessors.Downsample(width: 16, height: 16)
+            let target = ImageProcessors.Resize(width: 16, height: 16, allowsUpscaling: false)
             let options = DecodeOptions(target: target.decodeTarget)
             let first = try ImageProcessors.Chain([target, .flip(.vertical)]).process(moving(options), .init())
             let tint = ImageProcessors.Tint(Color(hex: 0xff0000, alpha: 0.5))

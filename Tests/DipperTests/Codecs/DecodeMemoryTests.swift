@@ -25,7 +25,7 @@ struct DecodeMemoryTests {
         let data = try Pictures.data(name)
         for isSmall in [false, true] {
             for preloads in [false, true] {
-                var options = DecodeOptions(target: isSmall ? TargetSize(PixelSize(width: 7, height: 5)) : nil)
+                var options = DecodeOptions(target: isSmall ? TargetSize(width: 7, height: 5) : nil)
                 options.preloadsFrames = preloads
                 let needed = try memory(data, options)
                 options.preloadsFrames = false
@@ -89,7 +89,7 @@ struct DecodeMemoryTests {
                         + HeaderBytes.riff("ANIM", [0, 0, 0, 0, 0, 0]) + frame + frame))
             #expect(try memory(file) >= 4000 * 4000 * 12)
             // In a small size, two canvases are left.
-            let small = DecodeOptions(target: TargetSize(PixelSize(width: 10, height: 10)))
+            let small = DecodeOptions(target: TargetSize(width: 10, height: 10))
             #expect(try memory(file, small) >= 4000 * 4000 * 8)
             #expect(failure(file) { $0.bytes = 4000 * 4000 * 12 - 1 } == .imageTooLarge)
         }

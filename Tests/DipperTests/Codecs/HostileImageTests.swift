@@ -60,7 +60,7 @@ import Testing
     func pixels(_ expected: ExpectedHeader) throws {
         let count = expected.size.width * expected.size.height
         #expect(try failure(expected.data(), .with { $0.limits.bytes = count * 4 - 1 }) == .imageTooLarge)
-        for target in [nil, TargetSize(PixelSize(width: 4, height: 4))] {
+        for target in [nil, TargetSize(width: 4, height: 4)] {
             var options = DecodeOptions(target: target)
             options.limits.pixels = count - 1
             #expect(try failure(expected.data(), options) == .imageTooLarge)
@@ -121,7 +121,7 @@ import Testing
             files.append(whole)
         #endif
         for (index, file) in files.enumerated() {
-            for target in [nil, TargetSize(PixelSize(width: 10, height: 10))] {
+            for target in [nil, TargetSize(width: 10, height: 10)] {
                 #expect(failure(file, DecodeOptions(target: target)) == .imageTooLarge, "\(index)")
             }
         }
@@ -262,7 +262,7 @@ import Testing
                 data[offset] = other
                 limited.allowsPartial = path.hasPrefix("headers") || index % 2 == 0
                 let isSmaller = path.hasPrefix("jpeg") && (offset + index) % 3 == 0
-                limited.target = isSmaller ? TargetSize(PixelSize(width: 5, height: 4)) : nil
+                limited.target = isSmaller ? TargetSize(width: 5, height: 4) : nil
                 results[check(data, limited), default: 0] += 1
             }
             data[offset] = byte

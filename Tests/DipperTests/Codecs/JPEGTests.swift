@@ -16,7 +16,7 @@ import Testing
     func coefficients() throws {
         var file = try file("progressive-grey")
         file.claim(width: 8000, height: 8000)
-        var options = DecodeOptions(target: TargetSize(PixelSize(width: 10, height: 10)))
+        var options = DecodeOptions(target: TargetSize(width: 10, height: 10))
         options.limits.bytes = 8000 * 8000 * 2
         #expect(throws: DipperError.imageTooLarge) { try decode(file, options) }
         var baseline = try self.file("grey")
@@ -75,7 +75,7 @@ import Testing
             file.scans[2] = other + file.scans[2]
             let image = try decode(file)
             #expect(image.isOpaque && image.size == PixelSize(width: 61, height: 43))
-            let small = DecodeOptions(target: TargetSize(PixelSize(width: 30, height: 20)))
+            let small = DecodeOptions(target: TargetSize(width: 30, height: 20))
             #expect(try decode(file, small).isOpaque)
         }
     }
@@ -136,7 +136,7 @@ import Testing
     func partialReduced() throws {
         let data = try Pictures.data("jpeg/large.jpg")
         var options = DecodeOptions.partial
-        options.target = TargetSize(PixelSize(width: 50, height: 50))
+        options.target = TargetSize(width: 50, height: 50)
         let image = try decoder.decode(data.prefix(data.count / 2), options)
         #expect(image.size == PixelSize(width: 50, height: 38) && !image.isOpaque)
         #expect(image[25, 2].w == 255 && image[25, 37] == .zero)
@@ -201,7 +201,7 @@ import Testing
         }
         #expect(errors.last == 0)
         // At an eighth of the size little is missing but the finest steps.
-        options.target = TargetSize(PixelSize(width: 40, height: 30))
+        options.target = TargetSize(width: 40, height: 30)
         let first = try JPEGDecoder().decode(
             data.prefix(try #require(previews(of: data, step: 64).lengths.first)), options)
         #expect(try Difference(first.pixels, JPEGDecoder().decode(data, options).pixels).mean < 5)

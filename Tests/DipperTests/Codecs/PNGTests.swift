@@ -110,7 +110,7 @@ struct PNGTests {
     @Test("A size that cannot be, or of which the rows are not there, is an error", arguments: forms)
     func lyingHeader(_ name: String) throws {
         let file = PNGFile(try Pictures.data("png/\(name).png"))
-        for target in [nil, TargetSize(PixelSize(width: 10, height: 10))] {
+        for target in [nil, TargetSize(width: 10, height: 10)] {
             for (width, height): (UInt32, UInt32) in [(0, 5), (5, 0), (1 << 31, 5), (5, .max), (3000, 300)] {
                 #expect(throws: DipperError.undecodable) {
                     _ = try decode(file.claiming(width: width, height: height), DecodeOptions(target: target))
@@ -228,7 +228,7 @@ struct PNGTests {
             }
         }
         #expect(image.pixels == expected)
-        let target = TargetSize(PixelSize(width: 20, height: 30), .stretch, allowsUpscaling: true)
+        let target = TargetSize(width: 20, height: 30, .stretch, allowsUpscaling: true)
         #expect(try decode(file.data, DecodeOptions(target: target)).size == target.size)
     }
 

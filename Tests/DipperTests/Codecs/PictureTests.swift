@@ -156,7 +156,7 @@ struct PictureCase: CustomTestStringConvertible {
 
     @Test("of several scans have the same pixels as those of one, in every size", arguments: [400, 200, 80, 50, 40, 7])
     func progressive(_ width: Int) throws {
-        let options = DecodeOptions(target: TargetSize(PixelSize(width: width, height: width)))
+        let options = DecodeOptions(target: TargetSize(width: width, height: width))
         #expect(try decode("jpeg/large.jpg", options).pixels == decode("jpeg/large-progressive.jpg", options).pixels)
     }
 

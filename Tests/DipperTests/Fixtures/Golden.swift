@@ -90,7 +90,7 @@ extension ImageDecoder {
         options.limits.bytes = 8 << 20
         options.preloadsFrames = true
         var small = options
-        small.target = TargetSize(PixelSize(width: 5, height: 5))
+        small.target = TargetSize(width: 5, height: 5)
         small.allowsPartial = false
         for options in [options, small] {
             do throws(DipperError) {

@@ -113,8 +113,8 @@ enum Processed {
         let mark = try noise(9, 7, seed: 5)
         let color = Color(hex: 0xff8040, alpha: 0.6)
         var all: [any ImageProcessor] = [
-            .resize(width: 17, height: 11), .resize(width: 6, height: 6, .stretch),
-            .resize(width: 97, height: 97, .stretch, allowsUpscaling: true), .scale(by: 1.7),
+            .downsample(width: 17, height: 11), .downsample(width: 6, height: 6, .stretch),
+            .resize(width: 97, height: 97, .stretch), .scale(by: 1.7),
             .crop(width: 20, height: 9, anchor: .topRight), .crop(toRatio: 1, anchor: .left),
             .fitting(width: 30, height: 44, .aspectFit, background: color), .fitting(width: 9, height: 8, .topRight),
             .roundedCorners(radius: 7.3), .roundedCorners(radius: 9, corners: .left, background: color), .circle,

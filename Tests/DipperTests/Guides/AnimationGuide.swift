@@ -2,23 +2,23 @@ import Dipper
 import DipperTesting
 
 enum AnimationGuide {
-    static func playing(_ image: Image, _ view: Stage, _ loop: Loop) -> AnimatedImage {
+    static func playing(_ image: Image, _ view: Stage, _ loop: Loop) -> AnimationPlayer {
         let options = AnimationOptions(callbackQueue: .custom { work in loop.runWhenIdle(work) })
-        let player = AnimatedImage(image, options: options)
+        let player = AnimationPlayer(image, options: options)
             .onFrame { frame, _ in view.show(frame) }
         player.start()
         return player
     }
 
-    static func stream(_ player: AnimatedImage, _ view: Stage) async {
+    static func stream(_ player: AnimationPlayer, _ view: Stage) async {
         let frames = player.frames
         player.start()
         for await frame in frames { view.show(frame) }
     }
 
-    static func hooks(_ image: Image, _ view: Stage) -> AnimatedImage {
+    static func hooks(_ image: Image, _ view: Stage) -> AnimationPlayer {
         let options = AnimationOptions(loop: .count(3))
-        let player = AnimatedImage(image, options: options)
+        let player = AnimationPlayer(image, options: options)
             .onPrepared { view.hide() }
             .onFrame { frame, _ in view.show(frame) }
             .onLoop { count in view.show("\(count) of 3") }
@@ -28,12 +28,12 @@ enum AnimationGuide {
         return player
     }
 
-    static func offScreen(_ player: AnimatedImage) {
+    static func offScreen(_ player: AnimationPlayer) {
         player.pause()
         player.resume()
     }
 
-    static func shortOfMemory(_ player: AnimatedImage) {
+    static func shortOfMemory(_ player: AnimationPlayer) {
         player.pause()
         player.releaseBuffer()
     }
@@ -48,9 +48,9 @@ enum AnimationGuide {
         return options
     }
 
-    static func testing(_ image: Image, _ view: Stage) async throws -> AnimatedImage {
+    static func testing(_ image: Image, _ view: Stage) async throws -> AnimationPlayer {
         let clock = ManualClock()
-        let player = AnimatedImage(image, options: AnimationOptions(clock: clock, callbackQueue: .inPlace))
+        let player = AnimationPlayer(image, options: AnimationOptions(clock: clock, callbackQueue: .inPlace))
         player.onFrame { frame, _ in view.show(frame) }.start()
         try await clock.waitForSleepers(1)
         clock.advance(by: .milliseconds(100))

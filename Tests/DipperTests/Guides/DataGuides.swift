@@ -1,3 +1,4 @@
+import Dispatch
 import TestSupport
 
 /// The code of DipperData's guides.
@@ -21,9 +22,13 @@ enum DataGuides {
     static func calls(_ cache: DataCache, _ url: URL, _ banner: Stage, _ show: @escaping @Sendable (Data) -> Void) {
         cache.getData(url)
             .onProgress { progress in print(progress.fraction) }
-            .onRetry { print("trying again") }
-            .onFail { error, isFatal in print(error, isFatal ? "for good" : "for now") }
-            .then { data in show(data) }
+            .onRetry { error in print("trying again after", error) }
+            .onEnd { result in
+                switch result {
+                case .success(let response): show(response.data)
+                case .failure(let error): print(error)
+                }
+            }
 
         cache.slowGetData(url)  // the row is below the screen
         cache.getData(url)  // it came into view: the same fetch, now urgent
@@ -37,6 +42,47 @@ enum DataGuides {
         cache.getData(url).onRevalidate { result in
             if case .success(let newer) = result { show(newer.data) }
         }
+    }
+
+    static func progress(_ cache: DataCache, _ url: URL, _ bar: Stage) {
+        cache.getData(url).onProgress { progress in
+            let received: Int = progress.received  // bytes of the body so far
+            let expected: Int? = progress.expected  // nil if the server does not say how many
+            let fraction: Double = progress.fraction  // from 0 to 1; 0 if `expected` is nil
+            bar.show(expected == nil ? "\(received) bytes" : "\(Int(fraction * 100)) %")
+        }
+    }
+
+    static func errors(
+        _ cache: DataCache, _ url: URL, _ show: (Data) -> Void, _ print: (Any...) -> Void
+    ) async {
+        switch await cache.getData(url).result {
+        case .success(let data): show(data)
+        case .failure(let error) where error.isCancelled: print("stopped")
+        case .failure(let error): print(error, error.status ?? 0)  // such as "status 404" and 404
+        }
+    }
+
+    static func interrupted(_ cache: DataCache, _ url: URL, _ file: URL) async -> Result<DataResponse, any Error> {
+        let download = Task { try await cache.getData(url).download(to: file) }
+        signal(SIGINT, SIG_IGN)  // the source below gets the signal
+        let interrupt = DispatchSource.makeSignalSource(signal: SIGINT, queue: .global())
+        interrupt.setEventHandler { download.cancel() }
+        interrupt.resume()
+        let result = await download.result
+        await cache.shutdown()
+        return result
+    }
+
+    static func options(_ cache: DataCache, _ url: URL) async throws -> Date {
+        struct Report: Decodable { var madeAt: Date }
+
+        let dates = JSONValueDecoder("ISO dates, snake case") { decoder in
+            decoder.dateDecodingStrategy = .iso8601
+            decoder.keyDecodingStrategy = .convertFromSnakeCase
+        }
+        let report = try await cache.getValue(Report.self, from: url, decoder: dates).value
+        return report.madeAt
     }
 
     static func values(
@@ -136,6 +182,12 @@ enum DataGuides {
     static func cookie(_ url: URL, _ session: String) -> DataRequest {
         let request = DataRequest(url).with(\.headers, ["Cookie": "session=\(session)"])
         return request
+    }
+
+    static func signed(_ configuration: inout DataCache.Configuration) {
+        configuration.completeRequest = { request in
+            request.unkeyedParameters = ["X-Amz-*", "Expires", "Signature"]
+        }
     }
 
     // MARK: Settings

@@ -8,14 +8,19 @@ enum DecodingGuide {
         return info
     }
 
+    static func accept(_ configuration: inout ImageCache.Configuration) {
+        configuration.data.completeRequest = { [accept = configuration.codecs.accept] request in
+            request.headers["Accept"] = accept
+        }
+    }
+
     static func sizes(_ url: URL) -> ImageRequest {
         let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 200, .fill))
         return thumbnail
     }
 
     static func previews(_ cache: ImageCache, _ url: URL, _ view: Stage) {
-        let request = ImageRequest(url).with(\.showsPreviews, true)
-        cache.getImage(request)
+        cache.getImage(url)
             .onPreview { preview in view.show(preview) }
             .then { image in view.show(image) }
     }
@@ -39,10 +44,12 @@ enum DecodingGuide {
     }
 
     static func codecs(_ bytes: Data) throws -> Data {
-        let codecs = CodecRegistry.standard
-        let small = try codecs.decode(bytes, DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64))))
-        let file = try codecs.encode(small, as: .jpeg, EncodeOptions(quality: 0.8))
-        return file
+        let image = try Image(data: bytes)
+        let icon = try Image(data: bytes, DecodeOptions(target: TargetSize(width: 64, height: 64)))
+        let round = try image.processed(by: .downsample(width: 96, height: 96, .fill), .circle)
+        let file = try round.encoded(as: .png)
+        let small = try icon.encoded(as: .jpeg(quality: 0.8))
+        return file + small
     }
 
     struct Negative: ImageProcessor {
@@ -65,8 +72,7 @@ enum DecodingGuide {
     }
 
     static func chain(_ url: URL) -> ImageRequest {
-        let chain = ImageProcessors.Downsample(width: 400, height: 300) |> Negative()
-        let request = ImageRequest(url).processed(by: chain)
+        let request = ImageRequest(url).processed(by: .downsample(width: 400, height: 300), Negative())
         return request
     }
 

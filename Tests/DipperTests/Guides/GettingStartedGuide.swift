@@ -12,9 +12,31 @@ enum GettingStartedGuide {
     static func hooks(_ cache: ImageCache, _ url: URL, _ bar: Stage, _ banner: Stage, _ view: Stage) -> ImageTask {
         cache.getImage(url)
             .onProgress { progress in bar.set(progress.fraction) }
-            .onRetry { banner.hide() }
-            .onFail { error, isFatal in banner.show(error, isFatal ? "for good" : "for now") }
-            .then { image in view.show(image) }
+            .onRetry { error in banner.show(error, "trying again") }
+            .onEnd { result in
+                switch result {
+                case .success(let response): view.show(response.image)
+                case .failure(let error): banner.show(error)
+                }
+            }
+    }
+
+    static func progress(_ task: ImageTask, _ bar: Stage) async {
+        for await progress in task.progress { bar.set(progress.fraction) }
+    }
+
+    static func errors(_ cache: ImageCache, _ url: URL, _ view: Stage, _ banner: Stage) async {
+        do {
+            view.show(try await cache.getImage(url).value)
+        } catch let error as DipperError where error.isCancelled {
+            banner.hide()
+        } catch {
+            banner.show("\(error)")
+        }
+
+        if case .failure(let error) = await cache.getImage(url).result, error.status == 404 {
+            banner.show("There is no such picture.")
+        }
     }
 
     static func settings(_ folder: URL, _ loop: Loop) -> ImageCache.Configuration {

@@ -60,7 +60,7 @@ struct GuidePictureTests {
     /// - Parameter part: 2 for the first half of the bytes, 1 for all.
     private static func decoded(_ file: String, width: Int, part: Int) throws -> Image {
         let bytes = try Pictures.data("jpeg/\(file).jpg")
-        var options = DecodeOptions(target: TargetSize(PixelSize(width: width, height: width)))
+        var options = DecodeOptions(target: TargetSize(width: width, height: width))
         options.allowsPartial = part > 1
         return try CodecRegistry.standard.decode(bytes.prefix(bytes.count / part), options)
     }

@@ -47,13 +47,13 @@ enum GuideTables {
 
     /// The codecs, and processors that change a picture.
     static func pixels(_ image: Image, _ bytes: Data) throws -> [any ImageProcessor] {
-        var decoding = DecodeOptions(target: TargetSize(PixelSize(width: 8, height: 8), .fill))
+        var decoding = DecodeOptions(target: TargetSize(width: 8, height: 8, .fill))
         decoding.scale = 2
         decoding.preloadsFrames = true
         decoding.firstFrameOnly = true
         _ = (CodecRegistry.standard.writable.contains(.webp), CodecRegistry().readable)
-        _ = try CodecRegistry.standard.decode(bytes, decoding)
-        _ = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.8))
+        _ = try (Image(data: bytes, decoding), image.encoded(as: .jpeg(quality: 0.8)), image.encoded(as: .png))
+        _ = (TargetSize(width: 200, height: 200).points, ImageSerializer.format(.gif))
         let info = try ImageInfo(bytes)
         _ = (info.isProgressive, info.size, info.orientation, info.frameCount, ImageFormat(sniffing: bytes))
         _ = (image.byteCount, image.scale, image.animation?.frameCount, ImageSerializer.format(.gif))
@@ -92,10 +92,10 @@ enum GuideTables {
     }
 
     /// The members of bindings, players and errors.
-    static func members(_ binding: ImageBinding, _ player: AnimatedImage, _ error: DipperError) -> [ImageTransition] {
+    static func members(_ binding: ImageBinding, _ player: AnimationPlayer, _ error: DipperError) -> [ImageTransition] {
         binding.cancel()
         _ = (player.pause(), player.stop(), player.releaseBuffer(), player.state, player.currentFrame)
-        _ = (player.currentIndex == player.frameCount - 1, player.options.bufferCount, binding.animatedImage)
+        _ = (player.currentIndex == player.frameCount - 1, player.options.bufferCount, binding.player)
         _ = (error.isCancelled, error.isReplaced, error.status, error.url, error.detail, error.shortDescription)
         _ = error.earlier.map(\.url)
         let second = Duration.seconds(1)

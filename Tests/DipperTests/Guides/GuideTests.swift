@@ -42,7 +42,7 @@ struct GuideTests {
         }
         let code = try files(here, "swift").map(Self.lines)
         var pages = [package.appendingPathComponent("README.md")]
-        for name in ["Dipper/Dipper.docc", "DipperData/DipperData.docc"] {
+        for name in ["Dipper/Dipper.docc", "DipperData/DipperData.docc", "DipperTesting/DipperTesting.docc"] {
             pages += try files(package.appendingPathComponent("Sources/\(name)"), "md")
         }
         var count = 0
@@ -89,6 +89,18 @@ struct GuideTests {
         let second = SGImageCacheGuide.binding(other, a, test.cache, .sample(seed: 7), Loop())
         SGImageCacheGuide.onScreen(second)
         #expect(other.image?.pixels == picture.pixels && second.isOnScreen)
+    }
+
+    @Test("errors are caught as the guide says, and the progress of a call is gone through to its end")
+    func errors() async throws {
+        test.transport.script(a, [.status(404)])
+        let (bar, banner, view) = (Stage(), Stage(), Stage())
+        await GettingStartedGuide.errors(test.cache, a, view, banner)
+        #expect(view.images.isEmpty && banner.texts == ["status 404", "There is no such picture."])
+        await GettingStartedGuide.progress(test.cache.getImage(a), bar)
+        _ = GettingStartedGuide.hooks(test.cache, a, bar, banner, view)
+        await test.cache.idle()
+        #expect(banner.texts.count == 3)
     }
 
     @Test("a request has what it was given")
@@ -169,6 +181,7 @@ struct GuideTests {
         try await TestingGuide.pictures(a)
         #expect(try await TestingGuide.failures(a).pixels == picture.pixels)
         try await TestingGuide.decoders(a)
+        try await TestingGuide.offline(a)
         try await TestingGuide.displays(a, test.transport, test.cache, picture)
     }
 
@@ -269,7 +282,7 @@ struct GuideTests {
 
             let view = Stage()
             let player = AnimationGuide.playing(image, view, Loop())
-            let other = AnimatedImage(image)
+            let other = AnimationPlayer(image)
             await AnimationGuide.stream(other, view)
             #expect(other.state == .finished && !view.images.isEmpty)
             AnimationGuide.shortOfMemory(player)

@@ -24,9 +24,9 @@ enum ImageXGuide {
         return options
     }
 
-    static func play(_ data: Data, _ view: Stage) throws -> AnimatedImage {
-        let image = try CodecRegistry.standard.decode(data)
-        let player = AnimatedImage(image, options: AnimationOptions(loop: .count(5)))
+    static func play(_ data: Data, _ view: Stage) throws -> AnimationPlayer {
+        let image = try Image(data: data)
+        let player = AnimationPlayer(image, options: AnimationOptions(loop: .count(5)))
             .onPrepared { view.start() }
             .onFrame { frame, _ in view.show(frame) }
             .onFinish { view.hide() }

@@ -3,6 +3,35 @@ import Testing
 
 /// The code of "Coming from Kingfisher".
 enum KingfisherGuide {
+    static func lines(
+        _ cache: ImageCache, _ url: URL, _ mirror: URL, _ file: URL, _ token: String, _ binding: ImageBinding,
+        _ banner: Stage
+    ) async throws -> (ImageRequest, ImageRequest, ResponseSource?, Image?) {
+        cache.getImage(url).onEnd { result in  // KingfisherManager.shared.retrieveImage(with: url) { … }
+            if case .failure(let error) = result { banner.show(error) }
+        }
+        let image = try await cache.getImage(url).value  // try await … .retrieveImage(with: url).image
+        let cached = await cache.image(for: url, in: .disk)  // ImageCache.default.retrieveImageInDiskCache(forKey:)
+        let source = await cache.read { $0.cachedSource(for: url) }  // ImageCache.default.imageCachedType(forKey:)
+        try cache.addImage(image, for: url)  // ImageCache.default.store(image, forKey:)
+        cache.removeImage(for: url)  // ImageCache.default.removeImage(forKey:)
+        try await cache.write { $0.clearDisk() }  // await ImageCache.default.clearDiskCache()
+        cache.removeExpired()  // ImageCache.default.cleanExpiredDiskCache()
+        print(cache.diskSize)  // try await ImageCache.default.diskStorageSize
+
+        var request = ImageRequest(url).with(\.scale, 2)  // [.scaleFactor(2), …
+            .processed(by: .downsample(width: 200, height: 150).points)  // DownsamplingImageProcessor(size:) |>
+            .processed(by: .roundedCorners(radius: .points(8)))  // RoundCornerImageProcessor(radius: .point(8)))]
+        request.headers = ["Authorization": token]  // AnyModifier { … setValue(token, forHTTPHeaderField:) }
+        request.alternatives = [mirror]  // .alternativeSources([.network(mirror)])
+        request.priority = 1  // .downloadPriority(1)
+        request.key = "cover"  // KF.ImageResource(downloadURL: url, cacheKey: "cover")
+        let avatar = ImageRequest(file).processed(by: .circle)  // LocalFileImageDataProvider(fileURL: file)
+        binding.setImage(request, placeholder: .image(image))  // imageView.kf.setImage(with:placeholder:options:)
+        binding.cancel()  // imageView.kf.cancelDownloadTask()
+        return (request, avatar, source, cached)
+    }
+
     final class Panel: ImageDisplay {
         var image: Image?
 
@@ -68,9 +97,9 @@ enum KingfisherGuide {
     }
 
     static func pictures(_ bytes: Data) throws -> Data {
-        let image = try CodecRegistry.standard.decode(bytes)  // KingfisherWrapper.image(data:options:)
-        let round = try ImageProcessors.Circle().process(image, ProcessingContext())
-        let file = try CodecRegistry.standard.encode(round, as: .png)  // kf.pngRepresentation()
+        let image = try Image(data: bytes)  // KingfisherWrapper.image(data:options:)
+        let round = try image.processed(by: .circle)  // image.kf.image(withRoundRadius:…)
+        let file = try round.encoded(as: .png)  // kf.pngRepresentation()
         return file
     }
 
@@ -129,6 +158,23 @@ struct KingfisherGuideTests {
         #expect(try await test.cache.getImage(accepted).value.pixels == picture.pixels)
     }
 
+    @Test("typical lines do what they say")
+    func lines() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let (display, banner, folder) = (RecordingDisplay(), Stage(), TemporaryFolder())
+        let binding = ImageBinding(display, cache: test.cache, queue: .inPlace)
+        test.transport.script(a, [try .image(picture)])
+        let file = try folder.place(picture.png, at: "avatar.png")
+        let (request, avatar, source, _) = try await KingfisherGuide.lines(
+            test.cache, a, url("mirror"), file, "token", binding, banner)
+        #expect(source == .memory && !test.cache.hasImage(for: a) && test.cache.diskCount == 0)
+        #expect(request.data.headers["authorization"] == "token" && request.priority == 1 && request.key == "cover")
+        let mirrors: [URL] = request.data.alternatives
+        #expect(mirrors == [url("mirror")] && request.processors?.count == 2)
+        #expect(try await test.cache.getImage(avatar).value.isOpaque == false)
+        await test.cache.idle()
+    }
+
     @Test("the defaults of a cache are taken")
     func defaults() {
         var configuration = ImageCache.Configuration()
@@ -143,16 +189,16 @@ struct KingfisherGuideTests {
     func pictures() throws {
         let file = try KingfisherGuide.pictures(picture.png)
         #expect(try ImageInfo(file).format == .png)
-        #expect(try CodecRegistry.standard.decode(file)[0, 0].w == 0)
+        #expect(try Image(data: file)[0, 0].w == 0)
         for processor in try GuideTables.pixels(picture, picture.png) {
-            #expect(try processor.process(picture, ProcessingContext()).pixels != picture.pixels)
+            #expect(try picture.processed(by: processor).pixels != picture.pixels)
         }
     }
 
     @Test("there is each of the members in the tables")
     func members() {
         let binding = ImageBinding(RecordingDisplay(), cache: test.cache, queue: .inPlace)
-        let transitions = GuideTables.members(binding, AnimatedImage(picture), .status(404))
+        let transitions = GuideTables.members(binding, AnimationPlayer(picture), .status(404))
         let second = Duration.seconds(1)
         #expect(transitions.map(\.duration) == [.zero, second, second, second, second])
     }

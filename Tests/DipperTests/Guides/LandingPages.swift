@@ -8,9 +8,9 @@ enum LandingPages {
     ) async throws {
         let cache = ImageCache.shared
         let task = cache.getImage(url)  // urgent: memory, disk, network
-        task.onRetry { spinner.start() }
-        task.onFail { error, isFatal in banner.show(error) }
         task.onProgress { progress in bar.set(progress.fraction) }
+        task.onRetry { error in banner.show(error, "trying again") }
+        task.onEnd { result in if case .failure(let error) = result { banner.show(error) } }
         let image = try await task.value  // or task.then { image in … }
         view.show(image)
 

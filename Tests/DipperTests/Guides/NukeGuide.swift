@@ -3,21 +3,36 @@ import Testing
 
 /// The code of "Coming from Nuke".
 enum NukeGuide {
-    static func load(_ cache: ImageCache, _ url: URL, _ view: Stage, _ bar: Stage) async throws {
+    static func lines(_ cache: ImageCache, _ url: URL, _ feedURL: URL, _ view: Stage, _ bar: Stage) async throws -> (
+        Data, Data
+    ) {
+        let image = try await cache.getImage(url).value  // pipeline.image(for: url)
+        let feed = try await cache.data.getData(feedURL).value  // pipeline.data(for: feedRequest)
+        if let image = cache.imageInMemory(for: url) { view.show(image) }  // pipeline.cache[url]?.image
+        try cache.addImage(image, for: url)  // pipeline.cache.storeCachedImage(container, for: request)
+        cache.removeImage(for: url)  // pipeline.cache.removeCachedImage(for: request)
+        cache.clear()  // pipeline.cache.removeAll()
+
         let task = cache.getImage(url)  // pipeline.imageTask(with: url)
-        task.onProgress { progress in bar.set(progress.fraction) }  // for await progress in task.progress
-        let response = try await task.response  // task.response
-        view.show(response.image)  // response.image
+        for await progress in task.progress { bar.set(progress.fraction) }  // for await progress in task.progress
+        for await preview in task.previews { view.show(preview) }  // for await response in task.previews
+        task.priority = 1  // task.priority = .veryHigh
+        task.cancel()  // task.cancel()
+
+        let small = try image.processed(by: .downsample(width: 320))  // .resize(width: 320).process(image)
+        let file = try small.encoded(as: .jpeg(quality: 0.8))  // ImageEncoders.Default(compressionQuality: 0.8)
+        return (feed, file)
     }
 
-    static func request(_ url: URL, _ key: CacheKey) -> ImageRequest {
+    static func request(_ url: URL, _ key: CacheKey, _ fields: [String: String]) -> ImageRequest {
         let request = ImageRequest(url)
             .with(\.priority, .high)  // priority: .high
             .with(\.cachePolicy, .ignoreCache)  // options: [.reloadIgnoringCachedData]
-            .with(\.key, key)  // userInfo: [.imageIdKey: …]
-            .with(\.scale, 2)  // userInfo: [.scaleKey: 2]
-            .processed(by: .downsample(width: 400, height: 400))  // userInfo: [.thumbnailKey: …]
-            .processed(by: .roundedCorners(radius: .points(8)))  // processors: [.roundedCorners(radius: 8)]
+            .with(\.key, key)  // request.imageID = …
+            .with(\.scale, 2)  // request.scale = 2
+            .with(\.headers, fields)  // URLRequest.allHTTPHeaderFields = fields
+            .processed(by: .downsample(width: 400, height: 300).points)  // .resize(size: …, contentMode: .aspectFit)
+            .processed(by: .circle, .border(.white, width: .points(2), radius: .fractionOfWidth(0.5)))  // .circle
         return request
     }
 
@@ -61,9 +76,11 @@ struct NukeGuideTests {
     func calls() async throws {
         let (view, banner) = (Stage(), Stage())
         let test = TestImageCache { NukeGuide.events(&$0) }
-        test.transport.script(a, [try .image(picture)])
-        try await NukeGuide.load(test.cache, a, view, Stage())
-        #expect(view.images.map(\.pixels) == [picture.pixels])
+        test.transport.script(a, [try .image(picture), try .image(picture)])
+        test.transport.script(url("feed"), [.body(Data("feed".utf8))])
+        let (feed, file) = try await NukeGuide.lines(test.cache, a, url("feed"), view, Stage())
+        #expect(feed == Data("feed".utf8) && ImageFormat(sniffing: file) == .jpeg)
+        #expect(view.images.map(\.pixels) == [picture.pixels] && test.transport.transfers(of: a).count == 2)
         test.transport.script(url("gone"), [.status(404)])
         let prefetcher = NukeGuide.prefetch(test.cache, [ImageRequest(a), ImageRequest(url("gone"))], banner)
         try await banner.noted.wait { $0 == ["1 failed"] }
@@ -72,9 +89,10 @@ struct NukeGuideTests {
 
     @Test("requests and settings have what they were given")
     func options() {
-        let request = NukeGuide.request(a, "cover")
+        let request = NukeGuide.request(a, "cover", ["Accept": "image/webp"])
         #expect(request.priority == .high && request.cachePolicy == .ignoreCache && request.key == "cover")
-        #expect(request.scale == 2 && request.processors?.count == 2)
+        #expect(request.scale == 2 && request.processors?.count == 3)
+        #expect(request.data.headers["Accept"] == "image/webp")
         let settings = NukeGuide.settings(URL(fileURLWithPath: "/nowhere"))
         #expect(settings.data.freshness == .immutable() && settings.data.fastQueue.maxConcurrent == 6)
     }

@@ -4,21 +4,27 @@ import Foundation
 enum ProcessorsGuide {
     static func members(_ url: URL) -> ImageRequest {
         let request = ImageRequest(url)
-            .processed(by: .downsample(width: 200, height: 200, .fill))
-            .processed(by: .crop(width: 200, height: 200))
-            .processed(by: .roundedCorners(radius: 12))
+            .processed(by: .fitting(width: 200, height: 200, .aspectFill), .roundedCorners(radius: 12))
         return request
     }
 
+    static func points(_ url: URL) -> ImageRequest {
+        let sharp = ImageRequest(url)
+            .with(\.scale, 2)
+            .processed(by: .downsample(width: 200, height: 150).points)  // at most 400 × 300 pixels
+            .processed(by: .roundedCorners(radius: .points(8)))  // 16 pixels
+        return sharp
+    }
+
     static func chain(_ url: URL) -> ImageRequest {
-        let square = ImageProcessors.Downsample(width: 96, height: 96, .fill)
+        let square = ImageProcessors.Fitting(width: 96, height: 96, .aspectFill)
         let avatar = square |> .circle |> .border(.white, width: 3, radius: 48)
         let request = ImageRequest(url).processed(by: avatar)
         return request
     }
 
     static func alone(_ image: Image) throws -> Image {
-        let soft = try ImageProcessors.Blur(10).process(image, ProcessingContext())
+        let soft = try image.processed(by: .circle, .blur(10))
         return soft
     }
 

@@ -30,9 +30,9 @@ enum RecipesGuide {
 
     static func avatar(_ url: URL, _ binding: ImageBinding, _ nobody: Image) {
         let avatar = ImageRequest(url)
-            .processed(by: .downsample(width: 96, height: 96, .fill))
-            .processed(by: .circle)
-            .processed(by: .border(.white, width: 3, radius: 48))
+            .with(\.scale, 2)
+            .processed(by: .fitting(width: 48, height: 48, .aspectFill).points, .circle)
+            .processed(by: .border(.white, width: .points(1.5), radius: .points(24)))
         binding.setImage(avatar, placeholder: .image(nobody))
     }
 
@@ -44,9 +44,29 @@ enum RecipesGuide {
         return still
     }
 
+    static func fileThumbnail(_ cache: ImageCache, _ file: URL) async throws -> Image {
+        let photo = FileProvider(file, key: await FileProvider.key(of: file))
+        let thumbnail = ImageRequest(photo)
+            .with(\.cachePolicy, .useCache)  // local sources stay in memory otherwise
+            .processed(by: .downsample(width: 320, height: 240))
+        let image = try await cache.getImage(thumbnail).value
+        return image
+    }
+
+    static func encoded(_ cache: ImageCache, _ url: URL) async throws -> (Data?, Data) {
+        let banner = ImageRequest(url)
+            .processed(by: .fitting(width: 1200, height: 300, .aspectFill))
+            .with(\.serializer, .jpeg(quality: 0.8))
+            .with(\.waitsForDiskWrite, true)
+        let image = try await cache.getImage(banner).value
+        let stored = await cache.data.data(for: cache.imageKey(for: banner), in: .disk)
+        let file = try stored ?? image.encoded(as: .jpeg(quality: 0.8))
+        return (stored, file)
+    }
+
     static func sizes(_ cache: ImageCache, _ url: URL, _ page: Stage, _ icon: Stage) {
         let large = ImageRequest(url).processed(by: .downsample(width: 1600, height: 1200))
-        let small = large.processed(by: .resize(width: 160, height: 120))
+        let small = large.processed(by: .downsample(width: 160, height: 120))
         cache.getImage(large) { image in page.show(image) }
         cache.getImage(small) { image in icon.show(image) }
     }
@@ -117,8 +137,8 @@ enum RecipesGuide {
     ) -> ImageTask {
         let task = cache.getImage(url)
             .onProgress { progress in bar.set(progress.fraction) }
-            .onFail { error, isFatal in if isFatal, !error.isCancelled { banner.show(error) } }
             .then { image in view.show(image) }
+            .onEnd { result in if case .failure(let error) = result, !error.isCancelled { banner.show(error) } }
         button.onClick { task.cancel() }
         return task
     }
@@ -146,7 +166,7 @@ enum RecipesGuide {
     static func offline(_ cache: ImageCache, _ url: URL, _ bundled: URL, _ view: Stage, _ banner: Stage) {
         let request = ImageRequest(url).with(\.alternatives, [bundled])  // a file of the program
         cache.getImage(request) { image in view.show(image) }
-            .onFail { error, isFatal in if isFatal { banner.show(error) } }
+            .onEnd { result in if case .failure(let error) = result { banner.show(error) } }
     }
 
     // MARK: Keep
@@ -178,7 +198,7 @@ enum RecipesGuide {
         let cache = ImageCache(configuration)
         let thumbnail = ImageRequest(string: text).processed(by: .downsample(width: 320, height: 240))
         let image = try await cache.getImage(thumbnail).value
-        let file = try CodecRegistry.standard.encode(image, as: .jpeg)
+        let file = try image.encoded(as: .jpeg(quality: 0.8))
         await cache.shutdown()
         return file
     }
@@ -424,6 +444,23 @@ struct RecipesTests {
         RecipesGuide.offline(test.cache, a, bundled, view, banner)
         await test.cache.idle()
         #expect(view.images.last?.pixels == other.pixels && banner.texts.isEmpty)
+    }
+
+    @Test("a thumbnail of a file, and the file of a processed picture, are on disk")
+    func filed() async throws {
+        let (test, folder) = (TestImageCache(folder: TemporaryFolder()), TemporaryFolder())
+        let photo = try folder.place(Image.sample(640, 480).png, at: "photo.png")
+        #expect(try await RecipesGuide.fileThumbnail(test.cache, photo).width == 320)
+        await test.cache.idle()
+        #expect(test.cache.data.diskCount == 1)
+        test.transport.script(a, [try .image(picture)])
+        let (stored, file) = try await RecipesGuide.encoded(test.cache, a)
+        #expect(stored == file && ImageFormat(sniffing: file) == .jpeg)
+        #expect(try Image(data: file).size == PixelSize(width: 1200, height: 300))
+        let inMemory = TestImageCache()
+        inMemory.transport.script(a, [try .image(picture)])
+        let (none, encoded) = try await RecipesGuide.encoded(inMemory.cache, a)
+        #expect(none == nil && encoded == file)
     }
 
     // MARK: Keep

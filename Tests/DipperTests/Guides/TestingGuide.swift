@@ -68,4 +68,37 @@ enum TestingGuide {
         for task in [first, second] { #expect(try await task.value.size == PixelSize(width: 400, height: 300)) }
         #expect(decoder.decodes == 1)
     }
+
+    // MARK: DipperTesting
+
+    static func offline(_ url: URL) async throws {
+        let transport = ScriptedTransport()
+        let network = ManualNetwork(isUp: false)
+        let clock = ManualClock()
+        let date = ManualDate()
+        var configuration = DataCache.Configuration()
+        configuration.transport = transport  // the server
+        configuration.networkMonitor = network  // whether there is a network
+        configuration.clock = clock  // back-offs, time limits, the return of the network
+        configuration.now = { date.now }  // how old an entry is
+        let cache = DataCache(configuration)
+
+        let texts = WatchedState<[String]>([])
+        let task = cache.getData(url)
+            .onFail { error, isFatal in texts.update { $0.append(isFatal ? "failed" : "waits") } }
+            .then { data in texts.update { $0.append("\(data.count) bytes") } }
+        try await cache.waitForParked()
+        #expect(texts.value == ["waits"])
+
+        network.isUp = true
+        try await clock.waitForSleepers(1, dueWithin: .seconds(5))  // the cache has heard of it
+        clock.advance(by: .seconds(5))  // the call goes on
+        try await transport.nextTransfer().finish(with: Data("here".utf8))
+        #expect(try await task.value(within: .seconds(5)) == Data("here".utf8))
+        #expect(texts.value == ["waits", "4 bytes"])
+
+        date.advance(by: 8 * 86_400)  // the entry is out of date
+        network.isUp = false
+        #expect(try await cache.getData(url).response.source == .stale)
+    }
 }

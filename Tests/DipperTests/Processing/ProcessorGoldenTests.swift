@@ -19,8 +19,8 @@ struct ProcessorGoldenTests {
     private static let orange = Color(hex: 0xff8000, alpha: 0.5)
 
     static let cases = [
-        Case("resize-fit", of: "soft", within: 1, .resize(width: 20, height: 20)),
-        Case("resize-stretch", of: "photo", within: 1, .resize(width: 25, height: 30, .stretch)),
+        Case("resize-fit", of: "soft", within: 1, .downsample(width: 20, height: 20)),
+        Case("resize-stretch", of: "photo", within: 1, .downsample(width: 25, height: 30, .stretch)),
         Case("scale-up", of: "soft", within: 1, .scale(by: 1.5)),
         Case("crop-center", of: "photo", within: 0, .crop(width: 20, height: 16)),
         Case("crop-corner", of: "photo", within: 0, .crop(width: 20, height: 16, anchor: .bottomRight)),

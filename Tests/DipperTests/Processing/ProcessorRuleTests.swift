@@ -31,7 +31,8 @@ struct ProcessorRuleTests {
         let image = try Processed.picture("photo")
         let color = Color(hex: 0x30a0ff, alpha: 0.3)
         let processors: [any ImageProcessor] = [
-            .resize(width: 9, height: 9), .scale(by: 2), .crop(width: 5, height: 5), .blur(0.7), .blur(6), .blur(40),
+            .downsample(width: 9, height: 9), .scale(by: 2), .crop(width: 5, height: 5), .blur(0.7), .blur(6),
+            .blur(40),
             .overlay(color), .tint(color), .colorControls(contrast: 3, exposure: 2), .monochrome,
             .border(color, width: 3, radius: 9), .blend(color, .softLight), .blend(.clear, .multiply),
             .crop(toRatio: 1), .whiteBalance(temperature: 9000), .storyboard(columns: 3, rows: 2), .soulOut(),
@@ -49,7 +50,7 @@ struct ProcessorRuleTests {
     func identity() throws {
         let (soft, photo) = (try Processed.picture("soft"), try Processed.picture("photo"))
         let nothing: [any ImageProcessor] = [
-            .resize(width: 40, height: 30), .resize(width: 90, height: 90), .downsample(width: 100, height: 30),
+            .downsample(width: 40, height: 30), .downsample(width: 90, height: 90), .downsample(width: 100, height: 30),
             .scale(by: 1), .crop(width: 40, height: 99),
             .crop(to: PixelRect(x: -5, y: 0, width: 100, height: 100)), .fitting(width: 40, height: 30),
             .fitting(width: 1, height: 1, .original), .roundedCorners(radius: 0),
@@ -73,8 +74,8 @@ struct ProcessorRuleTests {
         }
         let image = try TestPicture(size: PixelSize(width: 40, height: 30), pixels: pixels).image()
         let processors: [any ImageProcessor] = [
-            .blur(0.8), .blur(3), .blur(9), .rotate(degrees: 17), .resize(width: 13, height: 13), .scale(by: 1.3),
-            .resize(width: 6, height: 6, .stretch), .resize(width: 97, height: 97, .stretch, allowsUpscaling: true),
+            .blur(0.8), .blur(3), .blur(9), .rotate(degrees: 17), .downsample(width: 13, height: 13), .scale(by: 1.3),
+            .downsample(width: 6, height: 6, .stretch), .resize(width: 97, height: 97, .stretch),
             .roundedCorners(radius: 14.5), .circle, .colorControls(saturation: 1, exposure: 0.4),
             .border(.clear, width: 2), .storyboard(columns: 2, rows: 2), .soulOut(), .whiteBalance(temperature: 9000),
         ]
@@ -90,7 +91,7 @@ struct ProcessorRuleTests {
     /// Blurs and sizes, the last of them one that is averaged over boxes.
     private static let smoothing: [any ImageProcessor] =
         [0.3, 1, 3, 5, 12, 80, 5000, 1e12].map { .blur($0) }
-        + [1, 9, 64, 500].map { .resize(width: $0, height: 3, .stretch, allowsUpscaling: true) }
+        + [1, 9, 64, 500].map { .resize(width: $0, height: 3, .stretch) }
 
     @Test("an even colour stays what it is", arguments: [(1, 1), (2, 17), (40, 3), (7, 2), (100, 2), (333, 2)])
     func even(width: Int, height: Int) throws {
@@ -109,9 +110,9 @@ struct ProcessorRuleTests {
 
     @Test("the first processor of a chain alone says what size is decoded to")
     func decodeTarget() {
-        let target = TargetSize(PixelSize(width: 40, height: 30), .fill)
-        let (down, resize) = (ImageProcessors.Downsample(to: target), ImageProcessors.Resize(width: 2, height: 2))
-        #expect(down.decodeTarget == target && resize.decodeTarget == TargetSize(PixelSize(width: 2, height: 2)))
+        let target = TargetSize(width: 40, height: 30, .fill)
+        let (down, resize) = (ImageProcessors.Resize(to: target), ImageProcessors.Resize(width: 2, height: 2))
+        #expect(down.decodeTarget == target && resize.decodeTarget?.size == PixelSize(width: 2, height: 2))
         #expect((down |> resize |> resize).decodeTarget == target)
         #expect((ImageProcessors.Circle() |> down).decodeTarget == nil)
     }
@@ -132,7 +133,7 @@ struct ProcessorRuleTests {
         limits = DecodeLimits()
         limits.pixels = 37 * 29
         let larger: [any ImageProcessor] = [
-            .resize(width: 74, height: 58, allowsUpscaling: true), .scale(by: 1.1),
+            .resize(width: 74, height: 58), .scale(by: 1.1),
             .fitting(width: 38, height: 29), .rotate(degrees: 10),
         ]
         for processor in larger {
@@ -176,7 +177,7 @@ struct ProcessorRuleTests {
         for width in lengths {
             for height in lengths {
                 processors += [
-                    .resize(width: width, height: height, .stretch, allowsUpscaling: true),
+                    .resize(width: width, height: height, .stretch),
                     .crop(width: width, height: height), .storyboard(columns: width, rows: height),
                     .crop(to: PixelRect(x: width, y: height, width: 3, height: 3)),
                     .crop(to: PixelRect(x: 1, y: 1, width: width, height: height)),
@@ -199,8 +200,8 @@ struct ProcessorRuleTests {
         }
         let refused: [any ImageProcessor] = [
             .downsample(width: 0, height: 0), .downsample(width: 0, height: 100), .downsample(width: -5, height: 10),
-            .resize(width: 0, height: 0), .resize(width: 0), .resize(height: -1),
-            .resize(width: 3, height: 0, .stretch),
+            .downsample(width: 0, height: 0), .downsample(width: 0), .downsample(height: -1),
+            .downsample(width: 3, height: 0, .stretch),
             .fitting(width: 0, height: 9), .fitting(width: 9, height: 0, .center), .scale(by: .nan),
             .scale(by: .infinity), .scale(by: 0), .roundedCorners(radius: .pixels(.nan)), .border(.black, width: -1),
             .rotate(degrees: .nan), .crop(width: -3, height: 4), .blur(-1),
@@ -224,10 +225,11 @@ struct ProcessorRuleTests {
         let (one, two) = (try Processed.noise(5, 4, seed: 1), try Processed.noise(5, 4, seed: 2))
         let turned = try Processed.noise(4, 5, seed: 1)
         var all: [any ImageProcessor] = [
-            .resize(width: 4, height: 5), .resize(width: 5, height: 4), .resize(width: 4, height: 5, .fill),
-            .resize(width: 4, height: 5, allowsUpscaling: true), .resize(width: 4), .resize(height: 4),
-            .downsample(width: 4, height: 5), .scale(by: 0.1), .scale(by: 0.1.nextUp), .crop(width: 4, height: 5),
-            .crop(width: 4, height: 5, anchor: .top),
+            .downsample(width: 4, height: 5), .downsample(width: 5, height: 4), .downsample(width: 4, height: 5, .fill),
+            .resize(width: 4, height: 5), .downsample(width: 4), .downsample(height: 4),
+            .downsample(width: 4, height: 5).points, .scale(by: 0.1), .scale(by: 0.1.nextUp),
+            .crop(width: 4, height: 5),
+            .crop(width: 4, height: 5, anchor: .top), .crop(width: 4, height: 5).points,
             .crop(width: 4, height: 5, anchor: ImageProcessors.Anchor(x: 0.5, y: 1e-9)),
             .crop(to: PixelRect(x: 0, y: 0, width: 4, height: 5)),
             .crop(to: PixelRect(x: 1, y: 0, width: 4, height: 5)),
@@ -236,7 +238,8 @@ struct ProcessorRuleTests {
             .fitting(width: 4, height: 5, .aspectFill), .fitting(width: 4, height: 5, .aspectFit.at(.top)),
             .fitting(width: 4, height: 5, .center), .fitting(width: 4, height: 5, .original),
             .fitting(width: 4, height: 5, .scaleToFill), .fitting(width: 4, height: 5, background: a),
-            .fitting(width: 4, height: 5, background: b), .fitting(width: 4, height: 5, allowsUpscaling: false),
+            .fitting(width: 4, height: 5, background: b), .fitting(width: 4, height: 5).points,
+            .fitting(width: 4, height: 5, allowsUpscaling: false),
             .roundedCorners(radius: 4), .roundedCorners(radius: .points(4)),
             .roundedCorners(radius: .fractionOfWidth(4)), .roundedCorners(radius: .fractionOfHeight(4)),
             .roundedCorners(radius: 4, corners: .top), .roundedCorners(radius: 4, corners: .bottom),
@@ -271,10 +274,12 @@ struct ProcessorRuleTests {
     func stable() throws {
         let mark = try #require(Image(size: PixelSize(width: 2, height: 1), premultiplied: [1, 2, 3, 4, 9, 9, 9, 255]))
         let expected: [(any ImageProcessor, String)] = [
-            (.resize(width: 400, height: 300), "resize(400x300,fit)"),
+            (.resize(width: 400, height: 300), "resize(400x300,fit,up)"),
+            (.downsample(width: 400, height: 300).points, "resize(400x300pt,fit)"),
+            (.fitting(width: 4, height: 3).points, "fitting(4x3pt,aspectFit,0.5:0.5,00000000)"),
+            (.crop(width: 4, height: 3).points, "crop(4x3pt,0.5:0.5)"),
             (.resize(to: TargetSize(mark.size)), "resize(2x1,fit)"),
-            (.downsample(width: 4, height: 3, .fill), "downsample(4x3,fill)"),
-            (.downsample(to: TargetSize(mark.size)), "downsample(2x1,fit)"), (.scale(by: 0.5), "scale(0.5)"),
+            (.downsample(width: 4, height: 3, .fill), "resize(4x3,fill)"), (.scale(by: 0.5), "scale(0.5)"),
             (.crop(to: PixelRect(x: 10, y: -2, width: 4, height: 3)), "crop(4x3+10-2)"),
             (.crop(toRatio: 1.5, anchor: .top), "crop(1.5,0.5:0.0)"),
             (.whiteBalance(temperature: 5000), "whitebalance(5000.0,0.0)"),
@@ -306,5 +311,47 @@ struct ProcessorRuleTests {
         image.scale = 2
         let round = try ImageProcessors.RoundedCorners(radius: .points(5)).process(image, .init())
         #expect(try Difference(round, Golden("processed/round.rgba")).largest <= 1)
+    }
+
+    @Test("sizes in points are multiplied by the scale of the picture; a scale without sense is an error")
+    func points() throws {
+        var image = try Processed.noise(37, 29)
+        let sizes: [any ImageProcessor] = [
+            .downsample(width: 6, height: 5, .stretch).points, .resize(width: 6, height: 5, .stretch).points,
+            .fitting(width: 6, height: 5, .aspectFill).points, .fitting(width: 6, height: 5, .top).points,
+            .crop(width: 6, height: 5).points, .crop(to: PixelRect(x: 2, y: 1, width: 6, height: 5)).points,
+        ]
+        for processor in sizes {
+            #expect(processor.usesScale, "\(processor.identifier)")
+            for scale in [1.0, 1.5, 2] {
+                image.scale = scale
+                let size = try image.processed(by: processor).size
+                let wanted = PixelSize(width: Int((6 * scale).rounded()), height: Int((5 * scale).rounded()))
+                #expect(size == wanted, "\(processor.identifier)")
+            }
+            for scale in [0, -1, .nan, .infinity] {
+                image.scale = scale
+                let error = #expect(throws: DipperError.self) { try image.processed(by: processor) }
+                #expect(error == .processingFailed || error == .imageTooLarge || scale == .infinity)
+            }
+        }
+        image.scale = 2
+        #expect(try image.processed(by: .downsample(width: 5).points).size == PixelSize(width: 10, height: 8))
+        let part = try image.processed(by: .crop(to: PixelRect(x: 2, y: 1, width: 6, height: 5)).points)
+        #expect(try part.pixels == image.processed(by: .crop(to: PixelRect(x: 4, y: 2, width: 12, height: 10))).pixels)
+    }
+
+    @Test("what is resized or fitted becomes as large as it says; what is downsampled stays as small as it is")
+    func enlarging() throws {
+        let image = try Processed.noise(10, 8)
+        let (size, larger) = (PixelSize(width: 10, height: 8), PixelSize(width: 20, height: 16))
+        for processor: any ImageProcessor in [
+            .resize(width: 20, height: 16), .resize(width: 20), .resize(height: 16), .fitting(width: 20, height: 16),
+            .resize(to: TargetSize(larger, allowsUpscaling: true)),
+        ] { #expect(try image.processed(by: processor).size == larger, "\(processor.identifier)") }
+        for processor: any ImageProcessor in [
+            .downsample(width: 20, height: 16), .downsample(width: 20), .downsample(height: 16),
+            .resize(to: TargetSize(larger)),
+        ] { #expect(try image.processed(by: processor).size == size, "\(processor.identifier)") }
     }
 }

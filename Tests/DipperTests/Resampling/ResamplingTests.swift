@@ -23,11 +23,11 @@ struct ResamplingTests {
         width: Int, height: Int, mode: TargetSize.Mode, grows: Bool, ofWidth: Int, ofHeight: Int, newWidth: Int,
         newHeight: Int
     ) {
-        let target = TargetSize(PixelSize(width: width, height: height), mode, allowsUpscaling: grows)
+        let target = TargetSize(width: width, height: height, mode, allowsUpscaling: grows)
         let size = target.size(for: PixelSize(width: ofWidth, height: ofHeight))
         #expect(size == PixelSize(width: newWidth, height: newHeight))
         for (wide, picture) in [(Int.max, PixelSize(width: 3, height: 2)), (1, PixelSize(width: .max, height: 1))] {
-            let target = TargetSize(PixelSize(width: wide, height: .max), mode, allowsUpscaling: true)
+            let target = TargetSize(width: wide, height: .max, mode, allowsUpscaling: true)
             let size = target.size(for: picture)
             #expect(size.width > 0 && size.height > 0)
         }

@@ -95,7 +95,7 @@ struct VideoFrameTests {
         let video = try await video()
         let test = TestImageCache(folder: TemporaryFolder())
         func frame() async -> VideoFrameProvider {
-            VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
+            VideoFrameProvider(video, at: .seconds(1.5), key: await FileProvider.key(of: video))
         }
         let small = ImageRequest(await frame()).processed(by: .downsample(width: 40, height: 40))
         let image = try await test.cache.getImage(small).value
@@ -167,10 +167,10 @@ struct VideoFrameTests {
         ]
         #expect(Set(frames.map(\.cacheKey)).count == frames.count && frames.allSatisfy { !$0.isLocal })
         #expect(VideoFrameProvider(video, at: .seconds(1)).cacheKey == frames[0].cacheKey)
-        let key = await VideoFrameProvider.key(of: video)
+        let key = await FileProvider.key(of: video)
         try FileManager.default.setAttributes(
             [.modificationDate: Date(timeIntervalSince1970: 1)], ofItemAtPath: video.path)
-        #expect(await VideoFrameProvider.key(of: video) != key)
+        #expect(await FileProvider.key(of: video) != key)
         #expect(VideoFrameProvider(video, at: .seconds(1), key: "a").cacheKey == frames[3].cacheKey)
         #expect(VideoFrameProvider(video, at: .seconds(1), key: "").cacheKey.isEmpty)
     }

@@ -186,7 +186,7 @@ struct VideoProgramTests {
             #expect(await calls[number].value == .cancelled)
         }
         // The key of a video does not wait for running programs.
-        _ = await VideoFrameProvider.key(of: URL(fileURLWithPath: fake.path))
+        _ = await FileProvider.key(of: URL(fileURLWithPath: fake.path))
         for number in running {
             calls[number].cancel()
             #expect(await calls[number].value == .cancelled)

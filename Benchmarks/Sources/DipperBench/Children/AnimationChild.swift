@@ -75,7 +75,7 @@ struct AnimationChild: AsyncParsableCommand {
 
     private func play(_ image: Image) async -> [(index: Int, time: Double)] {
         let shown = Mutex<[(index: Int, time: Double)]>([])
-        let player = AnimatedImage(image, options: AnimationOptions(loop: .never, bufferCount: bufferCount))
+        let player = AnimationPlayer(image, options: AnimationOptions(loop: .never, bufferCount: bufferCount))
         await withCheckedContinuation { end in
             player.onFrame { _, index in
                 let time = monotonicSeconds()

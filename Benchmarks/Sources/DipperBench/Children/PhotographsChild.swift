@@ -22,7 +22,7 @@ struct PhotographsChild: AsyncParsableCommand {
         configuration.memoryLimit = memoryLimit
         configuration.data.diskLimit = 16 << 30
         let cache = ImageCache(configuration)
-        let processor = ImageProcessors.Downsample(width: 400, height: 300)
+        let processor = ImageProcessors.Resize(width: 400, height: 300, allowsUpscaling: false)
         let start = monotonicSeconds()
         let processorStart = Timing.processorSeconds(ofProcess: true)
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -8,7 +8,7 @@ struct Animating: Comparison {
     private static let frames = 500
     private static let delay = 40
     private static let bufferCount = 3
-    private static let player = "AnimatedImage"
+    private static let player = "AnimationPlayer"
     private static let decoder = "its frame decoder alone"
     private static let sleeper = "a thread that only sleeps, beside it"
     private static let pixbuf = "gdk-pixbuf in C"

@@ -18,7 +18,7 @@ struct ImageHit: Comparison {
         let urls = sampleURLs(count)
         let images = ImageCache()
         let data = DataCache()
-        let requests = urls.map { ImageRequest($0).processed(by: .resize(width: 4, height: 4)) }
+        let requests = urls.map { ImageRequest($0).processed(by: .downsample(width: 4, height: 4)) }
         for (url, request) in zip(urls, requests) {
             guard
                 let image = Image(

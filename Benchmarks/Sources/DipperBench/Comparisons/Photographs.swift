@@ -97,7 +97,7 @@ struct Photographs: Comparison {
         func median(_ name: String, _ value: (Run) -> Double) -> Double { (runs[name] ?? []).map(value).median }
         var table = Table(
             "\(Self.count) photographs of 4000 × 3000, to 400 × 300",
-            says: "`getImage` with `Downsample`, \(Self.atOnce) at once, in a child process with a memory limit of "
+            says: "`getImage` with `.downsample`, \(Self.atOnce) at once, in a child process with a memory limit of "
                 + "\(Self.limit) MB; the loop in C runs on \(threads) threads. Each photograph has bytes of its own.",
             header: ["", "a second", "ms of the processor each", "before the cache is made, MB", "peak, MB"],
             rows: names.map { name in

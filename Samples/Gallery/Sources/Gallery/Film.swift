@@ -10,8 +10,8 @@ enum Film {
     private static let frameCount = 24
 
     static func make(of photograph: Data) throws -> Data {
-        let target = TargetSize(PixelSize(width: size.width * 13 / 10, height: size.height * 13 / 10), .fill)
-        let whole = try CodecRegistry.standard.decode(photograph, DecodeOptions(target: target))
+        let target = TargetSize(width: size.width * 13 / 10, height: size.height * 13 / 10, .fill)
+        let whole = try Image(data: photograph, DecodeOptions(target: target))
         let frames = (0..<frameCount).compactMap { number -> AnimationFrame? in
             let angle = 2 * Double.pi * Double(number) / Double(frameCount)
             let x = Int(Double(whole.width - size.width) * (1 - cos(angle)) / 2)

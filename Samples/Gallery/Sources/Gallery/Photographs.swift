@@ -17,13 +17,13 @@ struct Photographs: Sendable {
     let count: Int
     /// The processor that decodes each photograph to the smallest size that covers a cell, so that drawing does not
     /// scale.
-    private let downsample: ImageProcessors.Downsample
+    private let downsample: ImageProcessors.Resize
     private let server: URL
     private let motifs: [Motif]
     private let film: Motif
 
     init(_ assets: Assets, server: URL, count: Int, size: PixelSize) throws {
-        downsample = ImageProcessors.Downsample(to: TargetSize(size, .fill))
+        downsample = ImageProcessors.Resize(to: TargetSize(size, .fill))
         self.server = server
         self.count = count
         motifs = assets.photographs.map { Motif(path: $0, title: Self.title($0), color: Self.color($0, assets)) }
@@ -52,9 +52,9 @@ struct Photographs: Sendable {
 
     /// Returns the mean colour of a photograph, darkened a little; a real server would send it with the list.
     private static func color(_ path: String, _ assets: Assets) -> Color {
-        let target = TargetSize(PixelSize(width: 1, height: 1), .stretch)
+        let target = TargetSize(width: 1, height: 1, .stretch)
         guard let file = assets.files[path],
-            let pixel = try? CodecRegistry.standard.decode(file, DecodeOptions(target: target))[0, 0]
+            let pixel = try? Image(data: file, DecodeOptions(target: target))[0, 0]
         else { return .black }
         func part(_ value: UInt8) -> Double { Double(value) / 255 * 0.8 }
         return Color(red: part(pixel.x), green: part(pixel.y), blue: part(pixel.z))

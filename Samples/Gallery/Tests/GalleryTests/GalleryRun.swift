@@ -53,7 +53,7 @@ final class GalleryRun {
     }
 
     func screenshot(_ name: String) throws -> Image {
-        try CodecRegistry.standard.decode(Data(contentsOf: folder.appendingPathComponent(name)))
+        try Image(data: Data(contentsOf: folder.appendingPathComponent(name)))
     }
 
     static func complaint(_ arguments: [String]) throws -> (text: String, status: Int32) {

@@ -23,8 +23,8 @@ struct Photos {
         let path = String(uri.prefix { $0 != "?" })
         if let patches = known[path] { return patches }
         guard path.hasPrefix("/photos/"), let file = assets.files[path] else { return nil }
-        let target = TargetSize(PixelSize(width: 320, height: 240), .fill)
-        let image = try CodecRegistry.standard.decode(file, DecodeOptions(target: target))
+        let target = TargetSize(width: 320, height: 240, .fill)
+        let image = try Image(data: file, DecodeOptions(target: target))
         let patches = Self.patches(
             of: image, x: Double(image.width - 320) / 2, y: Double(image.height - 240) / 2, width: 320, height: 240)
         known[path] = patches

@@ -8,14 +8,13 @@
     /// with less than half of full alpha become transparent. Durations are rounded to hundredths of a second.
     ///
     /// ```swift
-    /// var frames: [AnimationFrame] = []
-    /// let decoder = try image.animation?.makeFrameDecoder()
-    /// while let frame = try decoder?.next() { frames.append(frame) }
+    /// let frames = [image, mirrored].map { AnimationFrame(image: $0, duration: .milliseconds(500)) }
     /// let file = try GIFEncoder().encode(frames, loopCount: 0, EncodeOptions())
     /// ```
     public struct GIFEncoder: ImageEncoder {
         /// The format ``ImageFormat/gif``.
         public let format = ImageFormat.gif
+        public let encodesAnimations = true
 
         /// Creates an encoder.
         public init() {}

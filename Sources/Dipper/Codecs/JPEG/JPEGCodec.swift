@@ -8,7 +8,7 @@ import Foundation
 /// allow a partial picture: then the missing part of a single scan is transparent, and a progressive picture is coarse.
 ///
 /// ```swift
-/// let target = TargetSize(PixelSize(width: 320, height: 240))
+/// let target = TargetSize(width: 320, height: 240)
 /// let small = try JPEGDecoder().decode(bytes, DecodeOptions(target: target))
 /// ```
 public struct JPEGDecoder: ImageDecoder {

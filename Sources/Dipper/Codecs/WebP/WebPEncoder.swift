@@ -12,6 +12,7 @@
     public struct WebPEncoder: ImageEncoder {
         /// The format ``ImageFormat/webp``.
         public let format = ImageFormat.webp
+        public let encodesAnimations = true
 
         /// Creates an encoder.
         public init() {}

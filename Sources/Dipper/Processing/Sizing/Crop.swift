@@ -1,20 +1,32 @@
 extension ImageProcessors {
     /// A processor that cuts a part out of a picture. To cover a size and cut off the rest, use a resizing processor
-    /// first:
+    /// first, or ``Fitting`` with `.aspectFill`:
     ///
     /// ```swift
     /// let square = ImageRequest(url)
-    ///     .processed(by: .downsample(width: 200, height: 200, .fill))
-    ///     .processed(by: .crop(width: 200, height: 200))
+    ///     .processed(by: .downsample(width: 200, height: 200, .fill), .crop(width: 200, height: 200))
     /// ```
     public struct Crop: ImageProcessor, Hashable {
         private enum Area: Hashable {
             case size(PixelSize, Anchor)
             case ratio(Double, Anchor)
             case rectangle(PixelRect)
+
+            func scaled(by factor: Double) -> Area {
+                switch self {
+                case .size(let size, let anchor): return .size(size.scaled(by: factor), anchor)
+                case .ratio: return self
+                case .rectangle(let area):
+                    let origin = PixelSize(width: area.x, height: area.y).scaled(by: factor)
+                    let size = area.size.scaled(by: factor)
+                    return .rectangle(
+                        PixelRect(x: origin.width, y: origin.height, width: size.width, height: size.height))
+                }
+            }
         }
 
         private let area: Area
+        private var isInPoints = false
 
         /// Creates a processor that crops pictures to a size in pixels. A side that is shorter already keeps its
         /// length. The anchor is the point of the picture that stays in place; the cuts on opposite sides are in
@@ -34,12 +46,23 @@ extension ImageProcessors {
             area = .rectangle(rectangle)
         }
 
+        /// This processor with its size or rectangle in points of the display: in pixels, the points times the
+        /// ``Image/scale``.
+        public var points: Self {
+            var copy = self
+            copy.isInPoints = true
+            return copy
+        }
+
+        public var usesScale: Bool { isInPoints }
+
         /// The identifier, for example `crop(200x200,0.5:0.5)`, `crop(1.5,0.5:0.5)` or `crop(200x200+10+20)`.
         public var identifier: String {
-            switch area {
-            case .size(let size, let anchor): "crop(\(size),\(anchor.identifier))"
+            let unit = isInPoints ? "pt" : ""
+            return switch area {
+            case .size(let size, let anchor): "crop(\(size)\(unit),\(anchor.identifier))"
             case .ratio(let ratio, let anchor): "crop(\(ratio),\(anchor.identifier))"
-            case .rectangle(let rectangle): "crop(\(rectangle))"
+            case .rectangle(let rectangle): "crop(\(rectangle)\(unit))"
             }
         }
 
@@ -48,7 +71,7 @@ extension ImageProcessors {
         ///   or not finite.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             let rectangle: PixelRect? =
-                switch area {
+                switch isInPoints ? area.scaled(by: image.scale) : area {
                 case .rectangle(let rectangle):
                     rectangle.overlap(PixelRect(x: 0, y: 0, width: image.width, height: image.height))
                 case .size(let size, let anchor): Self.rectangle(of: size, anchor, in: image.size)

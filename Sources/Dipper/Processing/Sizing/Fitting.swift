@@ -6,8 +6,10 @@ extension ImageProcessors {
     /// let page = ImageRequest(url).processed(by: .fitting(width: 800, height: 600, .aspectFit, background: .black))
     /// ```
     public struct Fitting: ImageProcessor, Hashable {
-        /// The size of the frame in pixels.
+        /// The size of the frame, in pixels, or in points if ``isInPoints`` is set.
         public let frame: PixelSize
+        /// Whether the size of the frame is in points of the display.
+        public private(set) var isInPoints = false
         /// The way in which the picture is put into the frame.
         public let mode: ContentMode
         /// The colour around the picture, and behind its transparent parts.
@@ -26,19 +28,31 @@ extension ImageProcessors {
             self.allowsUpscaling = allowsUpscaling
         }
 
+        /// This processor with a frame in points of the display: in pixels, the points times the ``Image/scale``.
+        public var points: Self {
+            var copy = self
+            copy.isInPoints = true
+            return copy
+        }
+
+        public var usesScale: Bool { isInPoints }
+
         /// The identifier, for example `fitting(400x300,aspectFit,0.5:0.5,000000ff)`.
         public var identifier: String {
-            "fitting(\(frame),\(mode.identifier),\(background.identifier)\(allowsUpscaling ? "" : ",down"))"
+            "fitting(\(frame)\(isInPoints ? "pt" : ""),\(mode.identifier),\(background.identifier)\(allowsUpscaling ? "" : ",down"))"
         }
 
         /// The frame as a target, for modes that scale; `nil` for other modes.
         public var decodeTarget: TargetSize? {
+            let fit: TargetSize.Mode
             switch mode.scaling {
-            case .original, .unscaled: nil
-            case .scaleToFill: TargetSize(frame, .stretch, allowsUpscaling: allowsUpscaling)
-            case .aspectFit: TargetSize(frame, .fit, allowsUpscaling: allowsUpscaling)
-            case .aspectFill: TargetSize(frame, .fill, allowsUpscaling: allowsUpscaling)
+            case .original, .unscaled: return nil
+            case .scaleToFill: fit = .stretch
+            case .aspectFit: fit = .fit
+            case .aspectFill: fit = .fill
             }
+            let target = TargetSize(frame, fit, allowsUpscaling: allowsUpscaling)
+            return isInPoints ? target.points : target
         }
 
         /// Returns the frame with the picture in it; with ``ContentMode/original``, the picture on the background. A
@@ -46,11 +60,14 @@ extension ImageProcessors {
         /// - Throws: `DipperError.processingFailed` if the mode uses a frame and the frame has no pixels.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             guard mode.scaling != .original else { return try image.on(background, context) }
+            let frame = isInPoints ? frame.scaled(by: image.scale) : frame
             guard !frame.isEmpty else { throw .processingFailed.with(detail: "a frame of \(frame) pixels") }
             try context.limits.check(frame)
             try context.limits.checkMemory(frame)
             var image = image
-            if let target = decodeTarget { image = try image.resized(to: target.size(for: image.size), context) }
+            if let target = decodeTarget?.pixels(at: image.scale) {
+                image = try image.resized(to: target.size(for: image.size), context)
+            }
             guard image.size != frame else { return try image.on(background, context) }
             let color = background.premultiplied
             let buffer = try PixelBuffer(frame)

@@ -1,6 +1,12 @@
 extension ImageProcessors {
     /// A processor that changes the size of a picture, with a three-lobed Lanczos filter on premultiplied colours. As
-    /// the first processor of a request, it takes effect while the picture is decoded, as ``Downsample`` does.
+    /// the first processor of a request, it takes effect while the picture is decoded, which takes less time and memory.
+    ///
+    /// ```swift
+    /// let page = ImageRequest(url).processed(by: .resize(width: 800, height: 600))           // also enlarges
+    /// let cell = ImageRequest(url).processed(by: .downsample(width: 200, height: 150))       // never enlarges
+    /// let sharp = ImageRequest(url).with(\.scale, 2).processed(by: .downsample(width: 200, height: 150).points)
+    /// ```
     public struct Resize: ImageProcessor, Hashable {
         /// The size, how a picture of other proportions is brought to it, and whether smaller pictures are made larger.
         public let target: TargetSize
@@ -11,58 +17,25 @@ extension ImageProcessors {
         }
 
         /// Creates a processor for a size in pixels. The mode says how a picture of other proportions is brought to it.
-        public init(width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false) {
-            self.init(to: TargetSize(PixelSize(width: width, height: height), mode, allowsUpscaling: allowsUpscaling))
+        public init(width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = true) {
+            self.init(to: TargetSize(width: width, height: height, mode, allowsUpscaling: allowsUpscaling))
         }
 
-        /// Creates a processor for a width in pixels. The height follows from the picture's proportions.
-        public init(width: Int, allowsUpscaling: Bool = false) {
-            self.init(width: width, height: .max, allowsUpscaling: allowsUpscaling)
-        }
-
-        /// Creates a processor for a height in pixels. The width follows from the picture's proportions.
-        public init(height: Int, allowsUpscaling: Bool = false) {
-            self.init(width: .max, height: height, allowsUpscaling: allowsUpscaling)
-        }
+        /// This processor with its size in points of the display: in pixels, the points times the ``Image/scale``, which
+        /// is that of the request.
+        public var points: Self { Self(to: target.points) }
 
         /// The identifier, for example `resize(400x300,fit)`.
         public var identifier: String { "resize(\(target.identifier))" }
 
         public var decodeTarget: TargetSize? { target }
-
-        /// Returns the picture in the target's size, or the picture itself if it has that size.
-        /// - Throws: `DipperError.processingFailed` for a target without pixels.
-        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-            try target.check()
-            return try image.resized(to: target.size(for: image.size), context)
-        }
-    }
-
-    /// A processor that brings a picture to the size in which it is displayed. As the first processor of a request, it
-    /// takes effect while the picture is decoded, which takes less time and memory.
-    public struct Downsample: ImageProcessor, Hashable {
-        /// The size, and how a picture of other proportions is brought to it.
-        public let target: TargetSize
-
-        /// Creates a processor for a target, which gives a size for pictures of any size.
-        public init(to target: TargetSize) {
-            self.target = target
-        }
-
-        /// Creates a processor for a size in pixels.
-        public init(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) {
-            self.init(to: TargetSize(PixelSize(width: width, height: height), mode))
-        }
-
-        /// The identifier, for example `downsample(400x300,fit)`.
-        public var identifier: String { "downsample(\(target.identifier))" }
-
-        public var decodeTarget: TargetSize? { target }
+        public var usesScale: Bool { target.isInPoints }
 
         /// Returns the picture in the target's size, or the picture itself if it has that size.
         /// - Throws: `DipperError.processingFailed` for a target without pixels, such as the size of a view before its
         ///   layout.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            let target = target.pixels(at: image.scale)
             try target.check()
             return try image.resized(to: target.size(for: image.size), context)
         }
@@ -95,39 +68,36 @@ extension ImageProcessors {
 }
 
 extension ImageProcessor where Self == ImageProcessors.Resize {
-    /// Returns an ``ImageProcessors/Resize`` processor for a size in pixels.
-    public static func resize(
-        width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false
-    ) -> Self {
-        Self(width: width, height: height, mode, allowsUpscaling: allowsUpscaling)
-    }
-
-    /// Returns an ``ImageProcessors/Resize`` processor for a width in pixels.
-    public static func resize(width: Int, allowsUpscaling: Bool = false) -> Self {
-        Self(width: width, allowsUpscaling: allowsUpscaling)
-    }
-
-    /// Returns an ``ImageProcessors/Resize`` processor for a height in pixels.
-    public static func resize(height: Int, allowsUpscaling: Bool = false) -> Self {
-        Self(height: height, allowsUpscaling: allowsUpscaling)
-    }
-
-    /// Returns an ``ImageProcessors/Resize`` processor for a target.
-    public static func resize(to target: TargetSize) -> Self { Self(to: target) }
-}
-
-extension TargetSize {
-    fileprivate var identifier: String { "\(size),\(mode.rawValue)\(allowsUpscaling ? ",up" : "")" }
-}
-
-extension ImageProcessor where Self == ImageProcessors.Downsample {
-    /// Returns an ``ImageProcessors/Downsample`` processor for a size in pixels.
-    public static func downsample(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Self {
+    /// Returns an ``ImageProcessors/Resize`` processor for a size in pixels, to which smaller pictures are enlarged.
+    public static func resize(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Self {
         Self(width: width, height: height, mode)
     }
 
-    /// Returns an ``ImageProcessors/Downsample`` processor for a target.
-    public static func downsample(to target: TargetSize) -> Self { Self(to: target) }
+    /// Returns an ``ImageProcessors/Resize`` processor for a width in pixels. The height follows from the proportions.
+    public static func resize(width: Int) -> Self { resize(width: width, height: .max) }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a height in pixels. The width follows from the proportions.
+    public static func resize(height: Int) -> Self { resize(width: .max, height: height) }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a target, which says whether smaller pictures are enlarged.
+    public static func resize(to target: TargetSize) -> Self { Self(to: target) }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a size in pixels that leaves smaller pictures as they are.
+    public static func downsample(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Self {
+        Self(width: width, height: height, mode, allowsUpscaling: false)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a width in pixels that leaves narrower pictures as they are.
+    public static func downsample(width: Int) -> Self { downsample(width: width, height: .max) }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a height in pixels that leaves lower pictures as they are.
+    public static func downsample(height: Int) -> Self { downsample(width: .max, height: height) }
+}
+
+extension TargetSize {
+    fileprivate var identifier: String {
+        "\(size)\(isInPoints ? "pt" : ""),\(mode.rawValue)\(allowsUpscaling ? ",up" : "")"
+    }
 }
 
 extension ImageProcessor where Self == ImageProcessors.Scale {

@@ -34,10 +34,9 @@ struct HostileServer: Sendable {
     func outcome(_ path: String = "/") async -> Outcome { await outcome(DataRequest(string: server.url(path))) }
 
     func outcome(_ request: DataRequest) async -> Outcome {
-        do throws(DipperError) {
-            return .body(String(decoding: try await cache.getData(request).value, as: UTF8.self))
-        } catch {
-            return .error(error)
+        switch await cache.getData(request).result {
+        case .success(let body): .body(String(decoding: body, as: UTF8.self))
+        case .failure(let error): .error(error)
         }
     }
 

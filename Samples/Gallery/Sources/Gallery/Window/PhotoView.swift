@@ -135,8 +135,8 @@ final class PhotoView: Widget, ImageDisplay {
         fill(snapshot, Style.track, x: 0, y: height - 4, width, 4)
         if activity.isWaiting {
             fill(snapshot, Style.waiting, x: 0, y: height - 4, width, 4)
-        } else if let fraction = activity.fraction {
-            fill(snapshot, Style.progress, x: 0, y: height - 4, width * Float(min(max(fraction, 0), 1)), 4)
+        } else if activity.progress != nil {
+            fill(snapshot, Style.progress, x: 0, y: height - 4, width * Float(activity.fraction), 4)
         }
     }
 

@@ -4,7 +4,7 @@ import Synchronization
 /// A player for an animated picture: it decodes frames ahead, and delivers each frame when it is due.
 ///
 /// ```swift
-/// let player = AnimatedImage(image)
+/// let player = AnimationPlayer(image)
 ///     .onFrame { frame, _ in view.show(frame) }
 /// player.start()
 /// ```
@@ -17,7 +17,7 @@ import Synchronization
 /// Hooks run on the callback queue, one at a time. A queue that was blocked receives only the newest frame. If
 /// ``stop()`` is called on the callback queue and that is serial, no hook runs afterwards; otherwise, a hook that is
 /// being called may still run. Releasing the player stops it; hooks that use the player should hold it weakly.
-public final class AnimatedImage: Sendable {
+public final class AnimationPlayer: Sendable {
     /// The state of a player.
     public enum State: Sendable, Hashable {
         /// The player was not started, or was stopped.
@@ -216,7 +216,7 @@ public final class AnimatedImage: Sendable {
     @discardableResult
     public func onFrame(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image, _ index: Int) -> Void
-    ) -> AnimatedImage {
+    ) -> AnimationPlayer {
         add { [body = onItsActor(body)] in if case .frame(let frame) = $0 { body(frame.image, frame.index) } }
     }
 
@@ -224,7 +224,7 @@ public final class AnimatedImage: Sendable {
     @discardableResult
     public func onPrepared(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
-    ) -> AnimatedImage {
+    ) -> AnimationPlayer {
         add { [body = onItsActor(body)] in if case .prepared = $0 { body() } }
     }
 
@@ -232,7 +232,7 @@ public final class AnimatedImage: Sendable {
     @discardableResult
     public func onLoop(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ count: Int) -> Void
-    ) -> AnimatedImage {
+    ) -> AnimationPlayer {
         add { [body = onItsActor(body)] in if case .looped(let count) = $0 { body(count) } }
     }
 
@@ -240,7 +240,7 @@ public final class AnimatedImage: Sendable {
     @discardableResult
     public func onFinish(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
-    ) -> AnimatedImage {
+    ) -> AnimationPlayer {
         add { [body = onItsActor(body)] in if case .ended(nil) = $0 { body() } }
     }
 
@@ -249,7 +249,7 @@ public final class AnimatedImage: Sendable {
     @discardableResult
     public func onFail(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (DipperError) -> Void
-    ) -> AnimatedImage {
+    ) -> AnimationPlayer {
         add { [body = onItsActor(body)] in if case .ended(let error?) = $0 { body(error) } }
     }
 
@@ -283,7 +283,7 @@ public final class AnimatedImage: Sendable {
         return stream
     }
 
-    private func add(_ hook: @escaping @Sendable (AnimationSchedule.Event) -> Void) -> AnimatedImage {
+    private func add(_ hook: @escaping @Sendable (AnimationSchedule.Event) -> Void) -> AnimationPlayer {
         player.withLock { $0.hooks.append(hook) }
         return self
     }

@@ -1,0 +1,28 @@
+import Dipper
+import DipperTesting
+import Foundation
+import Testing
+
+@Suite("The window", .timeLimit(.minutes(1)))
+struct PhotoWindowTests {
+    @Test("shows placeholders, and then the pictures of the rows on screen") @MainActor
+    func rows() async throws {
+        let photos = try (0..<20).map { try #require(URL(string: "https://example.org/\($0).jpg")) }
+        let transport = ScriptedTransport()
+        for photo in photos { try transport.script(photo, [.image(.sample(640, 480), as: .jpeg)]) }
+        var configuration = ImageCache.Configuration()
+        configuration.data.transport = transport
+        configuration.data.networkMonitor = ManualNetwork()
+        let cache = ImageCache(configuration)
+
+        let drawings = WatchedState(0)
+        let window = PhotoWindow(photos, rows: 3, cache: cache) { drawings.update { $0 += 1 } }
+        window.scroll(to: 4)
+        #expect(window.views.allSatisfy { $0.image == nil && $0.background == Color(hex: 0xe0e0e0) })
+
+        try await drawings.wait { $0 == 6 }
+        #expect(window.views.allSatisfy { $0.image?.size == PixelSize(width: 320, height: 240) })
+        try await transport.waitForTransfers(1, of: photos[7])
+        await cache.shutdown()
+    }
+}

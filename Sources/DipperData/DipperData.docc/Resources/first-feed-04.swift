@@ -1,0 +1,45 @@
+import DipperData
+import Foundation
+
+struct Feed: Codable, Sendable {
+    struct Item: Codable, Sendable {
+        var title: String
+        var datePublished: Date
+    }
+
+    var items: [Item]
+
+    static let decoder = JSONValueDecoder("feeds") { decoder in
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        decoder.dateDecodingStrategy = .iso8601
+    }
+}
+
+@main
+struct FeedReader {
+    let cache: DataCache
+    let source: String
+
+    func open(show: (Feed) -> Void, say: @escaping @Sendable (String) -> Void) async throws {
+        let kept = await cache.read { [source] cache in
+            cache.value(Feed.self, for: source, decoder: Feed.decoder)
+        }
+        if let kept { show(kept) }
+
+        let task = cache.getValue(Feed.self, from: source, decoder: Feed.decoder)
+        task.onFail { error, isFatal in
+            if !isFatal { say("waiting: \(error.shortDescription)") }
+        }
+        let response = try await task.response
+        if response.source != .memory { show(response.value) }
+    }
+
+    static func main() async throws {
+        let reader = FeedReader(cache: .shared, source: "https://www.jsonfeed.org/feed.json")
+        try await reader.open { feed in
+            for item in feed.items { print(item.datePublished, item.title) }
+        } say: { text in
+            print(text)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+/// A queue in a ring: elements are added and taken at both ends in constant time.
+struct Deque<Element>: RandomAccessCollection, ExpressibleByArrayLiteral {
+    // The number of slots is a power of two, or zero.
+    private var slots: [Element?] = []
+    private var head = 0
+    private(set) var count = 0
+
+    init() {}
+
+    init(_ elements: some Sequence<Element>) { append(contentsOf: elements) }
+
+    init(arrayLiteral elements: Element...) { self.init(elements) }
+
+    var startIndex: Int { 0 }
+    var endIndex: Int { count }
+
+    subscript(index: Int) -> Element {
+        guard (0..<count).contains(index), let element = slots[slot(index)] else {
+            preconditionFailure("index out of range")
+        }
+        return element
+    }
+
+    private func slot(_ index: Int) -> Int { (head + index) & (slots.count - 1) }
+
+    mutating func append(_ element: Element) {
+        makeRoom()
+        slots[slot(count)] = element
+        count += 1
+    }
+
+    mutating func append(contentsOf elements: some Sequence<Element>) {
+        for element in elements { append(element) }
+    }
+
+    mutating func prepend(_ element: Element) {
+        makeRoom()
+        head = slot(-1)
+        slots[head] = element
+        count += 1
+    }
+
+    mutating func popFirst() -> Element? {
+        guard count > 0 else { return nil }
+        defer {
+            head = slot(1)
+            count -= 1
+        }
+        return slots[head].take()
+    }
+
+    @discardableResult
+    mutating func remove(at index: Int) -> Element {
+        let removed = self[index]
+        for index in index..<count - 1 { slots[slot(index)] = slots[slot(index + 1)] }
+        slots[slot(count - 1)] = nil
+        count -= 1
+        return removed
+    }
+
+    mutating func removeAll(where isRemoved: (Element) throws -> Bool) rethrows {
+        self = try Deque(filter { try !isRemoved($0) })
+    }
+
+    private mutating func makeRoom() {
+        guard count == slots.count else { return }
+        let room = [Element?](repeating: nil, count: Swift.max(8, count))
+        slots = slots[head...] + slots[..<head] + room
+        head = 0
+    }
+}
+
+extension Deque: Sendable where Element: Sendable {}
