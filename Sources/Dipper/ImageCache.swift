@@ -23,8 +23,8 @@ public final class ImageCache: Sendable {
     /// ``Configuration/defaultDirectory``, which is made when the property is first read.
     ///
     /// Set it when the program starts. Bindings, prefetchers, lists and named requests use the shared cache as it is
-    /// when they are made, unless they are given another one. A cache that is replaced shuts down when its last reference
-    /// is released.
+    /// when they are made, unless they are given another one. A cache that is replaced shuts down when nobody
+    /// refers to it any more and its calls have ended.
     ///
     /// Its ``data`` is a cache of its own, not `DataCache.shared`, unless ``Configuration/originals`` says so.
     ///
@@ -389,5 +389,18 @@ extension ImageOptions {
     public var targetCache: ImageCache? {
         get { target as? ImageCache }
         set { target = newValue }
+    }
+}
+
+extension ImageRequest {
+    /// Creates a request for a picture among the program's own files, which is found as by
+    /// ``ImageCache/getImage(named:)`` in the folders of a cache.
+    ///
+    /// ```swift
+    /// let logo = ImageRequest(named: "logo").processed(by: .circle)
+    /// cache.getImage(logo) { image in view.show(image) }
+    /// ```
+    public init(named name: String, in cache: ImageCache = .shared) {
+        self.init(NamedProvider(name, files: cache.configuration.resources(named: name)))
     }
 }

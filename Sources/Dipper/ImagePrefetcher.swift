@@ -80,7 +80,9 @@ extension Prefetcher where Request == ImageRequest {
         self.init(
             cache, urls.map { ImageRequest($0) }, maxOutstanding: maxOutstanding, keepsInMemory: keepsInMemory)
     }
+}
 
+extension ImagePrefetcher {
     /// Adds requests of URLs; see `add(_:)`.
     public func add(urls: [URL]) { add(urls.map { ImageRequest($0) }) }
     /// Takes requests of URLs out of the prefetcher; see `remove(_:)`.

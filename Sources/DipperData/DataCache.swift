@@ -23,7 +23,7 @@ public final class DataCache: Sendable {
     /// ``Configuration/defaultDirectory``, which is made when the property is first read.
     ///
     /// Set it when the program starts. Prefetchers made before keep the cache that they were made with. A cache that is
-    /// replaced shuts down when its last reference is released.
+    /// replaced shuts down when nobody refers to it any more and its calls have ended.
     ///
     /// `ImageCache.shared` is another cache, with a folder, queues and limits of its own. A program that shows pictures
     /// fetches other bytes with `ImageCache.shared.data`, so that these also hold prefetches of pictures back.
