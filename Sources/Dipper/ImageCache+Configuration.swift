@@ -12,9 +12,8 @@ extension ImageCache {
     public struct Configuration: Sendable {
         /// The settings of the data cache that stores the files: folder, queues, network, retries and the like.
         ///
-        /// The `memoryLimit` of these settings limits undecoded bytes in memory. If it is
-        /// `DataCache.Configuration.defaultMemoryLimit`, the image cache replaces it: by zero if there is a folder, by
-        /// an eighth of ``memoryLimit`` if there is none.
+        /// The `memoryLimit` of these settings limits undecoded bytes in memory. Unless it is set, it is zero in a cache
+        /// with a folder, and an eighth of the cache's ``memoryLimit`` in one without.
         public var data: DataCache.Configuration
 
         /// A data cache that stores the files in place of one made from ``data``, such as `DataCache.shared`.
@@ -66,12 +65,6 @@ extension ImageCache {
         /// Creates the default settings of a cache with a name, and a folder of its own for that name beside that of the
         /// shared cache. Caches with one name share a folder. Any text is a name; see
         /// `DataCache.Configuration.init(name:)`.
-        ///
-        /// ```swift
-        /// var configuration = ImageCache.Configuration(name: "avatars")
-        /// configuration.data.diskLimit = 50 << 20
-        /// let avatars = ImageCache(configuration)
-        /// ```
         public init(name: String) {
             self.init(directory: DataCache.Configuration.directory(named: name, in: "named-images"))
             data.name = name
@@ -96,9 +89,7 @@ extension ImageCache {
 
         var dataConfiguration: DataCache.Configuration {
             var data = data
-            if data.memoryLimit == DataCache.Configuration.defaultMemoryLimit {
-                data.memoryLimit = data.directory == nil ? memoryLimit / 8 : 0
-            }
+            data.memoryLimit = data.givenMemoryLimit ?? (data.directory == nil ? memoryLimit / 8 : 0)
             return data
         }
 

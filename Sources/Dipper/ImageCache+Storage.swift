@@ -65,13 +65,11 @@ extension ImageCache {
         await image(for: ImageRequest(key), in: tiers)
     }
 
-    /// Returns the cached picture of a URL. Blocks the calling thread while it reads the disk, decodes and processes.
+    /// Returns the cached picture of a URL, its text or a request. Blocks the calling thread while it reads the disk,
+    /// decodes and processes. If the cache has only the original, it applies the request's processors.
     ///
     /// Meant for command-line tools and for threads of the program's own. On a thread that draws, use
     /// ``imageInMemory(for:)-(URL)``; in async code ``image(for:in:)-(ImageRequestConvertible,_)``.
-    public func readImage(for url: URL) -> Image? { imageInMemory(for: url) ?? readImage(for: ImageRequest(url)) }
-    /// Returns the cached picture of a request. Blocks the calling thread while it reads the disk, decodes and processes.
-    /// If the cache has only the original, it applies the request's processors.
     @_disfavoredOverload
     public func readImage(for source: some ImageRequestConvertible) -> Image? {
         let (request, options) = completed(source.imageRequest)
@@ -144,13 +142,7 @@ extension ImageCache {
 
     // MARK: Addition and removal
 
-    /// Adds a picture to the cache under a URL, like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``.
-    /// - Throws: `DipperError.emptyKey`.
-    public func addImage(_ image: Image, bytes: Data? = nil, for url: URL) throws(DipperError) {
-        try addImage(image, bytes: bytes, for: ImageRequest(url))
-    }
-
-    /// Adds a picture to the cache under a request, in memory at once and on disk in the background.
+    /// Adds a picture to the cache under a URL or a request, in memory at once and on disk in the background.
     ///
     /// If the request has processors, the picture counts as processed by them. The bytes are the file that the picture
     /// was made from; if they are `nil`, the cache encodes the picture (``ImageOptions/serializer``).
@@ -161,8 +153,11 @@ extension ImageCache {
     /// try cache.addImage(round, for: avatar)
     /// ```
     /// - Throws: `DipperError.emptyKey`.
-    public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
-        let (request, options) = completed(request)
+    @_disfavoredOverload
+    public func addImage(
+        _ image: Image, bytes: Data? = nil, for source: some ImageRequestConvertible
+    ) throws(DipperError) {
+        let (request, options) = completed(source.imageRequest)
         let key = request.data.cacheKey
         guard !key.isEmpty, !options.key(key).isEmpty else { throw .emptyKey }
         let info = originals(of: options).infoOfAdded(request.data)
@@ -173,29 +168,31 @@ extension ImageCache {
         home(of: options).objects.add(product, info, form: bytes, for: origin, step(options))
     }
 
-    /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``; returns when it is written.
+    /// Adds a picture like ``addImage(_:bytes:for:)-(_,_,ImageRequestConvertible)``; returns when it is written.
     /// - Throws: `DipperError.emptyKey`; `DipperError.notWritten` if the request wants a durable entry and the disk failed.
+    @_disfavoredOverload
     public func addImageAndWait(
-        _ image: Image, bytes: Data? = nil, for request: ImageRequest
+        _ image: Image, bytes: Data? = nil, for source: some ImageRequestConvertible
     ) async throws {
-        try addImage(image, bytes: bytes, for: request)
-        let (completed, options) = completed(request)
+        try addImage(image, bytes: bytes, for: source)
+        let (completed, options) = completed(source.imageRequest)
         await home(of: options).objects.finishWrites()
         let key = options.fileKey(completed.data.cacheKey)
         let isOnDisk = await files(of: options).isWritten(key, forCompleted: completed.data)
         if !isOnDisk, completed.durability == .durable { throw DipperError.notWritten }
     }
 
-    /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested,
-    /// and removes pictures that were made from the earlier file.
-    /// - Throws: `DipperError.emptyKey`; `DipperError.shutDown`.
-    public func addImage(bytes: Data, for url: URL) throws(DipperError) {
-        try addImage(bytes: bytes, for: ImageRequest(url))
+    /// Adds a picture under a key, like ``addImageAndWait(_:bytes:for:)-(_,_,ImageRequestConvertible)``.
+    public func addImageAndWait(_ image: Image, bytes: Data? = nil, for key: CacheKey) async throws {
+        try await addImageAndWait(image, bytes: bytes, for: ImageRequest(key))
     }
 
-    /// Adds the file of a picture to the cache under the key of a request, like ``addImage(bytes:for:)-(Data,URL)``.
-    public func addImage(bytes: Data, for request: ImageRequest) throws(DipperError) {
-        let (request, options) = completed(request)
+    /// Adds the file of a picture to the cache under the key of a URL or a request. The cache decodes the file when the
+    /// picture is requested, and removes pictures that were made from the earlier file.
+    /// - Throws: `DipperError.emptyKey`; `DipperError.shutDown`.
+    @_disfavoredOverload
+    public func addImage(bytes: Data, for source: some ImageRequestConvertible) throws(DipperError) {
+        let (request, options) = completed(source.imageRequest)
         let objects = home(of: options).objects
         let key = request.data.cacheKey
         objects.remove(options.inMemory(key), from: .all)
@@ -427,7 +424,12 @@ extension ImageCache {
         return options.key(complete(source.imageRequest, options).data.cacheKey)
     }
 
-    /// Adds a picture to the cache under a key, like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``.
+    /// Adds the file of a picture to the cache under a key, like ``addImage(bytes:for:)-(_,ImageRequestConvertible)``.
+    public func addImage(bytes: Data, for key: CacheKey) throws(DipperError) {
+        try addImage(bytes: bytes, for: ImageRequest(key))
+    }
+
+    /// Adds a picture to the cache under a key, like ``addImage(_:bytes:for:)-(_,_,ImageRequestConvertible)``.
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for key: CacheKey) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(key))

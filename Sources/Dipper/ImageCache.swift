@@ -317,21 +317,17 @@ public final class ImageCache: Sendable {
     /// - Parameter name: a file name, which may contain folders but not `..`. If there is no such file, the task fails
     ///   with `DipperError.unreadable`.
     @discardableResult
-    public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
+    public func getImage(named name: String) -> ImageTask { getImage(ImageRequest(named: name, in: self)) }
 
     /// Returns a picture from memory or from the program's own files; `nil` if there is none or it cannot be decoded.
     /// Blocks the calling thread while it reads the file and decodes.
     ///
     /// The file is found as by ``getImage(named:)``. Memory keeps the picture.
     public func readImage(named name: String) -> Image? {
-        let request = Self.request(named: name, self)
+        let request = ImageRequest(named: name, in: self)
         if let image = readImage(for: request) { return image }
         guard let provider = request.provider as? NamedProvider, let bytes = provider.read() else { return nil }
         return store(bytes, for: request)
-    }
-
-    private static func request(named name: String, _ cache: ImageCache) -> ImageRequest {
-        ImageRequest(NamedProvider(name, files: cache.configuration.resources(named: name)))
     }
 
     // MARK: Queues and cancellation
@@ -343,8 +339,8 @@ public final class ImageCache: Sendable {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.objects.demote(key, andOthers: source.isURL) }
     }
-    /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
-    public func moveTaskToSlowQueue(key: CacheKey) {
+    /// Moves every urgent call for the bytes of a key to `slowQueue`, as of a request.
+    public func moveTaskToSlowQueue(_ key: CacheKey) {
         for objects in makers { objects.demote(key, andOthers: false) }
     }
 
@@ -360,8 +356,8 @@ public final class ImageCache: Sendable {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.objects.cancel(key, andOthers: source.isURL) }
     }
-    /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
-    public func cancel(key: CacheKey) {
+    /// Ends every call for the bytes of a key with `DipperError.cancelled`.
+    public func cancel(_ key: CacheKey) {
         for objects in makers { objects.cancel(key, andOthers: false) }
     }
 
@@ -378,12 +374,13 @@ extension ImageOptions {
     /// disk; by default the cache that is asked.
     ///
     /// The bytes are fetched and kept by ``originals``, which by default is the ``ImageCache/data`` of the cache that
-    /// is asked. ``ImageCache/cancel(_:)`` finds a call by a request with the same target.
+    /// is asked. ``ImageCache/cancel(_:)-(ImageRequestConvertible)`` finds a call by a request with the same target.
     ///
-    /// If ``ImageCache/Configuration/options`` have a target, ``ImageCache/cancelAll()``, ``ImageCache/cancel(key:)``,
-    /// ``ImageCache/moveTaskToSlowQueue(key:)``, ``ImageCache/synchronize()`` and ``ImageCache/idle()`` act on all calls
-    /// and writes of the target as well. For calls whose requests have a target of their own, use these methods of the
-    /// target. ``ImageCache/shutdown()`` does not shut the target down.
+    /// If ``ImageCache/Configuration/options`` have a target, ``ImageCache/cancelAll()``,
+    /// ``ImageCache/cancel(_:)-(CacheKey)``, ``ImageCache/moveTaskToSlowQueue(_:)-(CacheKey)``,
+    /// ``ImageCache/synchronize()`` and ``ImageCache/idle()`` act on all calls and writes of the target as well.
+    /// For calls whose requests have a target of their own, use these methods of the target.
+    /// ``ImageCache/shutdown()`` does not shut the target down.
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle).with(\.targetCache, avatars)

@@ -19,8 +19,9 @@ extension Prefetcher where Request == ImageRequest {
     /// Creates a prefetcher of requests, in this order. A request with processors is skipped only if the cache has the
     /// processed picture.
     ///
-    /// At most `maxOutstanding` calls are in progress at a time; `slowQueue` decides how many of them fetch. Calls that
-    /// wait for the network, or to try again, do not count, up to 256 of them.
+    /// At most `maxOutstanding` calls, by default 4, are in progress at a time. How many of them fetch is a limit of the
+    /// cache, `maxConcurrent` of ``ImageCache/slowQueue``, by default one; if that is less, the log says so. Calls that wait
+    /// for the network, or to try again, do not count, up to 256 of them.
     ///
     /// With `keepsInMemory`, pictures are kept in memory too, for requests that do not set
     /// ``ImageOptions/prefetchesToMemory``. Pictures that are only on disk are then decoded, not skipped.
@@ -31,10 +32,12 @@ extension Prefetcher where Request == ImageRequest {
     /// for failure in result.failed { print(failure.request, failure.error) }
     /// ```
     public convenience init(
-        _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int = 4, keepsInMemory: Bool = false
+        _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int? = nil,
+        keepsInMemory: Bool = false
     ) {
         self.init(
-            requests, maxOutstanding: maxOutstanding, cache.data.callbackQueue, run: cache.data.runOnReader,
+            requests, maxOutstanding: cache.data.outstanding(maxOutstanding), cache.data.callbackQueue,
+            run: cache.data.runOnReader,
             hold: cache.data.holdPrefetches
         ) { request in
             cache.answers(request, keepsInMemory: keepsInMemory)
@@ -49,16 +52,18 @@ extension Prefetcher where Request == ImageRequest {
     /// is decoded or processed.
     ///
     /// ```swift
-    /// let prefetcher = ImagePrefetcher(cache, urls: urls, maxOutstanding: 8).start()
+    /// let requests = urls.map { ImageRequest($0) }
+    /// let prefetcher = ImagePrefetcher(cache, filesOf: requests).start()
     /// prefetcher.pause()                  // the user plays a film
     /// prefetcher.resume()
     /// ```
     public convenience init(
-        _ cache: ImageCache = .shared, filesOf requests: [ImageRequest], maxOutstanding: Int = 4
+        _ cache: ImageCache = .shared, filesOf requests: [ImageRequest], maxOutstanding: Int? = nil
     ) {
         let originals = { @Sendable (request: ImageRequest) in cache.originals(of: request.resolved(cache.defaults)) }
         self.init(
-            requests, maxOutstanding: maxOutstanding, cache.data.callbackQueue, run: cache.data.runOnReader,
+            requests, maxOutstanding: cache.data.outstanding(maxOutstanding), cache.data.callbackQueue,
+            run: cache.data.runOnReader,
             hold: cache.data.holdPrefetches
         ) { request in
             let bytes = originals(request).complete(request.data)
@@ -70,11 +75,16 @@ extension Prefetcher where Request == ImageRequest {
 
     /// Creates a prefetcher of URLs, with the cache's default options.
     public convenience init(
-        _ cache: ImageCache = .shared, urls: [URL], maxOutstanding: Int = 4, keepsInMemory: Bool = false
+        _ cache: ImageCache = .shared, urls: [URL], maxOutstanding: Int? = nil, keepsInMemory: Bool = false
     ) {
         self.init(
             cache, urls.map { ImageRequest($0) }, maxOutstanding: maxOutstanding, keepsInMemory: keepsInMemory)
     }
+
+    /// Adds requests of URLs; see `add(_:)`.
+    public func add(urls: [URL]) { add(urls.map { ImageRequest($0) }) }
+    /// Takes requests of URLs out of the prefetcher; see `remove(_:)`.
+    public func remove(urls: [URL]) { remove(urls.map { ImageRequest($0) }) }
 }
 
 extension ImageRequest {

@@ -50,12 +50,12 @@ final class FetchSession: Sendable {
 
     func demote(_ url: String) {
         let key = request(url).cacheKey
-        if let pictures { pictures.images.moveTaskToSlowQueue(key: key) } else { cache.moveTaskToSlowQueue(key: key) }
+        if let pictures { pictures.images.moveTaskToSlowQueue(key) } else { cache.moveTaskToSlowQueue(key) }
     }
 
     func cancel(_ url: String) {
         let key = request(url).cacheKey
-        if let pictures { pictures.images.cancel(key: key) } else { cache.cancel(key: key) }
+        if let pictures { pictures.images.cancel(key) } else { cache.cancel(key) }
     }
 
     func noteBadLine() { state.withLock { $0.hasBadLine = true } }

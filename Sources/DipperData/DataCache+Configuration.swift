@@ -22,7 +22,11 @@ extension DataCache {
         public var directory: URL?
 
         /// The largest total size of the entries in memory, in bytes; an entry larger than a tenth of it is not kept.
-        public var memoryLimit = Configuration.defaultMemoryLimit
+        public var memoryLimit: Int {
+            get { givenMemoryLimit ?? Configuration.defaultMemoryLimit }
+            set { givenMemoryLimit = newValue }
+        }
+        package private(set) var givenMemoryLimit: Int?
         /// The largest number of entries in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
         /// The largest total size of the typed values in memory, in bytes; by default a quarter of

@@ -3,17 +3,13 @@ import Foundation
 extension DataCache {
     // MARK: Reading
 
-    /// Returns the bytes of a URL if memory has them. Never looks at the disk. See ``readData(for:)-(URL)``.
-    ///
-    /// ```swift
-    /// if let data = cache.dataInMemory(for: url) { print(data.count) }
-    /// ```
-    public func dataInMemory(for url: URL) -> Data? {
-        completesRequests ? dataInMemory(for: DataRequest(url)) : dataInMemory(for: CacheKey(url))
+    /// Returns the bytes of a URL, its text or a request if memory has them. Cheap enough for the thread that draws: the
+    /// cache does not look at the disk.
+    @_disfavoredOverload
+    public func dataInMemory(for source: some DataRequestConvertible) -> Data? {
+        find(complete(source.dataRequest), in: .memory)?.success
     }
-    /// Returns the bytes of a request's variant if memory has them. Never looks at the disk.
-    public func dataInMemory(for request: DataRequest) -> Data? { find(complete(request), in: .memory)?.success }
-    /// Returns the bytes of a key if memory has them. Never looks at the disk.
+    /// Returns the bytes of a key if memory has them; see ``dataInMemory(for:)-(DataRequestConvertible)``.
     public func dataInMemory(for key: CacheKey) -> Data? { success(of: key, in: .memory) }
 
     /// Returns the bytes of a URL, its text or a request, from all tiers or from some of them; `nil` if they do not have
@@ -39,14 +35,15 @@ extension DataCache {
     /// Returns the bytes of a URL if memory or disk has them. Blocks the calling thread while it reads the disk.
     ///
     /// Bytes that are out of date are returned as well, but not the body of an answer that is not a success. On a thread
-    /// that draws, use ``dataInMemory(for:)-(URL)``; in async code ``data(for:in:)-(DataRequestConvertible,_)``.
+    /// that draws, use ``dataInMemory(for:)-(DataRequestConvertible)``; in async code ``data(for:in:)-(DataRequestConvertible,_)``.
     public func readData(for url: URL) -> Data? {
         completesRequests ? readData(for: DataRequest(url)) : readData(for: CacheKey(url))
     }
     /// Returns the bytes of the variant that a request's header fields choose. Blocks the calling thread while it reads
     /// the disk; see ``readData(for:)-(URL)``.
-    public func readData(for request: DataRequest) -> Data? {
-        let request = complete(request)
+    @_disfavoredOverload
+    public func readData(for source: some DataRequestConvertible) -> Data? {
+        let request = complete(source.dataRequest)
         return request.headers.isEmpty && !request.decidesMemoryLifetime && request.diskAccessExtension == nil
             ? readData(for: request.cacheKey) : find(request)?.success
     }
@@ -64,14 +61,12 @@ extension DataCache {
         return found.data
     }
 
-    /// Returns the bytes of a URL with their metadata if memory or disk has them, whatever the status of the answer.
-    /// Blocks the calling thread while it reads the disk.
-    public func readResponse(for url: URL) -> DataResponse? {
-        completesRequests ? readResponse(for: DataRequest(url)) : readResponse(for: CacheKey(url))
+    /// Returns the bytes of a URL, its text or a request with their metadata if memory or disk has them, whatever the
+    /// status of the answer. Blocks the calling thread while it reads the disk.
+    @_disfavoredOverload
+    public func readResponse(for source: some DataRequestConvertible) -> DataResponse? {
+        find(complete(source.dataRequest))
     }
-    /// Returns the bytes of a request's variant with their metadata. Blocks the calling thread while it reads the disk;
-    /// see ``readResponse(for:)-(URL)``.
-    public func readResponse(for request: DataRequest) -> DataResponse? { find(complete(request)) }
 
     private func find(_ request: DataRequest, in tiers: CacheTiers = .all) -> DataResponse? {
         let call = Call(request, key: request.cacheKey, defaults: defaults)
@@ -86,28 +81,26 @@ extension DataCache {
         store.peek(key).map { DataResponse($0.value, source: $0.source) }
     }
 
-    /// Returns whether the tiers have bytes that ``readData(for:)-(URL)`` would return. Reads no body and does not count
-    /// as a use.
+    /// Returns whether all tiers or some of them have bytes that ``readData(for:)-(URL)`` would return. Reads no body and
+    /// does not count as a use.
     ///
     /// The cache looks into the index on disk on the calling thread, unless memory has the entry or `tiers` is `.memory`.
-    public func hasData(for url: URL, in tiers: CacheTiers = .all) -> Bool { hasData(for: DataRequest(url), in: tiers) }
-    /// Returns whether memory or disk has bytes for a request, as ``readData(for:)-(DataRequest)`` would return them.
-    public func hasData(for request: DataRequest, in tiers: CacheTiers = .all) -> Bool {
-        tier(of: complete(request), in: tiers) != nil
+    @_disfavoredOverload
+    public func hasData(for source: some DataRequestConvertible, in tiers: CacheTiers = .all) -> Bool {
+        tier(of: complete(source.dataRequest), in: tiers) != nil
     }
     /// Returns whether memory or disk has bytes for a key, as ``readData(for:)-(CacheKey)`` would return them.
     public func hasData(for key: CacheKey, in tiers: CacheTiers = .all) -> Bool {
         store.tier(of: key, [:], in: tiers) != nil
     }
 
-    /// Returns where the bytes of a URL are: `memory`, `disk`, or `nil` for nowhere. Looks into the index on disk on the
-    /// calling thread, unless memory has the entry.
-    public func cachedSource(for url: URL) -> ResponseSource? { cachedSource(for: DataRequest(url)) }
-    /// Returns where the bytes of a request are; see ``cachedSource(for:)-(URL)``.
-    public func cachedSource(for request: DataRequest) -> ResponseSource? {
-        tier(of: complete(request), in: .all)
+    /// Returns where the bytes of a URL, its text or a request are: `memory`, `disk`, or `nil` for nowhere. Looks into the
+    /// index on disk on the calling thread, unless memory has the entry.
+    @_disfavoredOverload
+    public func cachedSource(for source: some DataRequestConvertible) -> ResponseSource? {
+        tier(of: complete(source.dataRequest), in: .all)
     }
-    /// Returns where the bytes of a key are; see ``cachedSource(for:)-(URL)``.
+    /// Returns where the bytes of a key are; see ``cachedSource(for:)-(DataRequestConvertible)``.
     public func cachedSource(for key: CacheKey) -> ResponseSource? { store.tier(of: key, [:], in: .all) }
 
     private func tier(of request: DataRequest, in tiers: CacheTiers) -> ResponseSource? {
@@ -116,17 +109,12 @@ extension DataCache {
 
     // MARK: Adding and removing
 
-    /// Stores bytes of the caller's own for a URL, in memory at once and on disk in the background.
-    /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
-    public func addData(_ data: Data, for url: URL) throws(DipperError) {
-        try addData(data, for: DataRequest(url))
-    }
-
-    /// Stores bytes of the caller's own under a request's key, with its expirations, policy and
+    /// Stores bytes of the caller's own for a URL, or under a request's key, with the request's expirations, policy and
     /// ``DataRequest/durability``, in memory at once and on disk in the background.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
-    public func addData(_ data: Data, for request: DataRequest) throws(DipperError) {
-        try add(data, forCompleted: complete(request))
+    @_disfavoredOverload
+    public func addData(_ data: Data, for source: some DataRequestConvertible) throws(DipperError) {
+        try add(data, forCompleted: complete(source.dataRequest))
     }
 
     /// Stores bytes of the caller's own under a key, with the cache's default options, in memory at once and on disk in
@@ -137,19 +125,13 @@ extension DataCache {
         add(data, key, DataRequest(string: ""))
     }
 
-    /// Stores bytes of the caller's own for a URL, and returns when they are on disk or the disk has failed.
-    /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
-    public func addDataAndWait(_ data: Data, for url: URL) async throws {
-        try await addDataAndWait(data, for: DataRequest(url))
-    }
-
     /// Stores bytes of the caller's own under a key, and returns when they are on disk or the disk has failed.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addDataAndWait(_ data: Data, for key: CacheKey) async throws {
         try await addAndWait(data, key, DataRequest(string: ""))
     }
 
-    /// Stores bytes of the caller's own under a request's key, with its expirations, policy and
+    /// Stores bytes of the caller's own for a URL, or under a request's key, with the request's expirations, policy and
     /// ``DataRequest/durability``, and returns when they are on disk.
     ///
     /// If the disk fails to store an entry that is not durable, the entry stays in memory and the method does not
@@ -161,17 +143,18 @@ extension DataCache {
     /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
     ///   not on disk.
-    public func addDataAndWait(_ data: Data, for request: DataRequest) async throws {
-        let request = complete(request)
+    @_disfavoredOverload
+    public func addDataAndWait(_ data: Data, for source: some DataRequestConvertible) async throws {
+        let request = complete(source.dataRequest)
         try await addAndWait(data, request.cacheKey, request)
     }
 
-    private func addAndWait(_ data: Data, _ key: CacheKey, _ request: DataRequest) async throws(DipperError) {
+    private func addAndWait(_ data: Data, _ key: CacheKey, _ request: DataRequest) async throws {
         try check(key)
         let isOnDisk = await withCheckedContinuation { continuation in
             add(data, key, request) { continuation.resume(returning: $0) }
         }
-        if !isOnDisk, request.durability == .durable { throw .notWritten }
+        if !isOnDisk, request.durability == .durable { throw DipperError.notWritten }
     }
 
     func check(_ key: CacheKey) throws(DipperError) {
@@ -381,7 +364,7 @@ extension DataCache {
     ///
     /// ```swift
     /// let entry = await cache.read { $0.entry(for: CacheKey(url)) }
-    /// let feed = await cache.read { $0.value(Feed.self, for: url) }
+    /// let feed = await cache.read { $0.readValue(Feed.self, for: url) }
     /// ```
     public func read<Value: Sendable>(_ body: @escaping @Sendable (DataCache) -> Value) async -> Value {
         await fromThread { answer in store.runOnReader(.init(.fast, .normal)) { answer(body(self)) } } ?? body(self)

@@ -77,9 +77,17 @@ extension DataCache {
         return task
     }
 
-    /// Returns a typed value, even one that is out of date, if the cache has it or the bytes to decode it from. The
-    /// disk is read, and the value decoded, on the caller's thread.
+    /// Returns a typed value, even one that is out of date, if the cache has it or the bytes to decode it from. A thread
+    /// of the cache reads the disk and decodes; the cache does not use the network.
     public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
+    ) async -> Value? {
+        let request = source.dataRequest
+        return await read { $0.readValue(type, for: request, decoder: decoder) }
+    }
+
+    /// Returns a typed value like ``value(_:for:decoder:)``. Blocks the calling thread while it reads the disk and decodes.
+    public func readValue<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> Value? {
         let request = complete(source.dataRequest)

@@ -27,12 +27,6 @@ public final class DataCache: Sendable {
     ///
     /// `ImageCache.shared` is another cache, with a folder, queues and limits of its own. A program that shows pictures
     /// fetches other bytes with `ImageCache.shared.data`, so that these also hold prefetches of pictures back.
-    ///
-    /// ```swift
-    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-    /// configuration.diskLimit = 2 << 30
-    /// DataCache.shared = DataCache(configuration)
-    /// ```
     public static var shared: DataCache {
         get { current.value { DataCache(Configuration(directory: Configuration.defaultDirectory)) } }
         set { current.set(newValue) }
@@ -238,7 +232,7 @@ public final class DataCache: Sendable {
         for key in keys(of: source.dataRequest) { demote(key, andOthers: source.isURL) }
     }
     /// Moves the urgent calls for a key to ``slowQueue`` without restarting their fetch.
-    public func moveTaskToSlowQueue(key: CacheKey) { demote(key, andOthers: false) }
+    public func moveTaskToSlowQueue(_ key: CacheKey) { demote(key, andOthers: false) }
 
     private func demote(_ key: CacheKey, andOthers: Bool) {
         engine.post { $0.demote(key, andOthers: andOthers) }
@@ -250,7 +244,7 @@ public final class DataCache: Sendable {
         for key in keys(of: source.dataRequest) { cancel(key, andOthers: source.isURL) }
     }
     /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
-    public func cancel(key: CacheKey) { cancel(key, andOthers: false) }
+    public func cancel(_ key: CacheKey) { cancel(key, andOthers: false) }
 
     private func cancel(_ key: CacheKey, andOthers: Bool) {
         engine.post { $0.cancel(key, andOthers: andOthers) }

@@ -6,16 +6,18 @@ public typealias DataPrefetcher = Prefetcher<DataRequest>
 extension Prefetcher where Request == DataRequest {
     /// Creates a prefetcher for requests, whose calls are made in this order. ``start()`` starts it.
     ///
-    /// At most `maxOutstanding` calls are under way at a time; `slowQueue` decides how many of them fetch. Calls that
-    /// wait for the network or for their next attempt do not count, up to 256 of them.
+    /// At most `maxOutstanding` calls, by default 4, are made at a time. How many of them fetch is a limit of the cache,
+    /// `maxConcurrent` of ``DataCache/slowQueue``; if that is less, the log says so. Calls that wait for the network or for
+    /// their next attempt do not count, up to 256 of them.
     ///
     /// ```swift
+    /// cache.slowQueue.maxConcurrent = 4       // by default one
     /// let requests = urls.map { DataRequest($0).with(\.diskExpiration, .days(30)) }
-    /// let prefetcher = DataPrefetcher(cache, requests, maxOutstanding: 8).start()
+    /// let prefetcher = DataPrefetcher(cache, requests).start()
     /// ```
-    public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
+    public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int? = nil) {
         self.init(
-            requests, maxOutstanding: maxOutstanding, cache.callbackQueue, run: cache.runOnReader,
+            requests, maxOutstanding: cache.outstanding(maxOutstanding), cache.callbackQueue, run: cache.runOnReader,
             hold: cache.holdPrefetches
         ) { request in
             let request = cache.complete(request)
@@ -31,9 +33,14 @@ extension Prefetcher where Request == DataRequest {
     /// let result = await DataPrefetcher(cache, urls: urls).value
     /// print(result.completed.count, result.failed.count)
     /// ```
-    public convenience init(_ cache: DataCache = .shared, urls: [URL], maxOutstanding: Int = 4) {
+    public convenience init(_ cache: DataCache = .shared, urls: [URL], maxOutstanding: Int? = nil) {
         self.init(cache, urls.map { DataRequest($0) }, maxOutstanding: maxOutstanding)
     }
+
+    /// Adds requests of URLs; see ``add(_:)``.
+    public func add(urls: [URL]) { add(urls.map { DataRequest($0) }) }
+    /// Takes requests of URLs out of the prefetcher; see ``remove(_:)``.
+    public func remove(urls: [URL]) { remove(urls.map { DataRequest($0) }) }
 }
 
 extension DataCache {
@@ -42,6 +49,19 @@ extension DataCache {
     /// Runs work that may block for as long as the disk takes, on a reader's thread.
     package func runOnReader(_ work: @escaping @Sendable () -> Void) {
         store.runOnReader(.init(.slow, .normal), work)
+    }
+
+    /// Returns the number of calls that a prefetcher may make at a time.
+    package func outstanding(_ asked: Int?) -> Int {
+        guard let asked else { return 4 }
+        runOnReader { [self] in
+            let limit = slowQueue.maxConcurrent
+            guard asked > limit else { return }
+            configuration.logger.category("queues").notice(
+                "slowQueue fetches less at a time than a prefetcher may call for",
+                metadata: ["maxConcurrent": "\(limit)", "maxOutstanding": "\(asked)"])
+        }
+        return asked
     }
 
     package func holdPrefetches(_ work: () -> Void) {

@@ -151,7 +151,7 @@ struct CancellingTests {
         #expect(tasks.map(\.queue) == [FetchQueue.slow, .slow, .slow, .fast])
         data.cancel(requests[1].data)
         #expect(await tasks[1].error == .cancelled)
-        data.cancel(key: CacheKey(a))
+        data.cancel(CacheKey(a))
         #expect(await tasks[0].error == .cancelled)
         #expect(
             cache.queueCounts.slowWaiting + cache.queueCounts.slowRunning + cache.queueCounts.parked == 1,

@@ -51,7 +51,6 @@ struct DataPrefetcherTests {
         #expect(result.remaining.isEmpty)
         prefetcher.start()
         prefetcher.stop()
-        #expect(!prefetcher.add([DataRequest(url("late"))]))
         await test.cache.idle()
         try await ends.wait { $0 == 1 }
         await test.cache.synchronize()
@@ -70,7 +69,6 @@ struct DataPrefetcherTests {
         try await test.transport.nextTransfer().finish(with: bytes)
         let second = try await test.transport.nextTransfer()
         for _ in 0..<2 { prefetcher.stop() }
-        #expect(!prefetcher.add([DataRequest(url("late"))]))
         #expect(await prefetcher.value.remaining.count == 4)
         try await second.wait { $0.isCancelled }
         try await results.wait { !$0.isEmpty }
@@ -160,7 +158,7 @@ struct DataPrefetcherTests {
         let other = try await test.transport.nextTransfer()
         #expect(other.request.url == url("other") && !first.isCancelled)
         other.finish(with: bytes)
-        #expect(prefetcher.add([DataRequest(url("more"))]))
+        prefetcher.add([DataRequest(url("more"))])
         prefetcher.resume()
         for _ in 0..<3 { try await test.transport.nextTransfer().finish(with: bytes) }
         #expect(await prefetcher.value.completed.map(\.url) == urls(3) + [url("more")])
@@ -204,13 +202,75 @@ struct DataPrefetcherTests {
         #expect(result.failed.map(\.error) == [.shutDown, .shutDown, .shutDown])
     }
 
+    @Test("it lives as long as its screen: requests come and go after the others have ended, and each end is told")
+    func screen() async throws {
+        let test = answering(9)
+        let ends = Box<[[URL?]]>([])
+        let told = Box<[String]>([])
+        let prefetcher = DataPrefetcher(test.cache, urls: [])
+            .onProgress { progress in told.update { $0.append("\(progress.finished) of \(progress.total)") } }
+            .onEnd { result in ends.update { $0.append(result.completed.map(\.url)) } }
+            .start()
+        try await ends.wait { $0 == [[]] }
+        for rows in [urls(9)[0..<2], urls(9)[2..<5]] {
+            prefetcher.add(urls: Array(rows))
+            #expect(await prefetcher.value.completed.map(\.url) == Array(rows))
+            try await ends.wait { $0.last == Array(rows) }
+            #expect(told.value.last == "\(rows.count) of \(rows.count)")
+        }
+        prefetcher.pause()
+        prefetcher.add(urls: Array(urls(9)[5..<7]))
+        prefetcher.remove(urls: [url("5")])
+        prefetcher.resume()
+        try await ends.wait { $0.last == [url("6")] }
+        #expect(ends.value.count == 4 && prefetcher.progress.total == 1)
+        #expect(test.transport.transfers.count == 6)
+    }
+
+    @Test("after a stop, what is added is fetched; a start fetches what the stop has left, but for what was taken out")
+    func restart() async throws {
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(3), maxOutstanding: 1).start()
+        let first = try await test.transport.nextTransfer()
+        prefetcher.stop()
+        try await first.wait { $0.isCancelled }
+        #expect(await prefetcher.value.remaining.map(\.url) == urls(3))
+        prefetcher.remove(urls: [url("1")])
+        prefetcher.start()
+        for name in ["0", "2"] {
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url == url(name))
+            transfer.finish(with: bytes)
+        }
+        #expect(await prefetcher.value.completed.count == 2)
+        let second = DataPrefetcher(test.cache, urls: urls(3))
+        second.stop()
+        second.add(urls: [url("new")])
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.url == url("new"))
+        transfer.finish(with: bytes)
+        #expect(await second.value.completed.map(\.url) == [url("new")])
+    }
+
+    @Test("the log says that slowQueue fetches less at a time than a prefetcher was told to call for")
+    func outstanding() async throws {
+        let lines = Box<[String]>([])
+        let test = TestCache {
+            $0.logger = .recording(lines: { line in lines.update { $0.append(line) } })
+            $0.logger.logLevel = .notice
+            $0.slowQueue.maxConcurrent = 2
+        }
+        for count in [nil, 2, 8] { _ = DataPrefetcher(test.cache, urls: [], maxOutstanding: count) }
+        try await lines.wait { !$0.isEmpty }
+        await test.cache.shutdown()
+        #expect(lines.value.count == 1 && lines.value[0].contains("8"), "\(lines.value)")
+    }
+
     @Test("starts, pauses, additions and a stop from many threads: every request is told of once", arguments: 0..<4)
     func concurrency(round: Int) async throws {
         let test = answering(100) { $0.retryPolicy = .never }
-        let ends = Box(0)
+        let results = Box<[PrefetchResult<DataRequest>]>([])
         let prefetcher = DataPrefetcher(test.cache, urls: urls(100), maxOutstanding: 1 + round)
-            .onEnd { _ in ends.update { $0 += 1 } }
-        let added = Box(0)
+            .onEnd { result in results.update { $0.append(result) } }
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<4 {
                 for step in 0..<10 { test.transport.script(url("\(number)-\(step)"), [.status(404)]) }
@@ -218,17 +278,20 @@ struct DataPrefetcherTests {
                     prefetcher.start()
                     for step in 0..<10 {
                         prefetcher.pause()
-                        if prefetcher.add([DataRequest(url("\(number)-\(step)"))]) { added.update { $0 += 1 } }
+                        prefetcher.add(urls: [url("\(number)-\(step)")])
                         prefetcher.resume()
                     }
                     if number == 3, round % 2 == 0 { prefetcher.stop() }
                 }
             }
         }
-        let result = await prefetcher.value
-        let told = (result.completed + result.failed.map(\.request) + result.skipped + result.remaining).map(\.url)
-        #expect(told.count == 100 + added.value && Set(told).count == told.count)
-        await test.cache.shutdown()
-        try await ends.wait { $0 == 1 }
+        _ = await prefetcher.value
+        // What a stop has left.
+        _ = await prefetcher.start().value
+        await test.cache.idle()
+        let done = results.value.flatMap { $0.completed + $0.failed.map(\.request) + $0.skipped }.map(\.url)
+        #expect(done.count == Set(done).count)
+        let remaining = results.value.flatMap(\.remaining).map(\.url)
+        #expect(Set(done + remaining).count == 140 && results.value.last?.remaining.isEmpty == true)
     }
 }

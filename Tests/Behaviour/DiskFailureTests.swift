@@ -32,12 +32,12 @@ struct DiskFailureTests {
         }
         expectNothingOld(test.cache)
         disk.heal()
-        try await test.cache.addDataAndWait(Data(count: 300), for: .durable)
+        try await test.cache.addDataAndWait(Data(count: 300), for: DataRequest.durable)
         expectNothingOld(test.cache)
-        #expect(test.cache.readData(for: .durable)?.count == 300)
+        #expect(test.cache.readData(for: DataRequest.durable)?.count == 300)
         let again = await test.reopened()
         expectNothingOld(again.cache)
-        #expect(again.cache.readData(for: .durable)?.count == 300)
+        #expect(again.cache.readData(for: DataRequest.durable)?.count == 300)
         #expect(await again.cache.verify().isSound)
     }
 
@@ -106,7 +106,7 @@ struct DiskFailureTests {
             #expect(test.cache.readData(for: "relaxed") == DiskBytes.of(size, "relaxed"))
         }
         disk.heal()
-        try await test.cache.addDataAndWait(Data(count: 9_000), for: .durable)
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: DataRequest.durable)
     }
 
     @Test("slow: entries can be read while they are written, and a wait for the disk lasts until they are")
@@ -557,10 +557,10 @@ struct RealDiskTests {
         try await test.cache.keep((0..<12).map { "k\($0)" }, size: 90_000)
         try mount.fill(leaving: 550_000)
         test.cache.clear()
-        try await test.cache.addDataAndWait(DiskBytes.of(450_000, "new"), for: .durable)
+        try await test.cache.addDataAndWait(DiskBytes.of(450_000, "new"), for: DataRequest.durable)
         try await test.cache.finishRemovals()
         test.cache.clearMemory()
-        #expect(test.cache.readData(for: .durable)?.count == 450_000 && mount.blobs == 1)
+        #expect(test.cache.readData(for: DataRequest.durable)?.count == 450_000 && mount.blobs == 1)
         await test.cache.shutdown()
     }
 

@@ -121,7 +121,9 @@ struct DurabilityTests {
         await test.cache.shutdown()
         #expect(throws: DipperError.shutDown) { try test.cache.addData(Data(), for: a) }
         await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(Data(), for: CacheKey(a)) }
-        await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(Data(), for: .durable) }
+        await #expect(throws: DipperError.shutDown) {
+            try await test.cache.addDataAndWait(Data(), for: DataRequest.durable)
+        }
     }
 
     // MARK: Files for other programs

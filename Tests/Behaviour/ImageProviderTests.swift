@@ -166,6 +166,21 @@ struct ImageProviderTests {
         }
     }
 
+    @Test("a named picture can be processed and shown in a display, of the cache that the display has")
+    func namedRequests() async throws {
+        let folder = TemporaryFolder()
+        try folder.place(picture.png, at: "logo.png")
+        let test = TestImageCache { $0.resourceFolders = [folder.url] }
+        let inverted = ImageRequest(named: "logo", in: test.cache).inverted
+        #expect(try await test.cache.getImage(inverted).value.pixels == picture.inverted)
+        #expect(try test.cache.imageInMemory(for: inverted)?.pixels == picture.inverted)
+        let display = RecordingDisplay()
+        let binding = ImageBinding(display, cache: test.cache, queue: .inPlace)
+        binding.setImage(named: "logo", placeholder: .color(.black))
+        #expect(try await display.nextImage().pixels == picture.pixels)
+        withExtendedLifetime(binding) {}
+    }
+
     @Test("a named picture is looked for when its bytes are asked for, not where the call is made")
     func namedLater() async throws {
         let folder = TemporaryFolder()

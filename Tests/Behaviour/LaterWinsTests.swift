@@ -287,7 +287,7 @@ private struct BytesWalk {
             cache.removeData(for: address)
             latest[address] = Latest.removed
         case 7: cache.clearMemory()
-        case 8: _ = cache.value(Int.self, for: address)
+        case 8: _ = cache.readValue(Int.self, for: address)
         default: try await check("\(seed)/\(step)")
         }
     }
@@ -304,7 +304,7 @@ private struct BytesWalk {
                     case .fetched(let task)?: try await Int(String(decoding: task.value, as: UTF8.self))
                     case .removed?, nil: nil
                     }
-                #expect(test.cache.value(Int.self, for: address) == expected, "\(place): \(address)")
+                #expect(test.cache.readValue(Int.self, for: address) == expected, "\(place): \(address)")
                 #expect(
                     test.cache.readData(for: address) == expected.map { Data("\($0)".utf8) }, "\(place): \(address)")
             }

@@ -334,7 +334,7 @@ struct RequestHookTests {
         #expect(test.cache.readImage(for: a) == nil && !test.cache.hasImage(for: a))
         test.transport.script(url("v"), [.text("[1]")])
         #expect(try await test.cache.data.getValue([Int].self, from: url("v")).value == [1])
-        #expect(test.cache.data.value([Int].self, for: url("v")) == [1])
+        #expect(test.cache.data.readValue([Int].self, for: url("v")) == [1])
         #expect(test.transport.transfers.last?.request.headers["X-App"] == "kiosk")
     }
 

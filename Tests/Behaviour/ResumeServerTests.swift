@@ -173,11 +173,11 @@ struct ResumeServerTests {
                             switch Int.random(in: 0..<16, using: &random) {
                             case 0: task.cancel()
                             case 1: task.moveToSlowQueue()
-                            case 2: cache.moveTaskToSlowQueue(key: key)
+                            case 2: cache.moveTaskToSlowQueue(key)
                             case 3: cache.removeData(for: key)
                             case 4: cache.clearMemory()
                             case 5: cache.clear()
-                            case 6: cache.cancel(key: key)
+                            case 6: cache.cancel(key)
                             case 7: cache.flush(olderThan: .seconds(2))
                             case 8...9: date.advance(by: 1)
                             default: break

@@ -45,6 +45,16 @@ struct SharedCacheTests {
         for await _ in events {}
     }
 
+    @Test("the limit of the bytes of an image cache in memory is the one that was set, also if that is the default")
+    func limits() async throws {
+        let byDefault = DataCache.Configuration.defaultMemoryLimit
+        let limits = [nil, byDefault, 1 << 20].map { limit in
+            TestImageCache(folder: TemporaryFolder()) { if let limit { $0.data.memoryLimit = limit } }.cache.data
+                .memoryLimit
+        }
+        #expect(limits == [0, byDefault, 1 << 20])
+    }
+
     @Test("the folder of no cache lies in that of another one, whatever it is called")
     func folders() async throws {
         let names = ["avatars", "Avatars", "", ".", "..", "../data", "/etc", "a/b", "a%2Fb", "ä b", "images", "data"]

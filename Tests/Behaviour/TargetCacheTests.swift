@@ -133,7 +133,7 @@ struct TargetCacheTests {
     func whole() async throws {
         let test = TestImageCache(folder: TemporaryFolder()) { [target] in $0.options.targetCache = target.cache }
         let cancels: [(URL) -> Void] = [
-            { _ in test.cache.cancelAll() }, { test.cache.cancel(key: CacheKey($0)) }, { test.cache.cancel($0) },
+            { _ in test.cache.cancelAll() }, { test.cache.cancel(CacheKey($0)) }, { test.cache.cancel($0) },
         ]
         for (way, cancel) in cancels.enumerated() {
             let address = url("\(way).png")

@@ -75,9 +75,10 @@ struct TierAccessTests {
     func inMemory() async throws {
         let (key, picture, bytes) = (CacheKey("cover"), Image.sample(40, 30), Data("b".utf8))
         let (named, circle) = (ImageRequest(a).with(\.key, key), ImageRequest(a).processed(by: .circle))
-        let other = TestCache(folder: TemporaryFolder()).cache
-        try test.cache.addImage(picture, for: named)
-        try await test.cache.addImageAndWait(picture, for: ImageRequest(a))
+        let folder = TemporaryFolder()
+        let other = TestCache(folder: folder).cache
+        try await test.cache.addImageAndWait(picture, for: "cover")
+        try await test.cache.addImageAndWait(picture, for: a)
         try await other.addDataAndWait(bytes, for: DataRequest(a).with(\.key, "front page"))
         try await other.addDataAndWait(bytes, for: a)
         #expect(test.cache.imageInMemory(for: a)?.pixels == picture.pixels)
@@ -98,6 +99,7 @@ struct TierAccessTests {
         #expect(await test.cache.image(for: key)?.pixels == picture.pixels)
         #expect(await other.data(for: "front page") == bytes)
         #expect(test.cache.imageInMemory(for: "cover") != nil && other.dataInMemory(for: "front page") == bytes)
+        withExtendedLifetime(folder) {}
     }
 
     @Test("what reads the disk or decodes on the caller's thread can be awaited, on another thread") @MainActor
@@ -107,7 +109,7 @@ struct TierAccessTests {
         try test.cache.addImage(bytes: Image.sample().png, for: a)
         await test.forgetMemory()
         let (feed, wasOnMain) = await test.cache.data.read { cache in
-            (cache.value(Feed.self, for: url("feed")), Thread.isMainThread)
+            (cache.readValue(Feed.self, for: url("feed")), Thread.isMainThread)
         }
         #expect(feed == Feed() && !wasOnMain)
         let (image, tier, wasHere) = await test.cache.read { cache in

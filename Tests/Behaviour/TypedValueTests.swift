@@ -62,16 +62,16 @@ struct TypedValueTests {
     @Test("bytes on disk are decoded without a request, for a call and for a look without the network")
     func disk() async throws {
         var test = TestCache(folder: TemporaryFolder())
-        #expect(test.cache.value(Feed.self, for: url("a")) == nil)
+        #expect(test.cache.readValue(Feed.self, for: url("a")) == nil)
         try test.cache.addData(Feed.sample.bytes, for: url("a"))
-        #expect(test.cache.value(Feed.self, for: url("a")) == .sample)
+        #expect(test.cache.readValue(Feed.self, for: url("a")) == .sample)
         for isCall in [false, true] {
             test = await test.reopened()
             if isCall {
                 let response = try await test.cache.getValue(Feed.self, from: url("a")).response
                 #expect(response.value == .sample && response.source == .disk)
             } else {
-                #expect(test.cache.value(Feed.self, for: url("a")) == .sample)
+                #expect(test.cache.readValue(Feed.self, for: url("a")) == .sample)
             }
             #expect(test.transport.transfers.isEmpty && test.cache.valueMemorySize > 0)
         }
@@ -196,10 +196,10 @@ struct TypedValueTests {
         for count in 1...2 {
             _ = try await test.cache.getValue(Feed.self, from: url("a")).value
             #expect(test.transport.transfers.count == count)
-            #expect(test.cache.value(Feed.self, for: url("a")) == .sample)
+            #expect(test.cache.readValue(Feed.self, for: url("a")) == .sample)
             test.cache.removeData(for: url("a"))
             #expect(test.cache.valueMemorySize == 0)
-            #expect(test.cache.value(Feed.self, for: url("a")) == nil)
+            #expect(test.cache.readValue(Feed.self, for: url("a")) == nil)
         }
     }
 
@@ -345,7 +345,7 @@ struct TypedValueTests {
         } else {
             try await transfer.wait { $0.isCancelled }
             await test.cache.idle()
-            #expect(test.cache.value(Feed.self, for: a) == nil)
+            #expect(test.cache.readValue(Feed.self, for: a) == nil)
         }
     }
 

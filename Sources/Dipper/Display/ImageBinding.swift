@@ -146,6 +146,15 @@ public final class ImageBinding: Sendable {
         setImage(source?.imageRequest, placeholder: placeholder, options: options, then: completion)
     }
 
+    /// Shows a picture of the program's own files, found as by ``ImageCache/getImage(named:)``.
+    @discardableResult
+    public func setImage(
+        named name: String, placeholder: DisplayOptions.Placeholder? = nil, options: DisplayOptions? = nil,
+        @_inheritActorContext then completion: Completion? = nil
+    ) -> ImageTask? {
+        setImage(ImageRequest(named: name, in: cache), placeholder: placeholder, options: options, then: completion)
+    }
+
     /// Shows the picture of a URL or request, and returns when it is shown. May be called from any task; cancelling that task
     /// cancels the picture.
     /// - Throws: `DipperError.replaced` if another picture was set meanwhile, and every error that a call of the cache

@@ -28,3 +28,16 @@ struct NamedProvider: DataProvider {
     /// Reads on the caller's thread; `nil` if there is no file, or if it cannot be read.
     func read() -> Data? { try? FileProvider.read(firstOf: files, upTo: Self.maximumSize) }
 }
+
+extension ImageRequest {
+    /// Creates a request for a picture among the program's own files, which is found as by
+    /// ``ImageCache/getImage(named:)`` in the folders of a cache.
+    ///
+    /// ```swift
+    /// let logo = ImageRequest(named: "logo").processed(by: .circle)
+    /// cache.getImage(logo) { image in view.show(image) }
+    /// ```
+    public init(named name: String, in cache: ImageCache = .shared) {
+        self.init(NamedProvider(name, files: cache.configuration.resources(named: name)))
+    }
+}

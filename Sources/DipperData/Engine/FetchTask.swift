@@ -214,7 +214,7 @@ public enum TaskHook<Response: Sendable>: Sendable {
     case end(@Sendable (Result<Response, DipperError>) -> Void)
     /// A closure for each failure; see ``FetchTask/onFail(_:)``.
     case failure(@Sendable (DipperError, Bool) -> Void)
-    /// A closure for each new attempt; see ``FetchTask/onRetry(_:)``.
+    /// A closure for each new attempt; see `onRetry`.
     case retry(@Sendable (DipperError) -> Void)
     /// A closure for the arrival of bytes; see ``FetchTask/onProgress(_:)``.
     case progress(@Sendable (TaskProgress) -> Void)

@@ -13,7 +13,16 @@ import Synchronization
 /// entries that are out of date count as missing. An urgent call for the same key promotes a prefetch, and the bytes
 /// are fetched once. A million URLs cost no more memory than their list.
 ///
-/// Methods may be called from any thread. The prefetcher continues if it is released; ``stop()`` ends it.
+/// A prefetcher may live as long as the screen that it serves: rows are added and removed at any time, also when all
+/// earlier ones have ended, or after ``stop()``.
+///
+/// ```swift
+/// let prefetcher = DataPrefetcher(cache, urls: []).start()
+/// prefetcher.add(urls: urls)              // these rows come near
+/// prefetcher.remove(urls: [nextURL])      // this one has gone
+/// ```
+///
+/// Methods may be called from any thread. The prefetcher continues if it is released, unless it is stopped.
 public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     private struct Call {
         let request: Request
@@ -42,9 +51,17 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         var isTelling = false
         var hasToldEnd = false
 
-        /// Nothing is added after the end.
+        /// Whether nothing is left to do until requests are added.
         var hasEnded: Bool { hasStarted && waiting.isEmpty && calls.isEmpty }
         var hasNews: Bool { progress != told || hasEnded && !hasToldEnd }
+
+        /// Adds work to the present run or, if its end has been told, to a new one. Returns the result that it replaces.
+        mutating func append(_ requests: [Request]) -> PrefetchResult<Request>? {
+            waiting.append(contentsOf: requests)
+            guard hasToldEnd, !requests.isEmpty else { return nil }
+            hasToldEnd = false
+            return exchange(&result, with: PrefetchResult())
+        }
 
         var progress: PrefetchProgress {
             var progress = PrefetchProgress()
@@ -72,12 +89,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
                 return { [progressHooks] in for hook in progressHooks { hook(progress) } }
             }
             hasToldEnd = true
-            // All hooks are released with the closure, outside of the lock.
-            let (hooks, heard) = (exchange(&endHooks, with: []), exchange(&progressHooks, with: []))
-            return { [result] in
-                for hook in hooks { hook(result) }
-                _ = heard
-            }
+            return { [endHooks, result] in for hook in endHooks { hook(result) } }
         }
     }
 
@@ -110,22 +122,22 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         state = Mutex(State(waiting: Deque(requests)))
     }
 
-    /// Starts the prefetcher. Without effect the second time.
+    /// Starts the prefetcher; after ``stop()``, continues with the requests that were not done. Otherwise without effect
+    /// the second time.
     @discardableResult
     public func start() -> Prefetcher {
-        change { $0.hasStarted = true }
+        // The old result is released where no lock is held.
+        _ = change { state -> PrefetchResult<Request>? in
+            state.hasStarted = true
+            return state.append(exchange(&state.result.remaining, with: []))
+        }
         return self
     }
 
-    /// Adds requests behind those that wait.
-    /// - Returns: false, and nothing is added, if the prefetcher has ended.
-    @discardableResult
-    public func add(_ requests: [Request]) -> Bool {
-        change { state in
-            guard !state.hasEnded else { return false }
-            state.waiting.append(contentsOf: requests)
-            return true
-        }
+    /// Adds requests behind those that wait, at any time: also when all others have ended, or after ``stop()``. If the
+    /// end of the earlier ones has been told, progress and result begin anew.
+    public func add(_ requests: [Request]) {
+        _ = change { $0.append(requests) }
     }
 
     /// Takes requests, equal to those that were added, out of the prefetcher. Their calls under way are cancelled; a
@@ -134,6 +146,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         let requests = Set(requests)
         let calls = change { state -> [Call] in
             state.waiting.removeAll(where: requests.contains)
+            state.result.remaining.removeAll(where: requests.contains)
             let numbers = state.calls.filter { requests.contains($0.value.request) }.keys.sorted()
             return numbers.compactMap { state.leave($0) }
         }
@@ -162,14 +175,14 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// Whether the prefetcher is paused.
     public var isPaused: Bool { state.withLock { $0.isPaused } }
 
-    /// Stops the prefetcher: cancels the calls under way and makes no more. ``PrefetchResult/remaining`` has the
-    /// requests that were not done. A fetch goes on if other calls wait for it; the received part of a body is kept, so
-    /// that a later fetch can continue it.
+    /// Stops the prefetcher: cancels the calls under way and makes no more, until requests are added or ``start()``
+    /// continues. ``PrefetchResult/remaining`` has the requests that were not done. A fetch goes on if other calls wait
+    /// for it; the received part of a body is kept, so that a later fetch can continue it.
     public func stop() {
         let calls = change { state -> [Call] in
             guard !state.hasEnded else { return [] }
             let calls = state.calls.keys.sorted().compactMap { state.leave($0) }
-            state.result.remaining = calls.map(\.request) + state.waiting
+            state.result.remaining += calls.map(\.request) + state.waiting
             state.waiting = []
             state.hasStarted = true
             return calls
@@ -195,24 +208,25 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         return self
     }
 
-    /// Calls a closure last, when all requests have ended or the prefetcher was stopped, on the cache's callback queue.
+    /// Calls a closure each time that all requests have ended, or the prefetcher was stopped, on the cache's callback
+    /// queue, with what has ended since the closure was called last. If requests are added before the closure can be
+    /// called, there is one end for all. The prefetcher keeps the closure.
     @discardableResult
     public func onEnd(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (PrefetchResult<Request>) -> Void
     ) -> Prefetcher {
         let body = onItsActor(body)
         let result = state.withLock { state -> PrefetchResult<Request>? in
-            if state.hasToldEnd { return state.result }
             state.endHooks.append(body)
-            return nil
+            return state.hasToldEnd ? state.result : nil
         }
         if let result { callbackQueue.perform { body(result) } }
         return self
     }
 
-    /// The result of the prefetcher. Awaiting it starts the prefetcher and returns when all requests have ended or the
-    /// prefetcher has been stopped, perhaps before the closures have been called. Cancelling the Swift task that awaits
-    /// it stops the prefetcher.
+    /// The result of the prefetcher. Awaiting it starts the prefetcher, and returns when nothing is left to do: all requests
+    /// have ended or the prefetcher has been stopped. The closures may be called later. Cancelling the Swift task that
+    /// awaits it stops the prefetcher.
     ///
     /// ```swift
     /// let result = await prefetcher.value
@@ -220,7 +234,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// ```
     public var value: PrefetchResult<Request> {
         get async {
-            start()
+            change { $0.hasStarted = true }
             return await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
                     let result = state.withLock { state -> PrefetchResult<Request>? in
@@ -369,7 +383,7 @@ public struct PrefetchProgress: Sendable, Hashable {
     public var fraction: Double { total == 0 ? 1 : Double(finished) / Double(total) }
 }
 
-/// The result of a prefetcher.
+/// The result of a prefetcher: of all requests that were added before their end was told.
 public struct PrefetchResult<Request: Sendable>: Sendable {
     /// A request that ended with an error.
     public struct Failure: Sendable {

@@ -173,7 +173,7 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
         set { change { $0.values.waitsForDiskWrite = newValue } }
     }
     /// The point at which the entry counts as written, for ``waitsForDiskWrite`` and
-    /// ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. If several calls share a fetch, the entry is durable if
+    /// ``DataCache/addDataAndWait(_:for:)-(_,DataRequestConvertible)``. If several calls share a fetch, the entry is durable if
     /// one of them wants it durable.
     public var durability: Durability {
         get { rare?.value.values.durability ?? .relaxed }

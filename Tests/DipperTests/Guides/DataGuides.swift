@@ -95,7 +95,7 @@ enum DataGuides {
         let feed = try await cache.getValue(Feed.self, from: url).value
         cache.slowGetValue(Feed.self, from: nextURL)  // prefetched and decoded
         let menu = try await cache.getValue(Menu.self, from: menuURL, decoder: .propertyList).value
-        if let old = cache.value(Feed.self, for: url) { show(old) }  // what the cache has, without the network
+        if let old = await cache.value(Feed.self, for: url) { show(old) }  // what the cache has, without the network
         show(feed)
         show(menu)
     }

@@ -43,13 +43,13 @@ enum DecodingGuide {
         return image
     }
 
-    static func codecs(_ bytes: Data) throws -> Data {
+    static func codecs(_ bytes: Data) throws -> (Data, Data) {
         let image = try Image(data: bytes)
         let icon = try Image(data: bytes, DecodeOptions(target: TargetSize(width: 64, height: 64)))
         let round = try image.processed(by: .downsample(width: 96, height: 96, .fill), .circle)
         let file = try round.encoded(as: .png)
         let small = try icon.encoded(as: .jpeg(quality: 0.8))
-        return file + small
+        return (file, small)
     }
 
     struct Negative: ImageProcessor {

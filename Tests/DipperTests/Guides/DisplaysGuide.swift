@@ -53,6 +53,13 @@ enum DisplaysGuide {
         list.attach(binding, to: 3, placeholder: .color(.black))
         return list
     }
+
+    static func screen(_ cache: ImageCache, _ nearby: [URL], _ passed: [URL]) {
+        let prefetcher = ImagePrefetcher(cache, urls: []).start()
+        prefetcher.add(urls: nearby)  // these rows come near
+        prefetcher.remove(urls: passed)  // these have gone
+        prefetcher.stop()  // the screen is closed
+    }
 }
 
 extension DisplaysGuide.PhotoView {

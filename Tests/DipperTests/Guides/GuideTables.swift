@@ -111,10 +111,10 @@ enum GuideTables {
         _ = (cache.getImage(url), cache.getImage(request), cache.getImage("\(url)"), cache.getImage(named: "name"))
         _ = (cache.slowGetImage(url), cache.slowGetImage(request))
         _ = (cache.getRemoteImage(url), cache.getRemoteImage(request))
-        _ = (cache.moveTaskToSlowQueue(url), cache.moveTaskToSlowQueue(request), cache.moveTaskToSlowQueue(key: key))
+        _ = (cache.moveTaskToSlowQueue(url), cache.moveTaskToSlowQueue(request), cache.moveTaskToSlowQueue(key))
         _ = (data.getData(url), data.getData(request.data), data.slowGetData(url), data.slowGetData(request.data))
         _ = (data.getRemoteData(url), data.getRemoteData(request.data), data.queueCounts)
-        _ = (data.moveTaskToSlowQueue(url), data.moveTaskToSlowQueue(request.data), data.moveTaskToSlowQueue(key: key))
+        _ = (data.moveTaskToSlowQueue(url), data.moveTaskToSlowQueue(request.data), data.moveTaskToSlowQueue(key))
         _ = (cache.readImage(for: url), cache.readImage(for: request), cache.readImage(named: "name"))
         _ = (cache.imageInMemory(for: url), cache.imageInMemory(for: request), cache.imageInMemory(for: key))
         _ = (await cache.image(for: url), await cache.image(for: key), cache.readImage(for: key))
@@ -138,6 +138,8 @@ enum GuideTables {
         _ = await cache.read { ($0.hasImage(for: url), $0.cachedSource(for: request)) }
         _ = (await cache.image(for: key, in: .disk), await data.data(for: key, in: .disk))
         _ = (ImageCache(name: "avatars"), DataCache(name: "feeds"), ImageCache.Configuration(name: "avatars"))
+        _ = (ImageRequest(named: "logo", in: cache).processed(by: .circle), ImageRequest(named: "logo"))
+        try await cache.addImageAndWait(image, for: url)
         _ = (cache.invalidate(url), data.invalidate(url), data.removeData(for: url), cache.cachedSource(for: key))
         _ = (request.with(\.transport, CurlTransport()), request.with(\.allowsConstrainedNetwork, false))
         cache.slowQueue.allowsConstrainedNetwork = false

@@ -10,7 +10,7 @@ struct ImageHit: Comparison {
     private static let images = "ImageCache.getImage(url)"
     private static let bytes = "DataCache.getData(url)"
     private static let processed = "ImageCache.getImage(request), a processor"
-    private static let peeked = "ImageCache.readImage(for: url)"
+    private static let peeked = "ImageCache.imageInMemory(for: url)"
 
     func run(_ bench: Bench) async throws -> [Table] {
         let count = 10_000
@@ -51,7 +51,7 @@ struct ImageHit: Comparison {
                 add(Self.processed) { order in
                     order.count { images.getImage(requests[$0]).requestedQueue == .fast }
                 }
-                add(Self.peeked) { order in order.count { images.readImage(for: urls[$0]) != nil } }
+                add(Self.peeked) { order in order.count { images.imageInMemory(for: urls[$0]) != nil } }
             }
             try await figures.measure(rounds: bench.rounds(15, quick: 11), turns)
         }

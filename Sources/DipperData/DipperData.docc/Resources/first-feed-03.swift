@@ -21,9 +21,7 @@ struct FeedReader {
     let source: String
 
     func open(show: (Feed) -> Void) async throws {
-        let kept = await cache.read { [source] cache in
-            cache.value(Feed.self, for: source, decoder: Feed.decoder)
-        }
+        let kept = await cache.value(Feed.self, for: source, decoder: Feed.decoder)
         if let kept { show(kept) }
 
         let response = try await cache.getValue(Feed.self, from: source, decoder: Feed.decoder).response
