@@ -228,8 +228,8 @@ extension ImageCache {
     /// ```
     @_disfavoredOverload
     public func removeImage(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
-        let address = source.isURL ? source.imageRequest.data.address : nil
         let (request, options) = completed(source.imageRequest)
+        let address = source.isURL ? request.data.address : nil
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         let forget = { (tiers: CacheTiers) in
             objects.remove(options.inMemory(key), from: tiers)

@@ -193,7 +193,7 @@ extension DataCache {
     /// ```
     public func removeData(for url: URL, from tiers: CacheTiers = .all) {
         let request = DataRequest(url)
-        removeAll(of: request.address, from: tiers)
+        removeAll(of: complete(request).address, from: tiers)
         removeData(for: request, from: tiers)
     }
     /// Removes the entry of a request's key, with its variants, from all tiers or from some of them.

@@ -67,6 +67,21 @@ struct IdentityTests {
         #expect(withFields.cacheKey != requests[0].cacheKey)
     }
 
+    @Test("a signed URL removes what was fetched for it with another signature and with header fields, pictures too")
+    func removedUnkeyed() async throws {
+        let test = TestImageCache { $0.data.completeRequest = { $0.unkeyedParameters = ["sig"] } }
+        let (first, second) = (url("a?sig=1"), url("a?sig=2"))
+        let request = ImageRequest(first).with(\.headers, ["Accept-Language": "en"])
+        try test.script(first, .sample())
+        _ = try await test.cache.getImage(request).value
+        #expect(test.cache.hasImage(for: request) && test.cache.data.hasData(for: request.data))
+        test.cache.removeImage(for: second)
+        #expect(!test.cache.hasImage(for: request) && !test.cache.data.hasData(for: request.data))
+        _ = try await test.cache.data.getData(request.data).value
+        test.cache.data.removeData(for: second)
+        #expect(!test.cache.data.hasData(for: request.data))
+    }
+
     @Test(
         "a hook without an identity shares with its copies alone, and leaves nothing on disk", arguments: [true, false])
     func undeclared(isModifier: Bool) async throws {
