@@ -133,8 +133,8 @@ struct ImageProviderTests {
         }
         let tasks = [test.cache.getImage(ImageRequest(provider)), test.cache.slowGetImage(ImageRequest(provider))]
         tasks[0].onRetry { retries.update { $0 += 1 } }
-        try await test.clock.waitForSleepers(1)
-        while test.clock.advanceToNextSleeper() {}
+        try await test.cache.waitForParked(1)
+        test.clock.advance(by: .seconds(60))
         for task in tasks { #expect(try await task.value.pixels == picture.pixels) }
         await test.cache.idle()
         #expect(retries.value == 1 && calls.value == 2)

@@ -235,8 +235,8 @@ struct PreviewTests {
         let (task, previews, broken) = try await asked(test)
         let headers: HTTPHeaders = ["ETag": "\"1\"", "Content-Length": "\(file.count)"]
         broken.interrupt(with: TransferResponse(headers: headers, body: file.prefix(first)))
-        try await test.clock.waitForSleepers(1)
-        while test.clock.advanceToNextSleeper() {}
+        try await test.cache.waitForParked(1)
+        test.clock.advance(by: .seconds(60))
         let next = try await test.transport.nextTransfer()
         #expect(next.request.offset == first)
         let bytes = status == 206 ? file[first..<lengths[0]] : file.prefix(lengths[0])

@@ -10,7 +10,17 @@ package final class Mount {
     /// - Parameter files: the number of files and folders that it can have.
     package init(megabytes: Int, files: Int = 10_000) throws { try mount(0, "size=\(megabytes)m,nr_inodes=\(files)") }
 
-    package func makeReadOnly() throws { try mount(UInt(MS_REMOUNT | MS_RDONLY)) }
+    /// A program that another test starts at this moment has the open files of this process, until it is executed: so
+    /// long the file system is busy.
+    package func makeReadOnly() throws {
+        for attempt in 0... {
+            do {
+                return try mount(UInt(MS_REMOUNT | MS_RDONLY))
+            } catch let error as Failed where error.code == EBUSY && attempt < 500 {
+                usleep(10_000)
+            }
+        }
+    }
 
     private func mount(_ flags: UInt, _ options: String? = nil) throws {
         guard Glibc.mount("tmpfs", folder.path, "tmpfs", flags, options) == 0 else { throw Failed(code: errno) }
