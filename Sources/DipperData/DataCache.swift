@@ -33,8 +33,8 @@ public final class DataCache: Sendable {
     }
     private static let current = Shared<DataCache>()
 
-    /// The version of this library, such as `0.1.0`.
-    public static let libraryVersion = "0.1.0"
+    /// The version of this library, such as `0.2.0`.
+    public static let libraryVersion = "0.2.0"
 
     /// The number of this cache, unique in the process and never reused.
     package let number = DataCache.count.add(1, ordering: .relaxed).newValue
