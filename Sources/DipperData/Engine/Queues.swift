@@ -1,4 +1,3 @@
-
 /// The part of a fetch that ``Queues`` reads and changes.
 // Only the engine uses it.
 class QueueEntry: @unchecked Sendable {

@@ -1,4 +1,3 @@
-
 extension Engine {
     typealias TimerID = UInt64
 
