@@ -54,6 +54,10 @@ struct ImageLinesTests {
             #expect(copy.animation?.loopCount == 3)
             for milliseconds in [40, 50, 60] { #expect(try frames.next()?.duration == .milliseconds(milliseconds)) }
             #expect(try Image(data: film.encoded(as: .png)).animation == nil)
+            #expect(try ImageInfo(film.encoded(as: .jpeg(quality: 0.5))).format == .jpeg)
+            var endless = film
+            endless.animation?.loopCount = 1 << 20
+            #expect(try Image(data: endless.encoded(as: format)).animation?.loopCount == 0xFFFF)
             #expect(throws: DipperError.unencodable) { try film.encoded(as: .automatic) }
             var limits = DecodeLimits()
             limits.bytes = 100  // a frame takes 48

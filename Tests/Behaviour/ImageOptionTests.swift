@@ -36,6 +36,8 @@ struct ImageOptionTests {
         let photo = ImageRequest(FileProvider(URL(fileURLWithPath: "/photo.png"))).processed(by: .circle)
         #expect(ImageCache().options(of: photo).keepsOriginal == false)
         #expect(ImageCache().options(of: a).keepsOriginal == true)
+        let keeping = TestImageCache { $0.options.keepsOriginal = true }
+        #expect(keeping.cache.options(of: photo).keepsOriginal == true)
     }
 
     @Test("defaults of the cache hold where a request says nothing")

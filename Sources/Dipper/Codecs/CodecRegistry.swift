@@ -110,6 +110,8 @@ public struct CodecRegistry: Sendable {
         guard let animation = image.animation, encoder.encodesAnimations else {
             return try encoder.encode(image, options)
         }
-        return try encoder.encode(animation.frames(like: image), loopCount: animation.loopCount, options)
+        // The largest number that both GIF and WebP can state.
+        let loopCount = min(animation.loopCount, 0xFFFF)
+        return try encoder.encode(animation.frames(like: image), loopCount: loopCount, options)
     }
 }

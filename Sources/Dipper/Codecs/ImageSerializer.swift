@@ -12,6 +12,8 @@ public struct ImageSerializer: Sendable {
     private let body: @Sendable (Image, Data?, CodecRegistry) throws -> Data
     /// Whether the serializer reads more of the original than its first ``CodecRegistry/sniffLength`` bytes.
     let readsOriginal: Bool
+    /// The format of all files, if there is one.
+    fileprivate let format: ImageFormat?
 
     /// Creates a serializer from a closure.
     ///
@@ -35,9 +37,12 @@ public struct ImageSerializer: Sendable {
         }
     }
 
-    private init(reads: Bool, _ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
+    private init(
+        reads: Bool, format: ImageFormat? = nil, _ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data
+    ) {
         self.body = body
         readsOriginal = reads
+        self.format = format
     }
 
     /// A serializer that writes opaque pictures made of JPEG, WebP, AVIF or HEIC, which count as lossy, as JPEG of
@@ -64,7 +69,7 @@ public struct ImageSerializer: Sendable {
 
     /// Returns a serializer for a format that a codec is registered for. GIF and WebP keep all frames of an animation.
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
-        ImageSerializer(reads: false) { image, _, codecs in
+        ImageSerializer(reads: false, format: format) { image, _, codecs in
             if image.animation != nil, try !codecs.encoder(for: format).encodesAnimations { throw still }
             return try codecs.encode(image, as: format, options)
         }
@@ -109,12 +114,15 @@ extension Image {
         try codecs.encode(self, as: format, options)
     }
 
-    /// Returns the file of the picture as a serializer writes it, such as `.jpeg(quality: 0.6)` or `.automatic`.
+    /// Returns the file of the picture as a serializer writes it, such as `.jpeg(quality: 0.6)` or `.automatic`; of an
+    /// animation the first frame, if the serializer writes one format, in which nothing moves.
     /// - Throws: `DipperError.unencodable`, also for an animation that the serializer does not write.
     @_disfavoredOverload
     public func encoded(
         as serializer: ImageSerializer, codecs: CodecRegistry = .standard
     ) throws(DipperError) -> Data {
-        try serializer.data(for: self, madeOf: nil, codecs)
+        var image = self
+        if let format = serializer.format, try !codecs.encoder(for: format).encodesAnimations { image.animation = nil }
+        return try serializer.data(for: image, madeOf: nil, codecs)
     }
 }
