@@ -41,47 +41,6 @@ struct IdentityTests {
         #expect(try await next.ask(request(hook, "one")).hasSuffix("one from disk"))
     }
 
-    @Test("signatures that the key leaves out, and the order of the other parameters, make no new entry")
-    func unkeyedParameters() async throws {
-        func signed(_ query: String) -> DataRequest {
-            DataRequest(url("a?" + query)).with(\.unkeyedParameters, ["X-Amz-*", "sig"])
-        }
-        let requests = ["w=1&h=2&sig=3&X-Amz-Date=4", "X%2DAmz-Date=5&h=2&w=1#top", "h=2&w=1"].map(signed)
-        #expect(Set(requests.map(\.cacheKey)) == [CacheKey(url("a?h=2&w=1"))])
-        #expect(signed("sig=1").cacheKey == CacheKey(url("a")))
-        for other in ["h=2", "h=2&w=1&sigma=1", "h=1&w=2"] {
-            #expect(signed(other).cacheKey != requests[0].cacheKey)
-        }
-        #expect(DataRequest(url("a?b=1&a=2")).cacheKey != DataRequest(url("a?a=2&b=1")).cacheKey)
-        let first = test.cache.getData(requests[0])
-        let second = test.cache.getData(requests[1])
-        let transfer = try await test.transport.nextTransfer()
-        #expect(transfer.request.url.query() == "w=1&h=2&sig=3&X-Amz-Date=4", "the server gets all parameters")
-        transfer.finish(with: Data("1".utf8))
-        #expect(try await [first.value, second.value] == [Data("1".utf8), Data("1".utf8)])
-        #expect(try await test.ask(requests[2]) == "1 from memory")
-        test.cache.removeData(for: requests[1])
-        #expect(!test.cache.hasData(for: requests[2]))
-        let withFields = requests[0].with(\.headers, ["Accept": "image/png"])
-        #expect(withFields.cacheKey == requests[1].with(\.headers, ["Accept": "image/png"]).cacheKey)
-        #expect(withFields.cacheKey != requests[0].cacheKey)
-    }
-
-    @Test("a signed URL removes what was fetched for it with another signature and with header fields, pictures too")
-    func removedUnkeyed() async throws {
-        let test = TestImageCache { $0.data.completeRequest = { $0.unkeyedParameters = ["sig"] } }
-        let (first, second) = (url("a?sig=1"), url("a?sig=2"))
-        let request = ImageRequest(first).with(\.headers, ["Accept-Language": "en"])
-        try test.script(first, .sample())
-        _ = try await test.cache.getImage(request).value
-        #expect(test.cache.hasImage(for: request) && test.cache.data.hasData(for: request.data))
-        test.cache.removeImage(for: second)
-        #expect(!test.cache.hasImage(for: request) && !test.cache.data.hasData(for: request.data))
-        _ = try await test.cache.data.getData(request.data).value
-        test.cache.data.removeData(for: second)
-        #expect(!test.cache.data.hasData(for: request.data))
-    }
-
     @Test(
         "a hook without an identity shares with its copies alone, and leaves nothing on disk", arguments: [true, false])
     func undeclared(isModifier: Bool) async throws {

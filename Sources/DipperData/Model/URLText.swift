@@ -34,20 +34,6 @@ extension URL {
         guard let url = URL(string: String(decoding: result, as: UTF8.self), relativeTo: base) else { return nil }
         self = url.absoluteURL
     }
-
-    /// Returns the URL without some parameters of its query, with the others in the order of their text. A name that ends
-    /// in `*` means all names that begin so.
-    func leavingOut(_ names: Set<String>) -> URL {
-        let whole = absoluteString.prefix { $0 != "#" }
-        guard let mark = whole.firstIndex(of: "?") else { return self }
-        let starts = names.lazy.filter { $0.hasSuffix("*") }.map { $0.dropLast() }
-        let kept = whole[mark...].dropFirst().split(separator: "&").filter { parameter in
-            let name = parameter.prefix { $0 != "=" }
-            let plain = name.removingPercentEncoding ?? String(name)
-            return !names.contains(plain) && !starts.contains { plain.hasPrefix($0) }
-        }
-        return URL(string: whole[..<mark] + (kept.isEmpty ? "" : "?" + kept.sorted().joined(separator: "&"))) ?? self
-    }
 }
 
 enum URLText {

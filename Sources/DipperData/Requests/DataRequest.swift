@@ -36,7 +36,6 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
         struct Values: Sendable, Equatable {
             var unparsed: String?
             var key: CacheKey?
-            var unkeyedParameters: Set<String> = []
             var timeout: Duration?
             var freshness: FreshnessPolicy?
             var staleIfError: Duration?
@@ -89,19 +88,6 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
     public var key: CacheKey? {
         get { rare?.value.values.key }
         set { change { $0.values.key = newValue } }
-    }
-    /// The parameters of the URL's query that are not part of the default key, such as signatures that differ each time. A
-    /// name that ends in `*` means all names that begin so. If there are any, the key has the other parameters in the
-    /// order of their text, so that URLs which differ only in order share an entry.
-    ///
-    /// ```swift
-    /// configuration.completeRequest = { request in
-    ///     if request.url?.host() == "media.example.org" { request.unkeyedParameters = ["X-Amz-*", "Expires"] }
-    /// }
-    /// ```
-    public var unkeyedParameters: Set<String> {
-        get { rare?.value.values.unkeyedParameters ?? [] }
-        set { change { $0.values.unkeyedParameters = newValue } }
     }
     /// The order of the fetch inside its queue.
     public var priority = Priority.normal
@@ -282,19 +268,14 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
     /// The key by which this request is cached and deduplicated: ``key`` or the default key, with the identities of
     /// ``credentials``, ``modifier`` and ``bodyTransform``.
     public var cacheKey: CacheKey {
-        let plain = key ?? keyURL.map { CacheKey($0, headers: headers) } ?? CacheKey(unparsed ?? "")
+        let plain = key ?? url.map { CacheKey($0, headers: headers) } ?? CacheKey(unparsed ?? "")
         guard let mark = box?.mark else { return plain }
         return plain.marked(mark)
     }
 
-    /// The URL as it is part of the key.
-    private var keyURL: URL? {
-        unkeyedParameters.isEmpty ? url : url?.leavingOut(unkeyedParameters)
-    }
-
     /// The key of the URL alone; `nil` if that is the key of the request.
     var plainKey: CacheKey? {
-        guard let url = keyURL, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
+        guard let url, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
         let plain = CacheKey(url)
         return plain == cacheKey ? nil : plain
     }
@@ -321,11 +302,11 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
             && own.retryPolicy == nil && others.retryPolicy == nil && own.values == others.values
     }
 
-    /// The text of the URL as it is part of the key, without user and fragment, as it is kept with an entry.
-    package var address: String { keyURL?.withoutFragment ?? unparsed ?? "" }
+    /// The URL's text without user and fragment, as it is kept with an entry.
+    package var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
     /// The URL whose entry is kept under a key; see ``RemovalHistory/removeAll(of:from:)``.
-    func address(of key: CacheKey) -> String? { keyURL?.withoutFragment ?? key.address }
+    func address(of key: CacheKey) -> String? { url?.withoutFragment ?? key.address }
 
     /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }

@@ -184,12 +184,6 @@ enum DataGuides {
         return request
     }
 
-    static func signed(_ configuration: inout DataCache.Configuration) {
-        configuration.completeRequest = { request in
-            request.unkeyedParameters = ["X-Amz-*", "Expires", "Signature"]
-        }
-    }
-
     // MARK: Settings
 
     static func settings(_ configuration: inout DataCache.Configuration, _ key: [UInt8], _ loop: Loop) {
