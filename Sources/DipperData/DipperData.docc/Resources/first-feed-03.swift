@@ -25,7 +25,7 @@ struct FeedReader {
         if let kept { show(kept) }
 
         let response = try await cache.getValue(Feed.self, from: source, decoder: Feed.decoder).response
-        if response.source != .memory { show(response.value) }
+        if kept == nil || response.source == .network { show(response.value) }
     }
 
     static func main() async throws {

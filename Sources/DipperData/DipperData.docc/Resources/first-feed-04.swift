@@ -29,7 +29,7 @@ struct FeedReader {
             if !isFatal { say("waiting: \(error.shortDescription)") }
         }
         let response = try await task.response
-        if response.source != .memory { show(response.value) }
+        if kept == nil || response.source == .network { show(response.value) }
     }
 
     static func main() async throws {

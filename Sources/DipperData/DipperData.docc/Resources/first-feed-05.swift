@@ -30,7 +30,7 @@ struct FeedReader {
             if !isFatal { say("waiting: \(error.shortDescription)") }
         }
         let response = try await task.response
-        if response.source != .memory { show(response.value) }
+        if kept == nil || response.source == .network { show(response.value) }
     }
 
     static func main() async throws {
@@ -52,6 +52,8 @@ struct FeedReader {
             try await opening.value
         } catch let error as DipperError where error.isCancelled {
             print("stopped")
+        } catch {
+            print(error)
         }
         await reader.cache.shutdown()
     }
