@@ -20,8 +20,8 @@ extension Prefetcher where Request == ImageRequest {
     /// processed picture.
     ///
     /// At most `maxOutstanding` calls, by default 4, are in progress at a time. How many of them fetch is a limit of the
-    /// cache, `maxConcurrent` of ``ImageCache/slowQueue``, by default one; if that is less, the log says so. Calls that wait
-    /// for the network, or to try again, do not count, up to 256 of them.
+    /// cache, `maxConcurrent` of ``ImageCache/slowQueue``, by default one; if you set `maxOutstanding` to more than that,
+    /// the log says so. Calls that wait for the network, or to try again, do not count, up to 256 of them.
     ///
     /// With `keepsInMemory`, pictures are kept in memory too, for requests that do not set
     /// ``ImageOptions/prefetchesToMemory``. Pictures that are only on disk are then decoded, not skipped.

@@ -7,8 +7,8 @@ extension Prefetcher where Request == DataRequest {
     /// Creates a prefetcher for requests, whose calls are made in this order. ``start()`` starts it.
     ///
     /// At most `maxOutstanding` calls, by default 4, are made at a time. How many of them fetch is a limit of the cache,
-    /// `maxConcurrent` of ``DataCache/slowQueue``; if that is less, the log says so. Calls that wait for the network or for
-    /// their next attempt do not count, up to 256 of them.
+    /// `maxConcurrent` of ``DataCache/slowQueue``; if you set `maxOutstanding` to more than that, the log says so. Calls
+    /// that wait for the network or for their next attempt do not count, up to 256 of them.
     ///
     /// ```swift
     /// cache.slowQueue.maxConcurrent = 4       // by default one

@@ -40,7 +40,7 @@ def steps():
             yield f'#sourceLocation(file: "{part}", line: 1)\n'
             for line in part.read_text().splitlines():
                 # The file has the imports of all, and the program has another main type.
-                yield "\n" if line.startswith("import ") or line == "@main" else f"    {line}".rstrip() + "\n"
+                yield "\n" if line.startswith(("import ", "@testable import ")) or line == "@main" else f"    {line}".rstrip() + "\n"
         yield "#sourceLocation()\n}\n\n"
 
 

@@ -101,8 +101,9 @@ public struct CodecRegistry: Sendable {
 
     /// Encodes a picture as a file of a format: an animation with all its frames if the format moves, which GIF and WebP
     /// do; in other formats as its first frame.
-    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no
-    ///   memory, or the frames have more bytes together than ``DecodeLimits/bytes``; what processors of frames throw.
+    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`; `DipperError.undecodable` if a frame of an
+    ///   animation cannot be decoded; `DipperError.imageTooLarge` if there is no memory, or the frames have more bytes
+    ///   together than ``DecodeLimits/bytes``; what processors of frames throw.
     public func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {

@@ -107,7 +107,8 @@ extension Image {
     /// let file = try image.encoded(as: .png)
     /// let small = try image.encoded(as: .jpeg(quality: 0.6))
     /// ```
-    /// - Throws: the errors of ``CodecRegistry/encode(_:as:_:)``.
+    /// - Throws: the errors of ``CodecRegistry/encode(_:as:_:)``, such as `DipperError.unencodable`, or
+    ///   `DipperError.undecodable` for a frame of an animation.
     public func encoded(
         as format: ImageFormat, _ options: EncodeOptions = .init(), codecs: CodecRegistry = .standard
     ) throws(DipperError) -> Data {
@@ -116,7 +117,8 @@ extension Image {
 
     /// Returns the file of the picture as a serializer writes it, such as `.jpeg(quality: 0.6)` or `.automatic`; of an
     /// animation the first frame, if the serializer writes one format, in which nothing moves.
-    /// - Throws: `DipperError.unencodable`, also for an animation that the serializer does not write.
+    /// - Throws: the errors of ``CodecRegistry/encode(_:as:_:)``; `DipperError.unencodable` also for an animation that the
+    ///   serializer does not write.
     @_disfavoredOverload
     public func encoded(
         as serializer: ImageSerializer, codecs: CodecRegistry = .standard

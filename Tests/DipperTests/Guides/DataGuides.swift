@@ -67,7 +67,7 @@ enum DataGuides {
         let download = Task { try await cache.getData(url).download(to: file) }
         signal(SIGINT, SIG_IGN)  // the source below gets the signal
         let interrupt = DispatchSource.makeSignalSource(signal: SIGINT, queue: .global())
-        interrupt.setEventHandler { download.cancel() }
+        interrupt.setEventHandler { @Sendable in download.cancel() }
         interrupt.resume()
         let result = await download.result
         await cache.shutdown()

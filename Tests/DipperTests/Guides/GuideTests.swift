@@ -17,7 +17,7 @@ struct GuideTests {
         }
     }
 
-    /// The blocks of Swift in a page, but for those of a package's manifest: their lines.
+    /// The blocks of Swift in a page, but for those of a package's manifest: their lines, without the imports above.
     private static func blocks(of page: URL) throws -> [[String]] {
         var blocks: [[String]] = []
         var block: [String]?
@@ -30,6 +30,7 @@ struct GuideTests {
             }
         }
         return blocks.filter { $0.first != "// Package.swift" }
+            .map { Array($0.drop { $0.isEmpty || $0.hasPrefix("import ") }) }
     }
 
     @Test("every block of Swift in the README and the guides is code that is compiled here")

@@ -45,6 +45,7 @@ final class PhotoWindow {
     }
 
     func scroll(to first: Int) {
+        let first = max(0, min(first, count - views.count))
         let rows = first..<min(first + views.count, count)
         list.update(visible: rows)
         for (binding, row) in zip(bindings, rows) {

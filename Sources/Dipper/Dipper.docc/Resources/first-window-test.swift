@@ -3,6 +3,8 @@ import DipperTesting
 import Foundation
 import Testing
 
+@testable import Photos
+
 @Suite("The window", .timeLimit(.minutes(1)))
 struct PhotoWindowTests {
     @Test("shows placeholders, and then the pictures of the rows on screen") @MainActor
@@ -23,6 +25,10 @@ struct PhotoWindowTests {
         try await drawings.wait { $0 == 6 }
         #expect(window.views.allSatisfy { $0.image?.size == PixelSize(width: 320, height: 240) })
         try await transport.waitForTransfers(1, of: photos[7])
+
+        window.scroll(to: 18)
+        #expect(window.views.allSatisfy { $0.image == nil })
+        try await transport.waitForTransfers(1, of: photos[17])
         await cache.shutdown()
     }
 }

@@ -20,12 +20,12 @@ struct FeedReader {
     let cache: DataCache
     let source: String
 
-    func open(show: (Feed) -> Void) async throws {
+    func open(show: @Sendable (Feed) -> Void) async throws {
         let kept = await cache.value(Feed.self, for: source, decoder: Feed.decoder)
         if let kept { show(kept) }
 
         let response = try await cache.getValue(Feed.self, from: source, decoder: Feed.decoder).response
-        if response.source != .memory { show(response.value) }
+        if kept == nil || response.source == .network { show(response.value) }
     }
 
     static func main() async throws {

@@ -20,7 +20,7 @@ struct FeedReader {
     let cache: DataCache
     let source: String
 
-    func open(show: (Feed) -> Void, say: @escaping @Sendable (String) -> Void) async throws {
+    func open(show: @Sendable (Feed) -> Void, say: @escaping @Sendable (String) -> Void) async throws {
         let kept = await cache.value(Feed.self, for: source, decoder: Feed.decoder)
         if let kept { show(kept) }
 
@@ -29,7 +29,7 @@ struct FeedReader {
             if !isFatal { say("waiting: \(error.shortDescription)") }
         }
         let response = try await task.response
-        if response.source != .memory { show(response.value) }
+        if kept == nil || response.source == .network { show(response.value) }
     }
 
     static func main() async throws {

@@ -21,7 +21,7 @@ struct FeedReader {
     let cache: DataCache
     let source: String
 
-    func open(show: (Feed) -> Void, say: @escaping @Sendable (String) -> Void) async throws {
+    func open(show: @Sendable (Feed) -> Void, say: @escaping @Sendable (String) -> Void) async throws {
         let kept = await cache.value(Feed.self, for: source, decoder: Feed.decoder)
         if let kept { show(kept) }
 
@@ -30,7 +30,7 @@ struct FeedReader {
             if !isFatal { say("waiting: \(error.shortDescription)") }
         }
         let response = try await task.response
-        if response.source != .memory { show(response.value) }
+        if kept == nil || response.source == .network { show(response.value) }
     }
 
     static func main() async throws {
@@ -45,13 +45,15 @@ struct FeedReader {
 
         signal(SIGINT, SIG_IGN)
         let interrupt = DispatchSource.makeSignalSource(signal: SIGINT, queue: .global())
-        interrupt.setEventHandler { opening.cancel() }
+        interrupt.setEventHandler { @Sendable in opening.cancel() }
         interrupt.resume()
 
         do {
             try await opening.value
         } catch let error as DipperError where error.isCancelled {
             print("stopped")
+        } catch {
+            print(error)
         }
         await reader.cache.shutdown()
     }

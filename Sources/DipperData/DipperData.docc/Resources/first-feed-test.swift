@@ -3,11 +3,14 @@ import DipperTesting
 import Foundation
 import Testing
 
+@testable import FeedReader
+
 @Suite("The feed reader", .timeLimit(.minutes(1)))
 struct FeedReaderTests {
     let transport = ScriptedTransport()
     let network = ManualNetwork(isUp: false)
     let clock = ManualClock()
+    let date = ManualDate()
 
     @Test("waits for the network at the first start, and shows what it has at the next")
     func startsOffline() async throws {
@@ -18,6 +21,7 @@ struct FeedReaderTests {
         configuration.transport = transport
         configuration.networkMonitor = network
         configuration.clock = clock
+        configuration.now = { [date] in date.now }
         let reader = FeedReader(cache: DataCache(configuration), source: source.absoluteString)
 
         let (titles, texts) = (WatchedState<[String]>([]), WatchedState<[String]>([]))
@@ -41,6 +45,10 @@ struct FeedReaderTests {
         network.isUp = false
         try await open()
         #expect(titles.value == ["Hello", "Hello"] && transport.transfers.count == 1)
+
+        date.advance(by: 30 * 86_400)
+        try await open()
+        #expect(titles.value == ["Hello", "Hello", "Hello"] && transport.transfers.count == 1)
         await reader.cache.shutdown()
     }
 }
