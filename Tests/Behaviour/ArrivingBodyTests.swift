@@ -202,7 +202,7 @@ struct ArrivingBodyTests {
         }
         let (task, transfer) = try await begin(test, 1_100_000)
         disk.hold([.write])
-        try test.cache.addData(body, for: url("other"))
+        for number in 0..<16 { try test.cache.addData(Data(count: 30_000), for: url("other \(number)")) }
         transfer.hold(beginning(2_100_000))
         _ = test.cache.queueCounts
         disk.release()
