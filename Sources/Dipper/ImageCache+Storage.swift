@@ -253,8 +253,8 @@ extension ImageCache {
 
     /// Removes the one picture that a request makes, from all tiers or from some of them. Without processors in the
     /// request, this is the original file and the picture decoded from it. See ``removeImage(for:from:)-(ImageRequestConvertible,_)``.
-    public func removeVariant(for request: ImageRequest, from tiers: CacheTiers = .all) {
-        let (request, options) = completed(request)
+    public func removeVariant(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
+        let (request, options) = completed(source.imageRequest)
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), step(options), from: tiers)
         files(of: options).removeData(for: options.fileKey(key), from: tiers)

@@ -120,13 +120,26 @@ struct WaitingWriteTests {
         #expect(test.cache.diskCount == 5)
     }
 
+    @Test("long bodies that wait to be written keep neither each other nor short ones from the disk")
+    func longBodies() async throws {
+        let (folder, door) = (TemporaryFolder(), DoorCodec())
+        let test = cache(folder, door) { $0.stagingLimit = 10_000 }
+        door.shut()
+        let sizes = ["first": 100, "long": 90_000, "longer": 150_000, "short": 200]
+        for (key, size) in sizes { try test.cache.addData(Data(count: size), for: CacheKey(key)) }
+        door.open()
+        await test.cache.shutdown()
+        let again = cache(folder, DoorCodec()).cache
+        for (key, size) in sizes { #expect(again.readData(for: CacheKey(key))?.count == size, "\(key)") }
+    }
+
     @Test("a version for which there is no room on its way to disk never leaves the earlier one to be found")
     func noRoom() async throws {
         let (folder, door) = (TemporaryFolder(), DoorCodec())
         let test = cache(folder, door) { $0.stagingLimit = 10_000 }
         try await test.cache.keep(["a", "b"], size: 3_000)
         door.shut()
-        try test.cache.addData(Data(count: 39_000), for: "large")
+        for number in 0..<16 { try test.cache.addData(Data(count: 3_000), for: "waiting \(number)") }
         try await door.waitForWrite()
         try test.cache.addData(DiskBytes.of(3_000, "new"), for: "a")
         test.cache.removeData(for: "b")

@@ -83,7 +83,7 @@ extension DiskTier {
                 state.accesses[id] = nil
             }
             let isFull =
-                record.map { state.staged.isFull(options.stagingLimit * 4, for: $0, partial, of: slot) } ?? false
+                record.map { state.staged.isFull(for: $0, partial, of: slot) } ?? false
             // The part before this one stays.
             if isFull, partial?.isArriving == true { return false }
             beginWriting(&state)

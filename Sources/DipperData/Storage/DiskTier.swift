@@ -47,7 +47,8 @@ final class DiskTier: Sendable {
         /// row and a file, and at half of that written three times as fast.
         var inlineLimit = 8 << 10
         /// The number of bytes that may wait to be written before prefetching pauses. At twice as many, no fetch
-        /// starts; at four times as many, new entries are not kept on disk, and their earlier versions are removed.
+        /// starts; at four times as many, of which an entry counts for a sixteenth at most, new entries are not kept on
+        /// disk, and their earlier versions are removed.
         var stagingLimit = 8 << 20
         var partialLimit = 128 << 20
         /// The number of entries whose accesses may wait while another process holds the index.
@@ -82,7 +83,7 @@ final class DiskTier: Sendable {
         var sizeLimit: Int?
         /// The accesses that have not been written to the index, by the numbers of rows.
         var accesses: [Int: EntryIndex.Access] = [:]
-        var staged = StagingArea()
+        var staged: StagingArea
         var isWriting = false
         /// Whether another process holds the index, so that nothing can be written. Nothing waits for room then.
         var isStalled = false
@@ -141,7 +142,9 @@ final class DiskTier: Sendable {
         self.expiries = expiries
         self.onBacklog = onBacklog
         self.events = events
-        state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
+        state = Mutex(
+            State(
+                sizeLimit: options.sizeLimit.map { max(0, $0) }, staged: StagingArea(limit: options.stagingLimit * 4)))
         reopen(isWaiting: false)
         if opened.files?.isWritableByGroup == true {
             logger.warning(

@@ -66,12 +66,17 @@ struct StagingArea: Sendable {
     private(set) var latest: UInt64 = 0
     /// The estimated memory of all changes, waiting or being carried out.
     private(set) var bytes = 0
+    /// The largest ``load``.
+    private let limit: Int
+    private var load = 0
     private(set) var removals: [Scope: PendingRemoval] = [:]
     /// Slots whose version on disk is out of date, and must be removed before anything is written.
     private(set) var outdated: Set<Slot> = []
     /// The outdated slots that are to be removed, or known to be on disk.
     private var owed: Set<Slot> = []
     private var dropped: [Item] = []
+
+    init(limit: Int) { self.limit = limit }
 
     mutating func nextNumber() -> UInt64 {
         latest += 1
@@ -92,12 +97,15 @@ struct StagingArea: Sendable {
         outdated.contains(slot) ? .infinity : removals.goneBefore(slot, addresses)
     }
 
-    /// Returns whether all changes would exceed `limit` bytes. A change alone is never too large.
-    func isFull(_ limit: Int, for record: EntryRecord, _ partial: Partial?, of slot: Slot) -> Bool {
-        let others = bytes - (items[slot]?.bytes ?? 0)
-        return others > 0
-            && others + Item(slot: slot, number: 0, record: record, partial: partial).bytes > limit
+    /// Returns whether all changes would exceed the limit.
+    func isFull(for record: EntryRecord, _ partial: Partial?, of slot: Slot) -> Bool {
+        let item = Item(slot: slot, number: 0, record: record, partial: partial)
+        let others = load - (items[slot].map(share(of:)) ?? 0)
+        return others > 0 && others + share(of: item) > limit
     }
+
+    /// What a change counts towards the limit: a long body keeps neither itself nor others from the disk.
+    private func share(of item: Item) -> Int { min(item.bytes, limit / 16) }
 
     /// Returns the changes that have been replaced or dropped, to be released outside the lock. Their callbacks get
     /// `false`.
@@ -124,6 +132,7 @@ struct StagingArea: Sendable {
         if replaced?.place == nil { queue.append((slot, latest)) }
         items[slot] = item
         bytes += item.bytes - (replaced?.bytes ?? 0)
+        load += share(of: item) - (replaced.map(share(of:)) ?? 0)
         if let replaced { dropped.append(replaced) }
     }
 
@@ -143,6 +152,7 @@ struct StagingArea: Sendable {
     private mutating func take(_ slot: Slot) -> Item? {
         guard let item = items.removeValue(forKey: slot) else { return nil }
         bytes -= item.bytes
+        load -= share(of: item)
         for scope in slot.derivedScopes {
             derived[scope]?.remove(slot)
             if derived[scope]?.isEmpty == true { derived[scope] = nil }
