@@ -3,7 +3,7 @@ import Foundation
 extension ImageCache {
     private func completed(_ request: ImageRequest) -> (ImageRequest, ResolvedOptions) {
         let options = request.resolved(defaults)
-        return (completes(options) ? complete(request, options) : request, options)
+        return (completes(options) && !request.isKey ? complete(request, options) : request, options)
     }
 
     // MARK: Lookup
@@ -447,4 +447,6 @@ extension ImageRequest {
         self.init(string: "")
         self.key = key
     }
+
+    fileprivate var isKey: Bool { data.key != nil && data.urlString.isEmpty && data.provider == nil }
 }

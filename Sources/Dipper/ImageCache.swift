@@ -335,6 +335,7 @@ public final class ImageCache: Sendable {
     /// Moves every urgent call for a URL, whatever its header fields and key, or those with the key of a request, to
     /// `slowQueue`, where it continues as a prefetch, whatever picture it makes from the bytes. A transfer in progress
     /// is not restarted.
+    @_disfavoredOverload
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.objects.demote(key, andOthers: source.isURL) }
@@ -352,6 +353,7 @@ public final class ImageCache: Sendable {
     /// cache.getImage(ImageRequest(url).processed(by: .circle))
     /// cache.cancel(url)                   // ends both calls
     /// ```
+    @_disfavoredOverload
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.objects.cancel(key, andOthers: source.isURL) }

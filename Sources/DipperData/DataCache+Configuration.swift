@@ -192,7 +192,8 @@ extension DataCache {
         /// the shared cache. Caches with one name share a folder.
         ///
         /// Any text is a name. In the name of the folder, all but ASCII letters, digits, `-`, `_` and `~` is
-        /// percent-encoded, so that a name such as `../..` leads nowhere else.
+        /// percent-encoded, so that a name such as `../..` leads nowhere else. If that is longer than 200 characters, it is
+        /// cut, and the name's SHA-256 follows.
         public init(name: String) {
             self.init(directory: Self.directory(named: name, in: "named-data"))
             self.name = name
@@ -202,9 +203,11 @@ extension DataCache {
             let bytes = name.utf8.flatMap { byte in
                 byte.isUnreserved && byte != UInt8(ascii: ".") ? [byte] : PercentCoding.escape(byte)
             }
-            // No other name has this folder.
-            return programsCaches.appendingPathComponent(folder)
-                .appendingPathComponent(bytes.isEmpty ? "%" : String(decoding: bytes, as: UTF8.self), isDirectory: true)
+            var component = String(decoding: bytes, as: UTF8.self)
+            // No other name has these folders: in encoded text, two hexadecimal digits follow each `%`.
+            if component.isEmpty { component = "%" }
+            if bytes.count > 200 { component = "\(component.prefix(128))%-\(MessageDigest.sha256.hex(name))" }
+            return programsCaches.appendingPathComponent(folder).appendingPathComponent(component, isDirectory: true)
         }
 
         /// The machine's memory, or that of the control group if it is less, in bytes.

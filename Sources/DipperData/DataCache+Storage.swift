@@ -29,7 +29,8 @@ extension DataCache {
     }
     /// Returns the bytes of a key, from all tiers or from some of them; see ``data(for:in:)-(DataRequestConvertible,_)``.
     public func data(for key: CacheKey, in tiers: CacheTiers = .all) async -> Data? {
-        await data(for: DataRequest(string: "").with(\.key, key), in: tiers)
+        if tiers.contains(.memory), let data = dataInMemory(for: key) { return data }
+        return await read { $0.success(of: key, in: tiers) }
     }
 
     /// Returns the bytes of a URL if memory or disk has them. Blocks the calling thread while it reads the disk.

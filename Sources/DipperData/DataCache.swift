@@ -228,6 +228,7 @@ public final class DataCache: Sendable {
     /// cache.getData(url)
     /// cache.moveTaskToSlowQueue(url)      // it has scrolled out of sight
     /// ```
+    @_disfavoredOverload
     public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
         for key in keys(of: source.dataRequest) { demote(key, andOthers: source.isURL) }
     }
@@ -240,6 +241,7 @@ public final class DataCache: Sendable {
     }
 
     /// Cancels every call for a URL, whatever its header fields and key, or every one with the key of a request.
+    @_disfavoredOverload
     public func cancel(_ source: some DataRequestConvertible) {
         for key in keys(of: source.dataRequest) { cancel(key, andOthers: source.isURL) }
     }

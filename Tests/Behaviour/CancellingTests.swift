@@ -161,6 +161,27 @@ struct CancellingTests {
         #expect(cache.queueCounts.fastRunning == 1)
     }
 
+    @Test("A literal means the calls of that key alone")
+    func literals() async throws {
+        let test = TestImageCache()
+        let requests = [ImageRequest(a), ImageRequest(a).with(\.headers, ["Accept": "image/webp"])]
+        let (cache, data) = (test.cache, test.cache.data)
+        let pictures = requests.map { cache.getImage($0) }
+        cache.moveTaskToSlowQueue("http://host.test/a")
+        #expect(pictures.map(\.queue) == [FetchQueue.slow, .fast])
+        cache.cancel("http://host.test/a")
+        #expect(await pictures[0].error == .cancelled)
+        #expect(cache.queueCounts.fastRunning == 1)
+        cache.cancelAll()
+        #expect(await pictures[1].error == .cancelled)
+        let tasks = requests.map { data.getData($0.data) }
+        data.moveTaskToSlowQueue("http://host.test/a")
+        #expect(tasks.map(\.queue) == [FetchQueue.slow, .fast])
+        data.cancel("http://host.test/a")
+        #expect(await tasks[0].error == .cancelled)
+        #expect(data.queueCounts.fastRunning == 1)
+    }
+
     @Test("The task of a provider is cancelled when no call waits for it any more")
     func provider() async throws {
         let (gate, isCancelled) = (Gate(), Box(false))

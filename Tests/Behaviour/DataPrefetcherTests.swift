@@ -193,6 +193,20 @@ struct DataPrefetcherTests {
         #expect(told.value.contains("50 of 50") && told.value.count < 20, "\(told.value)")
     }
 
+    @Test("awaiting the end gives its result, also if a closure adds the next requests at once", arguments: [0, 1])
+    func nextBatch(count: Int) async throws {
+        let test = answering(2) { $0.callbackQueue = .inPlace }
+        let ends = Box(0)
+        let prefetcher = DataPrefetcher(test.cache, urls: Array(urls(count)))
+        prefetcher.onEnd { [weak prefetcher] _ in
+            ends.increment()
+            if ends.value == 1 { prefetcher?.add(urls: [url("1")]) }
+        }
+        #expect(await prefetcher.value.completed.map(\.url) == urls(count))
+        try await ends.wait { $0 == 2 }
+        #expect(await prefetcher.value.completed.map(\.url) == [url("1")])
+    }
+
     @Test("nothing to do ends at once, and so does a cache that is shut down")
     func nothing() async throws {
         let prefetcher = DataPrefetcher(test.cache, urls: [])
@@ -249,6 +263,31 @@ struct DataPrefetcherTests {
         #expect(transfer.request.url == url("new"))
         transfer.finish(with: bytes)
         #expect(await second.value.completed.map(\.url) == [url("new")])
+    }
+
+    @Test(
+        "a start fetches what a stop has left, whether its end was told before others were added",
+        arguments: [true, false])
+    func restartAfterAddition(isTold: Bool) async throws {
+        let queue = DispatchQueue(label: "test")
+        queue.suspend()
+        defer { queue.resume() }
+        let test = answering(4) { $0.callbackQueue = isTold ? .inPlace : .dispatch(queue) }
+        let left = Box<[Int]>([])
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(3), maxOutstanding: 1)
+            .onEnd { result in left.update { $0.append(result.remaining.count) } }
+        prefetcher.pause()
+        prefetcher.stop()
+        #expect(left.value == (isTold ? [3] : []))
+        prefetcher.add(urls: [url("3")])
+        prefetcher.remove(urls: [url("1")])
+        prefetcher.start()
+        #expect(prefetcher.progress.total == 3)
+        prefetcher.resume()
+        let result = await prefetcher.value
+        #expect(result.completed.map(\.url) == ["3", "0", "2"].map { url($0) } && result.remaining.isEmpty)
+        prefetcher.start()
+        #expect(prefetcher.progress.finished == 3, "nothing is left")
     }
 
     @Test("the log says that slowQueue fetches less at a time than a prefetcher was told to call for")

@@ -338,6 +338,31 @@ struct RequestHookTests {
         #expect(test.transport.transfers.last?.request.headers["X-App"] == "kiosk")
     }
 
+    @Test("what is named by its key alone is not completed: its key is the one that was given")
+    func keys() async throws {
+        let isAskedForKeys = Box(false)
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.data.completeRequest = { request in
+                if request.url == nil { isAskedForKeys.update { $0 = true } }
+                request.credentials = .bearer("secret", identity: "me")
+            }
+        }
+        let (cache, data, bytes) = (test.cache, test.cache.data, try Image.sample().png)
+        try data.addData(bytes, for: "file")
+        try cache.addImage(bytes: bytes, for: "cover")
+        #expect(await data.data(for: "file") == bytes && data.readData(for: "cover") == bytes)
+        #expect(await cache.image(for: "file", in: .memory) == nil)
+        #expect(await cache.image(for: "file")?.pixels == Image.sample().pixels)
+        #expect(cache.imageInMemory(for: "file") != nil && cache.readImage(for: "cover") != nil)
+        await cache.idle()
+        data.clearMemory()
+        #expect(await data.data(for: "file", in: .memory) == nil)
+        #expect(await data.data(for: "file", in: .disk) == bytes)
+        cache.removeImage(for: "file")
+        #expect(await data.data(for: "file") == nil)
+        #expect(!cache.hasImage(for: "file") && cache.cachedSource(for: "cover") != nil && !isAskedForKeys.value)
+    }
+
     @Test("the closure changes each request once, also for files that are added and for prefetchers")
     func once() async throws {
         let test = TestImageCache(folder: TemporaryFolder()) {

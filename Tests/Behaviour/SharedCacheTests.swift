@@ -57,7 +57,9 @@ struct SharedCacheTests {
 
     @Test("the folder of no cache lies in that of another one, whatever it is called")
     func folders() async throws {
-        let names = ["avatars", "Avatars", "", ".", "..", "../data", "/etc", "a/b", "a%2Fb", "ä b", "images", "data"]
+        let names =
+            ["avatars", "Avatars", "", ".", "..", "../data", "/etc", "a/b", "a%2Fb", "ä b", "images", "data"]
+            + ["а", "б", String(repeating: "а", count: 999)].map { String(repeating: "ж", count: 43) + $0 }
         let folders =
             [DataCache.Configuration.defaultDirectory, ImageCache.Configuration.defaultDirectory]
             + names.compactMap { DataCache.Configuration(name: $0).directory }
@@ -67,6 +69,7 @@ struct SharedCacheTests {
         let parent = try #require(paths.first).split(separator: "/").dropLast()
         for path in paths {
             #expect(path.split(separator: "/").starts(with: parent), "\(path)")
+            #expect(path.split(separator: "/").allSatisfy { $0.utf8.count <= 255 }, "a file system has such names")
             #expect(!paths.contains { $0 != path && $0.hasPrefix(path + "/") }, "\(path)")
         }
         let configuration = ImageCache.Configuration(name: "avatars")

@@ -38,6 +38,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         /// The calls that wait for the network or a retry: they do not count towards `maxOutstanding`.
         var parked: Set<Int> = []
         var result = PrefetchResult<Request>()
+        /// The requests that `start()` continues with, also if their end has been told.
+        var stopped: [Request] = []
         var hasStarted = false
         var isPaused = false
         var isPumping = false
@@ -89,7 +91,16 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
                 return { [progressHooks] in for hook in progressHooks { hook(progress) } }
             }
             hasToldEnd = true
-            return { [endHooks, result] in for hook in endHooks { hook(result) } }
+            let (waiters, result) = takeWaiters()
+            return { [endHooks] in
+                for waiter in waiters { waiter.resume(returning: result) }
+                for hook in endHooks { hook(result) }
+            }
+        }
+
+        /// Returns those who wait for the end that has come, with its result: a closure may begin a new run.
+        mutating func takeWaiters() -> ([Waiter], PrefetchResult<Request>) {
+            hasEnded ? (exchange(&waiters, with: []), result) : ([], PrefetchResult())
         }
     }
 
@@ -129,7 +140,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         // The old result is released where no lock is held.
         _ = change { state -> PrefetchResult<Request>? in
             state.hasStarted = true
-            return state.append(exchange(&state.result.remaining, with: []))
+            state.result.remaining = []
+            return state.append(exchange(&state.stopped, with: []))
         }
         return self
     }
@@ -146,6 +158,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         let requests = Set(requests)
         let calls = change { state -> [Call] in
             state.waiting.removeAll(where: requests.contains)
+            state.stopped.removeAll(where: requests.contains)
             state.result.remaining.removeAll(where: requests.contains)
             let numbers = state.calls.filter { requests.contains($0.value.request) }.keys.sorted()
             return numbers.compactMap { state.leave($0) }
@@ -182,7 +195,9 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         let calls = change { state -> [Call] in
             guard !state.hasEnded else { return [] }
             let calls = state.calls.keys.sorted().compactMap { state.leave($0) }
-            state.result.remaining += calls.map(\.request) + state.waiting
+            let stopped = calls.map(\.request) + state.waiting
+            state.stopped += stopped
+            state.result.remaining += stopped
             state.waiting = []
             state.hasStarted = true
             return calls
@@ -234,15 +249,12 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     /// ```
     public var value: PrefetchResult<Request> {
         get async {
-            change { $0.hasStarted = true }
-            return await withTaskCancellationHandler {
+            await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
-                    let result = state.withLock { state -> PrefetchResult<Request>? in
-                        if state.hasEnded { return state.result }
+                    change { state in
+                        state.hasStarted = true
                         state.waiters.append(continuation)
-                        return nil
                     }
-                    if let result { continuation.resume(returning: result) }
                 }
             } onCancel: {
                 stop()
@@ -339,17 +351,13 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
 
     /// If the hooks are being called already, they hear of this news as well.
     private func tell() {
-        let isFirst = state.withLock { state in
-            guard !state.isTelling, state.hasNews else { return false }
-            state.isTelling = true
-            return true
-        }
-        if isFirst { tellNews() }
-        let (waiters, result) = state.withLock { state -> ([Waiter], PrefetchResult<Request>) in
-            guard state.hasEnded else { return ([], PrefetchResult()) }
-            return (exchange(&state.waiters, with: []), state.result)
+        let ((waiters, result), isFirst) = state.withLock { state in
+            let isFirst = !state.isTelling && state.hasNews
+            if isFirst { state.isTelling = true }
+            return (state.takeWaiters(), isFirst)
         }
         for waiter in waiters { waiter.resume(returning: result) }
+        if isFirst { tellNews() }
     }
 
     /// One piece of news in each turn of the queue, so that other work has its turn.
