@@ -276,6 +276,9 @@ public final class DataCache: Sendable {
     /// The numbers of fetches in the queues, by what the fetches are doing now.
     public var queueCounts: QueueCounts { engine.ask { $0.queues.counts } ?? QueueCounts() }
 
+    /// The number of parked fetches, without those about which a retry rule is being asked.
+    package var waitingFetches: Int { engine.ask { $0.waitingFetches } ?? 0 }
+
     /// The statistics of the cache so far.
     public var statistics: CacheStatistics { engine.events.counts.statistics }
 }

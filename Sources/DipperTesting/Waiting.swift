@@ -24,7 +24,7 @@ extension DataCache {
     }
 
     /// Returns as soon as at least `count` fetches are parked, for lack of a network or for a back-off, and the hooks of
-    /// their tasks have been called.
+    /// their tasks have been called. Fails at once if the cache shuts down before.
     ///
     /// ```swift
     /// let failures = WatchedState(0)
@@ -36,16 +36,27 @@ extension DataCache {
         _ count: Int = 1, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
         let events = events(about: .fetches)
-        try await WaitTimeout.limit(limit) {
-            if self.queueCounts.parked < count {
-                for await event in events {
-                    if case .parked = event.kind, self.queueCounts.parked >= count { break }
-                }
-            }
+        let isParked = WatchedState(true)
+        let failure: @Sendable () -> String = { "fewer than \(count) fetches were parked: \(self.work)" }
+        let wait: @Sendable () async -> Void = {
+            let isThere = await self.parks(count, events)
+            isParked.update { $0 = isThere }
             await self.settleHooks()
-        } orFail: {
-            "fewer than \(count) fetches were parked: \(self.work)"
         }
+        try await WaitTimeout.limit(limit, wait, orFail: failure)
+        if !isParked.value { throw WaitTimeout("the cache has shut down: \(failure())") }
+    }
+
+    /// Returns `false` if the events end before.
+    private func parks(_ count: Int, _ events: CacheEvents) async -> Bool {
+        if waitingFetches >= count { return true }
+        for await event in events {
+            switch event.kind {
+            case .parked, .missed: if waitingFetches >= count { return true }
+            default: break
+            }
+        }
+        return false
     }
 
     private func settleHooks() async {
@@ -54,7 +65,7 @@ extension DataCache {
         await MainActor.run {}
     }
 
-    private var work: String {
+    fileprivate var work: String {
         let counts = queueCounts
         return counts.parked > 0 && !usesRealClock ? "\(counts); \(WaitTimeout.standstill)" : "\(counts)"
     }
@@ -63,7 +74,9 @@ extension DataCache {
 extension ImageCache {
     /// Returns when nothing is left to do, as `idle()`, and fails if that takes too long. A call
     /// that is parked or whose transfer has no answer is something to do.
-    public func idle(within limit: Duration) async throws(WaitTimeout) { try await data.idle(within: limit) }
+    public func idle(within limit: Duration) async throws(WaitTimeout) {
+        try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.data.work)" }
+    }
 
     /// Returns when the cache has taken in what has happened so far, and the hooks of its tasks have been called, as the
     /// method of a data cache.
@@ -101,7 +114,8 @@ extension FetchTask {
     }
 }
 
-/// The error of a wait for an event that did not come within the limit, of the real clock, or whose task was cancelled.
+/// The error of a wait for an event that did not come within the limit, of the real clock, or cannot come any more, or
+/// whose task was cancelled.
 ///
 /// ```swift
 /// let transfer = try await transport.nextTransfer(within: .seconds(5))

@@ -216,6 +216,57 @@ struct FakesTests {
         #expect(await model.texts.last == "failed")
     }
 
+    @Test("a wait for parked calls goes on while their retry rule is asked, until the hooks have heard of the failure")
+    func askedRule() async throws {
+        let (test, answer) = (TestCache(), Gate())
+        test.transport.script(a, [.failure(.connectionLost), .silence])
+        let rule = RetryPolicy.custom { _ in
+            await answer.pass()
+            return .seconds(5)
+        }
+        let failures = Box(0)
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, rule))
+            .onFail { _, _ in failures.increment() }
+        try await answer.waitForArrival()
+        await #expect(throws: WaitTimeout.self) { try await test.cache.waitForParked(within: .milliseconds(1)) }
+        async let wait: Void = test.cache.waitForParked()
+        answer.open()
+        try await wait
+        #expect(failures.value == 1)
+        task.cancel()
+        await test.cache.idle()
+    }
+
+    @Test("a wait for parked calls fails when the cache has shut down, before or meanwhile", arguments: [true, false])
+    func shutDownMeanwhile(isBefore: Bool) async throws {
+        let test = TestCache()
+        if isBefore { await test.cache.shutdown() }
+        async let wait: Void = test.cache.waitForParked(within: .seconds(60))
+        if !isBefore { await test.cache.shutdown() }
+        do {
+            try await wait
+            Issue.record("nothing was parked")
+        } catch {
+            #expect("\(error)".contains("shut down"))
+        }
+    }
+
+    @Test("a wait until an image cache is idle waits for its target cache too, and fails if that has work")
+    func busyTarget() async throws {
+        let decoder = CountingDecoder(isHeld: true)
+        let target = TestImageCache(decoder: decoder)
+        let test = TestImageCache { $0.options.targetCache = target.cache }
+        test.transport.script(a, [try .image(.sample(4, 4))])
+        let task = test.cache.getImage(a)
+        try await decoder.waitForDecodes(1)
+        await test.cache.data.idle()
+        let error = await #expect(throws: WaitTimeout.self) { try await test.cache.idle(within: .milliseconds(1)) }
+        #expect(error?.description.contains("the cache still has work") == true)
+        decoder.release()
+        try await test.cache.idle(within: .seconds(30))
+        #expect(task.state == .finished)
+    }
+
     @Test("a wait that fails while a call is parked says that the clock must be advanced")
     func standstill() async throws {
         let moment = Duration.milliseconds(1)

@@ -318,6 +318,24 @@ struct ImageCacheTests {
         #expect(again.cache.hasImage(for: b) && again.cache.hasProcessedImage(for: inverted))
     }
 
+    @Test("the renewal of a stale picture goes on when the last reference to its cache is let go of")
+    func releasedWithRenewal() async throws {
+        let headers: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=600"]
+        let first = TestImageCache(folder: TemporaryFolder())
+        try first.script(a, picture, headers: headers)
+        try await first.load(a)
+        first.date.advance(by: 100)
+        let decoder = CountingDecoder(isHeld: true)
+        let (task, transport) = await { (test: TestImageCache) in (test.cache.getImage(a), test.transport) }(
+            first.reopened(decoder: decoder))
+        try await decoder.waitForDecodes(1)
+        await Task.letOthersRun()
+        decoder.release()
+        let renewal = try #require(try await task.response.revalidation)
+        try await transport.nextTransfer().finish(with: try picture.png, headers: headers)
+        #expect(try await renewal.value.size == picture.size)
+    }
+
     @Test("a picture that a cache makes for another keeps both until it is there")
     func releasedBeforeTheTarget() async throws {
         let transport = ScriptedTransport()

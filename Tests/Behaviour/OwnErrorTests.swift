@@ -62,7 +62,7 @@ struct OwnErrorTests {
         }
         for task in tasks {
             let error = await task.error
-            #expect(Self.place(error) == place && error == kind && error?.description == "\(kind): refused")
+            #expect(Self.place(error) == place && error == kind && error?.description == "\(kind): Mine")
             _ = await task.ending
         }
         #expect(told.value == [place, place])
@@ -107,6 +107,23 @@ struct OwnErrorTests {
         let task = test.cache.getImage(ImageRequest(url("a")).processed(by: failing))
         let picture = await task.error
         #expect(Self.place(picture) == "processor" && picture == .processingFailed)
+    }
+
+    private enum Leaky: Error { case expired(token: String) }
+
+    @Test("The text of a hook's error, which may hold secrets, is in no description, log or event; its type is")
+    func secret() async throws {
+        let lines = Box<[String]>([])
+        let test = TestCache {
+            $0.logger = .recording(lines: { line in lines.update { $0.append(line) } })
+            $0.observe { event in lines.update { $0.append("\(event)") } }
+        }
+        let credentials = Credentials.provider(identity: "") { _ in throw Leaky.expired(token: "s3cr3t") }
+        let error = await test.cache.getData(DataRequest(url("a")).with(\.credentials, credentials)).error
+        await test.cache.shutdown()
+        #expect(error?.description == "rejected: Leaky" && error?.detail == "Leaky")
+        #expect(lines.value.contains { $0.contains("rejected: Leaky") })
+        #expect(!lines.value.contains { $0.contains("s3cr3t") })
     }
 
     @Test("The underlying error takes no part in comparisons and descriptions")

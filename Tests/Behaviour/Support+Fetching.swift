@@ -1,6 +1,13 @@
 import TestSupport
 import Testing
 
+extension Task where Success == Never, Failure == Never {
+    /// Returns when detached tasks that began before have very probably come to their first wait.
+    static func letOthersRun() async {
+        for _ in 0..<100 { await Task<Void, Never>.detached {}.value }
+    }
+}
+
 extension TestCache {
     @discardableResult
     func call(_ source: some DataRequestConvertible, in queue: FetchQueue) -> DataTask {

@@ -164,6 +164,11 @@ extension Engine {
         offline[place.host, default: [:]][place.number] = fetch
     }
 
+    var waitingFetches: Int {
+        let all = [Array(fetches.values)] + others.values.map { Array($0.values) }
+        return all.joined().count { $0.knownFindings?.backOff != nil || $0.knownFindings?.offline != nil }
+    }
+
     func forgetOffline(_ findings: Findings) {
         guard let place = exchange(&findings.offline, with: nil) else { return }
         offline[place.host]?[place.number] = nil

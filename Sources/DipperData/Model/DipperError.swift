@@ -57,7 +57,8 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
     /// }
     /// ```
     ///
-    /// Neither comparison nor ``description`` takes the underlying error into account. It may contain secrets.
+    /// It may contain secrets: no text of it is in ``description``, in logs and in events, only the name of its type.
+    /// Comparison does not take it into account.
     public var underlying: (any Error)? { boxed?.value.underlying }
 
     /// The source that failed, whose type is not known here.
@@ -173,13 +174,13 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
         return copy
     }
 
-    /// Creates an error from any error: the same if it has this type, otherwise one of the given kind with its text and
-    /// the error itself as ``underlying``.
+    /// Creates an error from any error: the same if it has this type, otherwise one of the given kind with the name of its
+    /// type and the error itself as ``underlying``.
     package init(_ error: any Error, as kind: DipperError) {
         switch error {
         case let error as DipperError: self = error
         case is CancellationError: self = .cancelled
-        default: self = kind.with(detail: "\(error)").with(underlying: error)
+        default: self = kind.with(detail: "\(type(of: error))").with(underlying: error)
         }
     }
 

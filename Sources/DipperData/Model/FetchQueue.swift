@@ -67,7 +67,7 @@ public struct QueueCounts: Sendable, Hashable {
     public var slowWaiting = 0
     /// The number of prefetches that hold a slot, paused ones included.
     public var slowRunning = 0
-    /// The number of fetches that wait for the network or a back-off.
+    /// The number of fetches that wait for the network, a back-off or the answer of a retry rule.
     public var parked = 0
 
     /// Creates counts.

@@ -15,13 +15,17 @@ package final class ObjectCache: Sendable {
         var writeCount = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isGuest = false
+        /// The calls that are on their way to the engine, such as the renewal of a call that ends in this turn.
+        let posted = Atomic(0)
         private var backlog: Backlog?
         /// The engines that bring bytes.
         private var engines: [WeakEngine] = []
 
         init(waitingLimit: Int?) { backlog = waitingLimit.map(Backlog.init) }
 
-        var isIdle: Bool { works.isEmpty && aliases.isEmpty && writes.isEmpty }
+        var isIdle: Bool {
+            works.isEmpty && aliases.isEmpty && writes.isEmpty && posted.load(ordering: .relaxed) == 0
+        }
 
         /// Whether it is not known yet which work a call for a key comes to wait for.
         func isLooking(at key: CacheKey) -> Bool {

@@ -67,8 +67,11 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
     package static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
         let call = ObjectCall(task, making, options)
         task.attach(call, to: call.cache.engine)
-        let engine = call.cache.engine
-        if !engine.post(waits: false, { $0.take(call) }) { call.end(.failure(engine.refusal)) }
+        let (engine, state) = (call.cache.engine, call.cache.state)
+        state.posted.add(1, ordering: .relaxed)
+        if engine.post(waits: false, { $0.take(call) }) { return }
+        state.posted.subtract(1, ordering: .relaxed)
+        call.end(.failure(engine.refusal))
     }
 
     var isOver: Bool { task == nil }
@@ -144,6 +147,7 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
 
 extension Engine {
     func take(_ call: ObjectCall) {
+        call.cache.state.posted.subtract(1, ordering: .relaxed)
         if isClosed { return call.end(.failure(.shutDown)) }
         welcome(call.cache.state)
         call.cache.state.follow(call.origin.source.engine)
