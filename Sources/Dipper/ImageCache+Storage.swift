@@ -253,12 +253,19 @@ extension ImageCache {
 
     /// Removes the one picture that a request makes, from all tiers or from some of them. Without processors in the
     /// request, this is the original file and the picture decoded from it. See ``removeImage(for:from:)-(ImageRequestConvertible,_)``.
+    @_disfavoredOverload
     public func removeVariant(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
         let (request, options) = completed(source.imageRequest)
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), step(options), from: tiers)
         files(of: options).removeData(for: options.fileKey(key), from: tiers)
         objects.remove(options.inMemory(key), step(options), from: tiers.intersection(.memory))
+    }
+
+    /// Removes the picture that was added or loaded under a key, like
+    /// ``removeVariant(for:from:)-(ImageRequestConvertible,_)``.
+    public func removeVariant(for key: CacheKey, from tiers: CacheTiers = .all) {
+        removeVariant(for: ImageRequest(key), from: tiers)
     }
 
     // MARK: Limits and sizes
