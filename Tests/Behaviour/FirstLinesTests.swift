@@ -40,12 +40,19 @@ struct FirstLinesTests {
         #expect(chainedData.with(\.headers, ["X": "1", "Accept": "a", "X": "2"]).headers == literal)
         data.headers = fields
         for request in [data, image.data] {
-            let urls: [URL] = request.alternatives
+            let urls = request.alternatives.compactMap(\.url)
             #expect(urls == [url("b"), url("c")] && request.priority == Priority(1))
         }
         data.headers["X-Token"] = nil
-        let dictionary: [String: String] = data.headers
-        #expect(dictionary == ["Accept": "image/webp"] && data.headers.count == 1)
+        #expect(data.headers == ["Accept": "image/webp"] && data.headers.count == 1)
+        // A change in place keeps providers and repeated fields; by a URL or as a dictionary it does not compile.
+        let bundled = DataRequest.Source.provider(MemoryProvider(Data(), key: "bundled"))
+        var changed = image.with(\.alternatives, [bundled]).with(\.headers, literal)
+        changed.alternatives.append(.url(url("b")))
+        changed.alternatives += [.url(url("c"))]
+        changed.headers["Accept"] = "b"
+        #expect(changed.alternatives.map(\.url) == [nil, url("b"), url("c")])
+        #expect(changed.headers == ["X": "1", "Accept": "b", "X": "2"] as HTTPHeaders)
         for name in ["gone", "b"] { test.transport.script(url(name), [.status(404)]) }
         test.transport.script(url("c"), [.body(Data("here".utf8))])
         let task = test.cache.getData(data)

@@ -95,33 +95,6 @@ struct ShutdownTests {
         for box in gone { try await box.wait { $0 } }
     }
 
-    private struct HeldDecoder: ValueDecoder {
-        let door: Door
-        let identifier = "held"
-
-        func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
-            door.pass()
-            return try JSONDecoder().decode(type, from: data)
-        }
-    }
-
-    @Test("The renewal of a stale value goes on when the last reference to its cache has been released")
-    func releasedWithRenewal() async throws {
-        let headers: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=100"]
-        let first = TestCache(folder: TemporaryFolder())
-        try await first.keep("1", headers, for: a, age: 20)
-        let decoder = HeldDecoder(door: Door())
-        let (task, transport) = await { (test: TestCache) in
-            (test.cache.getValue(Int.self, from: a, decoder: decoder), test.transport)
-        }(first.reopened())
-        try await decoder.door.waitForArrivals(1)
-        await Task.letOthersRun()
-        decoder.door.stayOpen()
-        let renewal = try #require(try await task.response.revalidation)
-        try await transport.nextTransfer().finish(with: Data("2".utf8), headers: headers)
-        #expect(try await renewal.value == 2)
-    }
-
     // MARK: What is kept alive
 
     @Test("After its shutdown a cache is released as a whole", arguments: [true, false])

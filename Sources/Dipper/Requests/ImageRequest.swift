@@ -64,7 +64,19 @@ public struct ImageRequest: Sendable, Hashable, RedactedStringConvertible, Image
         data = DataRequest(string: string)
     }
 
-    /// Accesses an option of the bytes, such as `headers` or `priority`.
+    /// The header fields to send; see `DataRequest.headers`.
+    public var headers: HTTPHeaders {
+        get { data.headers }
+        set { data.headers = newValue }
+    }
+
+    /// The sources to try, in order, after the request's own; see `DataRequest.alternatives`.
+    public var alternatives: [DataRequest.Source] {
+        get { data.alternatives }
+        set { data.alternatives = newValue }
+    }
+
+    /// Accesses an option of the bytes, such as `timeout` or `priority`.
     public subscript<Value>(dynamicMember option: WritableKeyPath<DataRequest, Value>) -> Value {
         get { data[keyPath: option] }
         set { data[keyPath: option] = newValue }
@@ -158,6 +170,23 @@ public protocol ImageRequestConvertible {
 extension ImageRequestConvertible {
     /// Whether this names a URL and no request: then all entries or calls of the URL are meant.
     var isURL: Bool { self is URL || self is String }
+}
+
+// As for a request for bytes.
+extension ImageRequestConvertible where Self == ImageRequest {
+    /// Sets the header fields to send to those of a dictionary.
+    @_disfavoredOverload
+    public var headers: [String: String] {
+        @available(*, unavailable, message: "Use the methods of `HTTPHeaders`.") get { [:] }
+        set { self.data.headers = newValue }
+    }
+
+    /// Sets the sources to try after the request's own to URLs.
+    @_disfavoredOverload
+    public var alternatives: [URL] {
+        @available(*, unavailable, message: "Use `DataRequest.Source.url(url)` in place of a URL.") get { [] }
+        set { self.data.alternatives = newValue }
+    }
 }
 
 extension URL: ImageRequestConvertible {

@@ -83,25 +83,20 @@ extension DataRequest: DataRequestConvertible {
 }
 
 // In an extension of a protocol, where a second property of one name is no redeclaration: `headers = dictionary` and
-// `alternatives = [url]` compile, and everything else takes the property of the request itself.
+// `alternatives = [url]` compile, and everything else takes the property of the request itself. Without getters, because
+// a change in place, such as `alternatives.append(url)`, would drop the providers, and fields of one name.
 extension DataRequestConvertible where Self == DataRequest {
-    /// The header fields to send, as a dictionary: of a name that occurs twice, the last value.
+    /// Sets the header fields to send to those of a dictionary.
     @_disfavoredOverload
     public var headers: [String: String] {
-        get {
-            let headers: HTTPHeaders = self.headers
-            return Dictionary(headers.fields.map { ($0.name, $0.value) }) { $1 }
-        }
+        @available(*, unavailable, message: "Use the methods of `HTTPHeaders`.") get { [:] }
         set { self.headers = HTTPHeaders(newValue) }
     }
 
-    /// The URLs among the sources to try after the request's own; setting them replaces all sources.
+    /// Sets the sources to try after the request's own to URLs.
     @_disfavoredOverload
     public var alternatives: [URL] {
-        get {
-            let sources: [DataRequest.Source] = self.alternatives
-            return sources.compactMap(\.url)
-        }
+        @available(*, unavailable, message: "Use `DataRequest.Source.url(url)` in place of a URL.") get { [] }
         set { self.alternatives = newValue.map { .url($0) } }
     }
 }

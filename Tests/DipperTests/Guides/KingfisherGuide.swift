@@ -169,7 +169,7 @@ struct KingfisherGuideTests {
             test.cache, a, url("mirror"), file, "token", binding, banner)
         #expect(source == .memory && !test.cache.hasImage(for: a) && test.cache.diskCount == 0)
         #expect(request.data.headers["authorization"] == "token" && request.priority == 1 && request.key == "cover")
-        let mirrors: [URL] = request.data.alternatives
+        let mirrors = request.data.alternatives.compactMap(\.url)
         #expect(mirrors == [url("mirror")] && request.processors?.count == 2)
         #expect(try await test.cache.getImage(avatar).value.isOpaque == false)
         await test.cache.idle()
