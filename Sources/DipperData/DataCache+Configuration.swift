@@ -191,8 +191,9 @@ extension DataCache {
         /// Creates the default configuration of a cache with a name, and a folder of its own for that name beside that of
         /// the shared cache. Caches with one name share a folder.
         ///
-        /// Any text is a name. In the name of the folder, all but ASCII letters, digits, `-`, `_` and `~` is
-        /// percent-encoded, so that a name such as `../..` leads nowhere else.
+        /// The folder of `feeds` is `dipper/named-data/feeds` in a folder with the program's name in `$XDG_CACHE_HOME`,
+        /// or else in `~/.cache`. Any text is a name. In the name of the folder, all but ASCII letters, digits, `-`,
+        /// `_` and `~` is percent-encoded, so that a name such as `../..` leads nowhere else.
         public init(name: String) {
             self.init(directory: Self.directory(named: name, in: "named-data"))
             self.name = name
