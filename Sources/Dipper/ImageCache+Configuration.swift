@@ -63,8 +63,10 @@ extension ImageCache {
         }
 
         /// Creates the default settings of a cache with a name, and a folder of its own for that name beside that of the
-        /// shared cache. Caches with one name share a folder. Any text is a name; see
-        /// `DataCache.Configuration.init(name:)`.
+        /// shared cache. Caches with one name share a folder.
+        ///
+        /// The folder of `avatars` is `dipper/named-images/avatars` in a folder with the program's name in
+        /// `$XDG_CACHE_HOME`, or else in `~/.cache`. Any text is a name; see `DataCache.Configuration.init(name:)`.
         public init(name: String) {
             self.init(directory: DataCache.Configuration.directory(named: name, in: "named-images"))
             data.name = name

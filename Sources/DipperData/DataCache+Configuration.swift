@@ -191,9 +191,10 @@ extension DataCache {
         /// Creates the default configuration of a cache with a name, and a folder of its own for that name beside that of
         /// the shared cache. Caches with one name share a folder.
         ///
-        /// Any text is a name. In the name of the folder, all but ASCII letters, digits, `-`, `_` and `~` is
-        /// percent-encoded, so that a name such as `../..` leads nowhere else. If that is longer than 200 characters, it is
-        /// cut, and the name's SHA-256 follows.
+        /// The folder of `feeds` is `dipper/named-data/feeds` in a folder with the program's name in `$XDG_CACHE_HOME`,
+        /// or else in `~/.cache`. Any text is a name. In the name of the folder, all but ASCII letters, digits, `-`,
+        /// `_` and `~` is percent-encoded, so that a name such as `../..` leads nowhere else. If that is longer than 200
+        /// characters, it is cut, and the name's SHA-256 follows.
         public init(name: String) {
             self.init(directory: Self.directory(named: name, in: "named-data"))
             self.name = name

@@ -331,9 +331,11 @@ extension DataCache {
     /// The number of entries in memory.
     public var memoryCount: Int { store.memory.entryCount }
 
-    /// The size of all entries on disk, in bytes, without those that are still to be written.
+    /// The size of all entries on disk, in bytes, without those that are still to be written. Reads the index on the
+    /// calling thread.
     public var diskSize: Int { store.disk?.totals.bytes ?? 0 }
-    /// The number of entries on disk, without those that are still to be written.
+    /// The number of entries on disk, without those that are still to be written. Reads the index on the calling
+    /// thread.
     public var diskCount: Int { store.disk?.totals.entries ?? 0 }
 
     /// The present memory pressure, as ``Configuration/memoryPressure`` tells it.
@@ -366,6 +368,16 @@ extension DataCache {
     /// ```swift
     /// let entry = await cache.read { $0.entry(for: CacheKey(url)) }
     /// let feed = await cache.read { $0.readValue(Feed.self, for: url) }
+    /// ```
+    ///
+    /// In a class that is not `Sendable`, the closure captures the values that it needs in place of `self`:
+    ///
+    /// ```swift
+    /// final class Page {
+    ///     let (cache, url) = (DataCache.shared, URL(fileURLWithPath: "/usr/share/feed.json"))
+    ///
+    ///     func isThere() async -> Bool { await cache.read { [url] cache in cache.hasData(for: url) } }
+    /// }
     /// ```
     public func read<Value: Sendable>(_ body: @escaping @Sendable (DataCache) -> Value) async -> Value {
         await fromThread { answer in store.runOnReader(.init(.fast, .normal)) { answer(body(self)) } } ?? body(self)
@@ -405,6 +417,7 @@ extension DataCache {
     /// have no file, for compressed ones, and for those that a ``RecordCodec`` has encoded.
     ///
     /// Entries of up to 8 KiB have none: write the bytes of ``readData(for:)-(CacheKey)`` to a file for other programs.
+    /// The cache reads the index on the calling thread.
     ///
     /// The file has the entry's bytes and nothing else, with an extension if ``DataRequest/fileExtension`` or
     /// ``FileNaming/sha256(extension:)`` adds one. It is never changed, and is removed when the entry is replaced or removed: a program that has opened it can

@@ -4,7 +4,8 @@ import Foundation
 /// A transport that answers as a test says, and remembers the requests.
 ///
 /// A script answers the requests for its URL at once, one step per attempt. A request for a URL without a script waits
-/// until the test answers it by hand; see ``nextTransfer(within:)``.
+/// until the test answers it by hand; see ``nextTransfer(within:)``. A step of a script reports no progress: for
+/// progress, answer by hand with ``ScriptedTransfer/send(progress:of:)``.
 ///
 /// ```swift
 /// let transport = ScriptedTransport()
@@ -171,7 +172,8 @@ public final class ScriptedTransfer: Transfer {
         public var isCancelled: Bool
     }
 
-    /// Reports the number of bytes received so far, including those of the request's offset.
+    /// Reports the number of bytes received so far, including those of the request's offset, and the length of the
+    /// body; `nil` for a length that the server does not announce. The report has no bytes: see ``hold(_:)``.
     public func send(progress received: Int, of expected: Int?) {
         receive(.progress(received: received, expected: expected))
     }

@@ -20,7 +20,8 @@ public protocol ImageDisplay: AnyObject {
     ///
     /// ```swift
     /// func showActivity(_ activity: DisplayActivity?) {
-    ///     if let fraction = activity?.fraction { bar.set(fraction) } else { bar.hide() }
+    ///     guard let activity else { return bar.hide() }           // nothing is loading
+    ///     bar.set(activity.progress?.fraction ?? 0)
     /// }
     /// ```
     func showActivity(_ activity: DisplayActivity?)

@@ -6,6 +6,14 @@
 /// options.isCancelled = { Task.isCancelled }
 /// let icon = try Image(data: bytes, options)
 /// ```
+///
+/// A target in points is multiplied by the scale:
+///
+/// ```swift
+/// var options = DecodeOptions(target: TargetSize(width: 64, height: 64).points)
+/// options.scale = 2                           // at most 128 by 128 pixels
+/// let icon = try Image(data: bytes, options)
+/// ```
 public struct DecodeOptions: Sendable {
     /// The size wanted, as displayed; `nil` for the picture's own size. With a target without pixels, decoding throws
     /// `DipperError.processingFailed`. A decoder of a ``CodecRegistry`` is given the target in pixels.

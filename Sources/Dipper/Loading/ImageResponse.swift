@@ -21,7 +21,8 @@ public struct ImageResponse: FetchResponse, RedactedStringConvertible {
     public let source: ResponseSource
     /// The source that was asked, before redirects; see `FetchResponse.askedSource`.
     public var askedSource: DataRequest.Source? { extras.asked }
-    /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
+    /// The http or https URL that the bytes came from, after redirects; `nil` for bytes of a provider, of a `file:` or
+    /// `data:` URL, and for bytes that the program added under a key alone.
     public var url: URL? { info.source }
     /// The status the server answered with when the bytes were fetched.
     public var status: Int { info.status }

@@ -82,18 +82,27 @@ public final class DataTask: FetchTask {
 
     /// Waits for the bytes and puts them into a file, which appears whole or not at all, in place of a file of that name.
     ///
-    /// Bytes of more than 8 KiB that the cache has on disk as they came are not written a second time. On a file system
-    /// that can (Btrfs, XFS), the new file shares them with the cache's; on others it is one more name of the cache's
-    /// file, and read-only for the user alone, because the cache still reads it. A second download of an entry, and one
-    /// to another volume, is a copy. The file stays when the cache removes the entry.
-    ///
     /// ```swift
     /// let film = DataRequest(url).with(\.timeout, .seconds(3_600))
     /// try await cache.slowGetData(film).onProgress { print($0.fraction) }.download(to: filmFile)
     /// ```
     ///
-    /// The body passes through memory, and ``CurlConfiguration/maximumBodySize`` limits it. Cancelling the Swift task
-    /// cancels this call until the answer is there. With ``Durability/durable`` the file is on the device in the end.
+    /// The whole body is in memory until the file is there; ``CurlConfiguration/maximumBodySize``, by default 1 GiB,
+    /// limits it. The folder of the file must exist. Cancelling the Swift task cancels this call until the answer is
+    /// there. With ``Durability/durable`` the file is on the device in the end.
+    ///
+    /// The cache keeps the body as that of any call, within its limits: a body larger than
+    /// ``DataCache/Configuration/diskLimit`` does not stay on disk, and the next download fetches it again. Of a
+    /// download that has broken off, the cache keeps the bytes received for the next one, unless they are more than
+    /// ``DataCache/Configuration/partialLimit``, by default 128 MiB.
+    ///
+    /// The first download of an entry of more than 8 KiB that the cache has on disk as it came writes nothing a second
+    /// time. On a file system that can (Btrfs, XFS), the new file is a clone with a mode of its own. On others it is a
+    /// hard link to the cache's file, with mode 0400 because the cache still reads it: replace the file, do not write
+    /// into it. All other files are copies, with mode 0666 less the umask, usually 0644: those of later downloads of
+    /// the entry, of shorter, compressed or encoded entries, of answers that are not on disk, and on another volume
+    /// than the cache's. The file stays when the cache removes the entry.
+    /// - Returns: the response, with the bytes.
     /// - Throws: the error of the call; ``DipperError/invalidURL`` for no `file:` URL, ``DipperError/notWritten`` if the file cannot be written.
     @discardableResult
     public func download(to file: URL) async throws -> DataResponse {

@@ -155,6 +155,15 @@ extension FetchTask {
 
     /// Calls a closure at each failure: the task waits to try again or, if `isFatal` is `true`, ends. To hear of the end
     /// alone, use ``onEnd(_:)``.
+    ///
+    /// A cancelled call fails too, fatally, with ``DipperError/cancelled``:
+    ///
+    /// ```swift
+    /// task.onFail { error, isFatal in
+    ///     if error.isCancelled { return }
+    ///     print(isFatal ? "given up:" : "waits:", error)
+    /// }
+    /// ```
     @discardableResult
     public func onFail(
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ error: DipperError, _ isFatal: Bool) -> Void
@@ -163,7 +172,9 @@ extension FetchTask {
         return self
     }
 
-    /// Calls a closure as bytes arrive, at most once per ``DataRequest/progressInterval``, and with the last bytes.
+    /// Calls a closure as bytes arrive, at most once per ``DataRequest/progressInterval``, and with the last bytes. The
+    /// closure is not called if no body comes from the network: if memory, disk or a provider answers, or the server
+    /// confirms the entry.
     ///
     /// ```swift
     /// task.onProgress { progress in
@@ -244,7 +255,8 @@ public struct DataResponse: FetchResponse {
     package let info: EntryInfo
     private let extras: ResponseExtras<DataTask>
 
-    /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
+    /// The http or https URL that the bytes came from, after redirects; `nil` for bytes of a provider, of a `file:` or
+    /// `data:` URL, and for bytes that the program added under a key alone.
     public var url: URL? { info.source }
     /// The status that the server answered with when the bytes were fetched; 200 for entries that the caller added.
     public var status: Int { info.status }
@@ -346,7 +358,8 @@ public protocol FetchResponse: Sendable {
     var value: Value { get }
     /// The tier that answered.
     var source: ResponseSource { get }
-    /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
+    /// The http or https URL that the bytes came from, after redirects; `nil` for bytes of a provider, of a `file:` or
+    /// `data:` URL, and for bytes that the program added under a key alone.
     var url: URL? { get }
     /// The source that has answered, as it was asked: the request's own or an alternative, such as a provider; `nil` if
     /// the cache answered without asking.

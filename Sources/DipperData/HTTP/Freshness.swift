@@ -5,6 +5,7 @@ import Foundation
 /// ```swift
 /// let icon = DataRequest(url).with(\.freshness, .immutable())
 /// let news = DataRequest(feedURL).with(\.freshness, .http(defaultFreshness: .after(.seconds(60))))
+/// let menu = DataRequest(feedURL).with(\.freshness, .http(defaultFreshness: .expired))   // each call asks the server
 /// ```
 public struct FreshnessPolicy: Sendable, Hashable {
     enum Rule: Hashable {
@@ -15,8 +16,8 @@ public struct FreshnessPolicy: Sendable, Hashable {
     let rule: Rule
 
     /// Returns a policy by which the server decides, by the rules of RFC 9111 for a private cache.
-    /// - Parameter defaultFreshness: how long a success is fresh if the server does not say so. `nil` for a tenth of
-    ///   the time since its last modification, at most a day (section 4.2.2).
+    /// - Parameter defaultFreshness: how long a success is fresh if the server does not say so; `.expired` to ask the
+    ///   server at each call. `nil` for a tenth of the time since its last modification, at most a day (section 4.2.2).
     public static func http(defaultFreshness: Expiration? = .days(7)) -> FreshnessPolicy {
         FreshnessPolicy(rule: .http(defaultFreshness: defaultFreshness))
     }

@@ -32,6 +32,11 @@ public enum Durability: Sendable, Hashable {
 }
 
 /// The source of an answer.
+///
+/// ```swift
+/// let source: ResponseSource = try await cache.getData(url).response.source
+/// if source == .stale { print("These bytes may be out of date.") }
+/// ```
 public enum ResponseSource: String, Sendable, Hashable, CaseIterable {
     /// The memory tier.
     case memory

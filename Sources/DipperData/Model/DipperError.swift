@@ -3,7 +3,8 @@ import Foundation
 /// The reason why a call ended without a result.
 ///
 /// New cases can be added without breaking callers: compare with the static members, or ask ``mayPass``,
-/// ``isCancelled`` and ``status``. Two errors are equal if they are of one kind, whatever their ``detail``.
+/// ``isCancelled`` and ``status``. Two errors are equal if they are of one kind, whatever their ``detail``. Compare
+/// errors, `error == .unreachable`, and not their texts, which may change.
 ///
 /// ```swift
 /// switch await task.result {
@@ -93,13 +94,13 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
     public static let invalidHeader = DipperError("invalid header")
     /// The call may be answered from the cache only, and the cache has no answer.
     public static let notCached = DipperError("not cached")
-    /// There is no route to the host.
+    /// There is no network, or no route to the host.
     public static let unreachable = DipperError("network unreachable")
     /// The network is constrained or expensive, and the call or its queue may not use such a network.
     public static let networkNotAllowed = DipperError("network not allowed")
     /// The host's name has no address.
     public static let hostNotFound = DipperError("host not found")
-    /// The connection was refused or could not be made.
+    /// The server refused the connection, or it could not be made although there is a route to the host.
     public static let connectionFailed = DipperError("connection failed")
     /// The connection broke before the answer was complete.
     public static let connectionLost = DipperError("connection lost")

@@ -7,6 +7,11 @@ public enum FetchQueue: String, Sendable, Hashable, CaseIterable {
 }
 
 /// The limits and the order of one queue. They can be changed while the cache is running.
+///
+/// ```swift
+/// cache.fastQueue.order = .lifo           // the row that came into view last is fetched first
+/// cache.fastQueue.maxConcurrent = 4
+/// ```
 public struct QueueConfiguration: Sendable, Hashable {
     /// The order of fetches of equal priority.
     public enum Order: Sendable, Hashable {
@@ -28,7 +33,7 @@ public struct QueueConfiguration: Sendable, Hashable {
     }
     /// The largest number of running fetches for one host; `nil` for no limit per host.
     public var maxPerHost: Int?
-    /// The order in which fetches of equal priority start.
+    /// The order in which fetches of equal priority start: ``Order/fifo``, the default, or ``Order/lifo``.
     public var order: Order
     /// Whether the queue is suspended: no fetch starts. Running fetches go on, and the tiers still answer calls.
     public var isSuspended: Bool

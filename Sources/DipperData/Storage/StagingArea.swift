@@ -104,7 +104,7 @@ struct StagingArea: Sendable {
         return others > 0 && others + share(of: item) > limit
     }
 
-    /// What a change counts towards the limit: a long body keeps neither itself nor others from the disk.
+    /// Returns what a change counts towards the limit: a long body keeps neither itself nor others from the disk.
     private func share(of item: Item) -> Int { min(item.bytes, limit / 16) }
 
     /// Returns the changes that have been replaced or dropped, to be released outside the lock. Their callbacks get

@@ -110,7 +110,40 @@ struct DataGuideTests {
         #expect(DataGuides.constrained(a, b).lowDataURL == b && NetlinkMonitor.shared.conditions.isConstrained)
     }
 
+    @Test("a refused connection and a lack of a network have errors of their own")
+    func compared() async throws {
+        let banner = Stage()
+        test.transport.script(a, [.failure(.connectionFailed)])
+        DataGuides.compared(test.cache, a, banner)
+        try await test.cache.waitForParked()
+        test.network.isUp = false
+        DataGuides.compared(test.cache, b, banner)
+        try await test.cache.waitForParked(2)
+        #expect(banner.texts == ["Refused", "No network"])
+        test.cache.cancelAll()
+        await test.cache.idle()
+        #expect(banner.texts.count == 2, "a cancelled call says nothing")
+    }
+
     // MARK: HTTP, security
+
+    @Test("each call asks the server; a response says where its bytes came from")
+    func responses() async throws {
+        let test = TestCache { DataGuides.asking(&$0) }
+        test.transport.script(
+            a,
+            [
+                .response(TransferResponse(headers: ["ETag": "\"1\"", "Content-Type": "text/plain"], body: bytes)),
+                .status(304, ["ETag": "\"1\""]),
+            ])
+        let first = try await DataGuides.response(test.cache, a)
+        #expect(first == (.network, 200, a, "text/plain"))
+        test.date.advance(by: 1)
+        #expect(try await DataGuides.response(test.cache, a) == (.revalidated, 200, a, "text/plain"))
+        let folder = TemporaryFolder()
+        let own = try await DataGuides.response(test.cache, folder.place(bytes, at: "file"))
+        #expect(own.0 == .provider && own.1 == 200 && own.2 == nil)
+    }
 
     @Test("a redirect that sets a cookie is followed with the cookie")
     func cookies() async throws {

@@ -152,9 +152,33 @@ enum DataGuides {
 
     static func downloaded(_ cache: DataCache, _ url: URL, _ file: URL) async throws {
         let film = DataRequest(url).with(\.timeout, .seconds(3_600))
-        try await cache.slowGetData(film)
+        let response = try await cache.slowGetData(film)
             .onProgress { progress in print(progress.fraction) }
             .download(to: file)
+        print(response.source, response.data.count)
+    }
+
+    static func compared(_ cache: DataCache, _ url: URL, _ banner: Stage) {
+        cache.getData(url).onFail { error, isFatal in
+            if error.isCancelled { return }  // by the program itself
+            if isFatal { return banner.show(error) }
+            banner.show(error == .unreachable ? "No network" : error == .connectionFailed ? "Refused" : "Trying again")
+        }
+    }
+
+    // MARK: HTTP rules
+
+    static func response(_ cache: DataCache, _ url: URL) async throws -> (ResponseSource, Int, URL?, String?) {
+        let response = try await cache.getData(url).response
+        let source: ResponseSource = response.source  // .network, .disk and so on
+        let status: Int = response.status  // of the server's answer; 200 for other bytes
+        let address: URL? = response.url  // after redirects; nil if no http server sent the bytes
+        let type: String? = response.headers["Content-Type"]
+        return (source, status, address, type)
+    }
+
+    static func asking(_ configuration: inout DataCache.Configuration) {
+        configuration.freshness = .http(defaultFreshness: .expired)
     }
 
     static func awaited(_ cache: DataCache, _ key: CacheKey) async throws -> CachedEntry? {

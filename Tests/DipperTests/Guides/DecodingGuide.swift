@@ -52,6 +52,13 @@ enum DecodingGuide {
         return (file, small)
     }
 
+    static func points(_ bytes: Data) throws -> Image {
+        var options = DecodeOptions(target: TargetSize(width: 64, height: 64).points)
+        options.scale = 2  // at most 128 by 128 pixels
+        let icon = try Image(data: bytes, options)
+        return icon
+    }
+
     struct Negative: ImageProcessor {
         var identifier: String { "negative" }
 
@@ -82,17 +89,22 @@ enum DecodingGuide {
 
         func recognizes(_ start: Data) -> Bool { start.starts(with: Data("pxmp".utf8)) }
 
-        func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+        func info(of data: Data) throws(DipperError) -> ImageInfo {
             let bytes = Array(data.dropFirst(4))
             guard bytes.count == 3 else { throw .undecodable }
-            var size = PixelSize(width: Int(bytes[0]), height: Int(bytes[1]))
+            return ImageInfo(format: format, size: PixelSize(width: Int(bytes[0]), height: Int(bytes[1])))
+        }
+
+        func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+            guard var size = try info(of: data).size, let grey = data.last else { throw .undecodable }
             try options.limits.check(size)
             size = options.target?.size(for: size) ?? size
             var pixels: [UInt8] = []
-            for _ in 0..<size.width * size.height { pixels += [bytes[2], bytes[2], bytes[2], 255] }
-            guard let image = Image(size: size, premultiplied: pixels, scale: options.scale) else {
-                throw .undecodable
+            for _ in 0..<size.height {
+                try options.checkCancelled()
+                for _ in 0..<size.width { pixels += [grey, grey, grey, 255] }
             }
+            guard let image = Image(size: size, premultiplied: pixels, scale: options.scale) else { throw .undecodable }
             return image
         }
     }

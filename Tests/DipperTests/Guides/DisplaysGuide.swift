@@ -12,6 +12,18 @@ enum DisplaysGuide {
         }
     }
 
+    final class ActivityView: ImageDisplay {
+        let bar = Stage()
+
+        func show(_ content: DisplayContent, _ transition: ImageTransition) {}
+
+        func showActivity(_ activity: DisplayActivity?) {
+            guard let activity else { return bar.hide() }  // nothing is loading
+            bar.set(activity.progress?.fraction ?? 0)  // no progress: no byte yet, or the length is not known
+            if activity.isWaiting { bar.show("Waiting for the network") }
+        }
+    }
+
     static func binding(_ cache: ImageCache, _ url: URL, _ loop: Loop) -> (PhotoView, ImageBinding) {
         let view = PhotoView()
         let binding = ImageBinding(view, cache: cache, queue: .custom { work in loop.runWhenIdle(work) })

@@ -183,6 +183,8 @@ struct GuideTests {
         #expect(try await TestingGuide.failures(a).pixels == picture.pixels)
         try await TestingGuide.decoders(a)
         try await TestingGuide.offline(a)
+        let other = TestCache()
+        try await TestingGuide.parts(other.cache, a, other.transport)
         try await TestingGuide.displays(a, test.transport, test.cache, picture)
     }
 
@@ -201,6 +203,26 @@ struct GuideTests {
         try await told.wait { $0.last == "000000ff" }
         try await test.transport.waitForTransfers(1, of: url("3"))
         withExtendedLifetime((view, list)) {}
+    }
+
+    @Test("a display shows how far its picture is, and that it waits")
+    func activity() async throws {
+        let test = TestImageCache { $0.data.progressInterval = .zero }
+        let view = DisplaysGuide.ActivityView()
+        let binding = ImageBinding(view, cache: test.cache, queue: .inPlace)
+        test.network.isUp = false
+        binding.setImage(a)
+        try await view.bar.noted.wait { $0.last == "Waiting for the network" }
+        test.network.isUp = true
+        test.clock.advance(by: .seconds(5))
+        binding.setImage(url("b.png"))
+        let bytes = try picture.png
+        let transfer = try await test.transport.nextTransfer()
+        transfer.send(progress: bytes.count / 2, of: bytes.count / 2 * 2)
+        try await view.bar.noted.wait { $0.contains("0.5") }
+        transfer.finish(with: bytes)
+        try await view.bar.noted.wait { $0.last == "hidden" }
+        withExtendedLifetime(binding) {}
     }
 
     @Test("settings are taken")
@@ -238,6 +260,8 @@ struct GuideTests {
         #expect(try ImageInfo(file).format == .png && Image(data: file)[0, 0].w == 0)
         let info = try ImageInfo(small)
         #expect(info.format == .jpeg && info.size.map { max($0.width, $0.height) } == 64)
+        let icon = try DecodingGuide.points(bytes)
+        #expect(max(icon.width, icon.height) == 128 && icon.scale == 2)
     }
 
     @Test("processors do what the guide says, in a cache and without one")

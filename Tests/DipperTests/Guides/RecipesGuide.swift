@@ -86,7 +86,47 @@ enum RecipesGuide {
             }
     }
 
+    static func insisting(_ configuration: inout ImageCache.Configuration) {
+        configuration.data.freshness = .http(defaultFreshness: .expired)
+        configuration.data.staleIfError = .zero
+        configuration.data.retryPolicy = .exponential(cap: .seconds(60), retries: nil)
+        configuration.data.retryPolicy.deadline = nil  // otherwise the call fails after an hour
+    }
+
+    static func oldAndNew(
+        _ cache: ImageCache, _ url: URL, _ banner: Stage, _ show: @escaping @Sendable (Data) -> Void
+    ) async {
+        if let old = await cache.data.data(for: url) { show(old) }
+        cache.data.getData(url)
+            .onFail { error, isFatal in
+                switch error {
+                case .cancelled: break
+                case .unreachable: banner.show("No network")
+                case .connectionFailed: banner.show("The server refuses connections")
+                default: banner.show(error, isFatal ? "for good" : "for now")
+                }
+            }
+            .onRetry { banner.hide() }
+            .then { new in show(new) }
+    }
+
     // MARK: Fetch
+
+    static func own(_ cache: ImageCache, _ url: URL, _ reportURL: URL) async throws -> (Image, Data) {
+        struct Avatar: ImageRequestConvertible {
+            let url: URL
+            var imageRequest: ImageRequest { ImageRequest(url).processed(by: .circle) }
+        }
+
+        struct Report: DataRequestConvertible {
+            let url: URL
+            var dataRequest: DataRequest { DataRequest(url).with(\.headers, ["Accept": "application/json"]) }
+        }
+
+        let image = try await cache.getImage(Avatar(url: url)).value
+        let data = try await cache.data.getData(Report(url: reportURL)).value
+        return (image, data)
+    }
 
     static func local(_ cache: ImageCache, _ file: URL, _ inline: String) async throws -> [Image] {
         let photo = try await cache.getImage(file).value  // URL(filePath: "/home/ada/photo.jpg")
@@ -185,6 +225,25 @@ enum RecipesGuide {
         cache.data.cancelAll()  // feeds and other data
         cache.clear()
         try await cache.finishRemovals()  // the files are gone, or an error is thrown
+    }
+
+    static func named() -> (ImageCache, URL?) {
+        var settings = ImageCache.Configuration(name: "avatars")
+        settings.data.diskLimit = 20 << 20
+        let avatars = ImageCache(settings)
+        return (avatars, settings.data.directory)
+    }
+
+    final class FilmPage {
+        let cache: DataCache
+        let url: URL
+        init(_ cache: DataCache, _ url: URL) { (self.cache, self.url) = (cache, url) }
+
+        func isOnDisk() async -> Bool {
+            await cache.read { [url] cache in cache.hasData(for: url, in: .disk) }
+        }
+
+        func bytesOnDisk() async -> Int { await cache.read { $0.diskSize } }
     }
 
     // MARK: Run
@@ -330,7 +389,54 @@ struct RecipesTests {
         #expect(view.images.last?.pixels == other.pixels)
     }
 
+    @Test("the old value comes at once, and the call waits for the new one, without a network and without a server")
+    func insisting() async throws {
+        let test = TestImageCache { RecipesGuide.insisting(&$0) }
+        let (banner, shown) = (Stage(), Box<[String]>([]))
+        let show: @Sendable (Data) -> Void = { data in shown.update { $0.append(String(decoding: data, as: UTF8.self)) }
+        }
+        test.transport.script(
+            a,
+            [
+                .body(Data("old".utf8)), .failure(.connectionFailed), .status(503), .body(Data("new".utf8)),
+                .status(404),
+            ])
+        await RecipesGuide.oldAndNew(test.cache, a, banner, show)
+        await test.cache.idle()
+        #expect(shown.value == ["old"] && banner.texts.isEmpty)
+        test.network.isUp = false
+        test.date.advance(by: 1)
+        await RecipesGuide.oldAndNew(test.cache, a, banner, show)
+        try await test.cache.waitForParked()
+        #expect(shown.value == ["old", "old"] && banner.texts == ["No network"])
+        test.network.isUp = true
+        let stepping = Task { [clock = test.clock] in
+            while !Task.isCancelled {
+                try await clock.waitForSleepers(1)
+                clock.advance(by: .seconds(60))
+            }
+        }
+        defer { stepping.cancel() }
+        try await shown.wait { $0.last == "new" }
+        #expect(
+            banner.texts.filter { $0 != "hidden" }
+                == ["No network", "The server refuses connections", "status 503 for now"])
+        test.date.advance(by: 1)
+        await RecipesGuide.oldAndNew(test.cache, a, banner, show)
+        try await banner.noted.wait { $0.last == "status 404 for good" }
+    }
+
     // MARK: Fetch
+
+    @Test("types of one's own are fetched by their requests")
+    func own() async throws {
+        test.transport.script(a, [try .image(picture)])
+        test.transport.script(url("report"), [.body(Data("{}".utf8))])
+        let (image, data) = try await RecipesGuide.own(test.cache, a, url("report"))
+        #expect(image[0, 0].w == 0 && data == Data("{}".utf8))
+        let sent = test.transport.transfers(of: url("report")).first?.request.headers["Accept"]
+        #expect(sent == "application/json")
+    }
 
     @Test("pictures come from a file, a data URL and the program's own folders")
     func local() async throws {
@@ -480,6 +586,22 @@ struct RecipesTests {
         #expect(await waiting.error == .cancelled)
         #expect(await feed.error == .cancelled)
         #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)
+    }
+
+    @Test("a cache with a name has a folder of its own; a page asks for what is on disk")
+    func asking() async throws {
+        let (avatars, directory) = RecipesGuide.named()
+        let folder = try #require(directory)
+        #expect(folder.path.hasSuffix("/dipper/named-images/avatars") && avatars.diskLimit == 20 << 20)
+        await avatars.shutdown()
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(a, [.body(Data("film".utf8))])
+        let page = RecipesGuide.FilmPage(test.cache.data, a)
+        #expect(await !page.isOnDisk())
+        _ = try await test.cache.data.getData(a).value
+        await test.cache.idle()
+        #expect(await page.isOnDisk())
+        #expect(await page.bytesOnDisk() > 0)
     }
 
     // MARK: Run

@@ -71,6 +71,19 @@ enum TestingGuide {
 
     // MARK: DipperTesting
 
+    static func parts(_ cache: DataCache, _ url: URL, _ transport: ScriptedTransport) async throws {
+        let received = WatchedState<[Int]>([])
+        let task = cache.getData(url).onProgress { progress in received.update { $0.append(progress.received) } }
+        let transfer = try await transport.nextTransfer()
+        let fields: HTTPHeaders = ["ETag": "\"1\"", "Content-Length": "4"]
+        transfer.hold(TransferResponse(headers: fields, body: Data("he".utf8)))  // what has arrived
+        transfer.send(progress: 2, of: 4)  // and how much it is
+        try await cache.waitForHooks()
+        #expect(received.value == [2])
+        transfer.finish(with: Data("here".utf8), headers: fields)
+        #expect(try await task.value(within: .seconds(5)) == Data("here".utf8))
+    }
+
     static func offline(_ url: URL) async throws {
         let transport = ScriptedTransport()
         let network = ManualNetwork(isUp: false)
