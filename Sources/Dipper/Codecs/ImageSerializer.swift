@@ -38,7 +38,8 @@ public struct ImageSerializer: Sendable {
     }
 
     private init(
-        reads: Bool, format: ImageFormat? = nil, _ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data
+        reads: Bool, format: ImageFormat? = nil,
+        _ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data
     ) {
         self.body = body
         readsOriginal = reads

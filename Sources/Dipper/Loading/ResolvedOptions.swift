@@ -79,7 +79,8 @@ extension ImageRequest {
     func resolved(_ defaults: ResolvedOptions) -> ResolvedOptions {
         let isProcessed = (givenOptions?.processors ?? defaults.options.processors)?.isEmpty == false
         var given = givenOptions
-        if isProcessed, data.provider?.isLocal == true, (given?.keepsOriginal ?? defaults.options.keepsOriginal) == nil {
+        if isProcessed, data.provider?.isLocal == true, (given?.keepsOriginal ?? defaults.options.keepsOriginal) == nil
+        {
             given = (given ?? ImageOptions()).with(\.keepsOriginal, false)
         }
         return given.map { ResolvedOptions($0.over(defaults.options), home: defaults.home) } ?? defaults
