@@ -210,11 +210,6 @@ struct GuideTests {
         let test = TestImageCache { $0.data.progressInterval = .zero }
         let view = DisplaysGuide.ActivityView()
         let binding = ImageBinding(view, cache: test.cache, queue: .inPlace)
-        test.network.isUp = false
-        binding.setImage(a)
-        try await view.bar.noted.wait { $0.last == "Waiting for the network" }
-        test.network.isUp = true
-        test.clock.advance(by: .seconds(5))
         binding.setImage(url("b.png"))
         let bytes = try picture.png
         let transfer = try await test.transport.nextTransfer()
@@ -222,6 +217,9 @@ struct GuideTests {
         try await view.bar.noted.wait { $0.contains("0.5") }
         transfer.finish(with: bytes)
         try await view.bar.noted.wait { $0.last == "hidden" }
+        test.network.isUp = false
+        binding.setImage(a)
+        try await view.bar.noted.wait { $0.last == "Waiting for the network" }
         withExtendedLifetime(binding) {}
     }
 
