@@ -87,10 +87,9 @@ public final class DataCache: Sendable {
             disk: disk, partials: disk == nil ? MemoryTier(partialsOf: configuration, history, expiries) : nil,
             tiers: SharedTiers(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
-        let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
         engine = Engine(
-            loop: loop, fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
-            transport: configuration.transport ?? CurlTransport(configuration.network, on: loop),
+            fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
+            transport: configuration.transport ?? CurlTransport(configuration.network),
             network: configuration.networkMonitor, time: time, now: configuration.now,
             options: .init(
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
@@ -101,7 +100,7 @@ public final class DataCache: Sendable {
         valueSource = ObjectSource(engine, defaults, watchesBytes: true)
         relay.connect(engine)
         expiries.tell()
-        pressure = PressureRelay(configuration.memoryPressure, on: loop, onChange: events.pressed)
+        pressure = PressureRelay(configuration.memoryPressure, onChange: events.pressed)
         followsPressure = pressure.follow { [weak store = store] in store?.setPressure($0) }
     }
 

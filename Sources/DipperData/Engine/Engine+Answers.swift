@@ -132,7 +132,7 @@ extension Engine {
     /// - Parameter answer: asks the calls that have joined meanwhile, before they get it; `nil` to begin anew for them.
     private func handOut(
         _ fetch: Fetch, _ answer: TransferResponse?, _ verdicts: Verdicts,
-        to give: @escaping @Sendable (isolated Engine, DataTask, Verdicts) -> Bool
+        to give: @escaping @Loop (Engine, DataTask, Verdicts) -> Bool
     ) {
         if fetch.isOver { return }
         if let answer { endRefused(fetch, answer, verdicts) }
@@ -272,7 +272,7 @@ struct Verdicts: Sendable {
 extension Engine {
     func judge(
         _ value: StoredData?, for calls: some Sequence<Call>,
-        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+        then goOn: @escaping @Loop (Engine, Verdicts) -> Void
     ) {
         guard let value else { return goOn(self, Verdicts()) }
         ask(calls.filter(\.hasOwnValidation), { $0.refusal(of: value) }, then: goOn)
@@ -280,14 +280,14 @@ extension Engine {
 
     func judge(
         _ answer: TransferResponse, for calls: some Sequence<Call>,
-        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+        then goOn: @escaping @Loop (Engine, Verdicts) -> Void
     ) {
         ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
     }
 
     private func ask(
         _ calls: [Call], _ judge: @escaping @Sendable (Call) -> DipperError?,
-        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+        then goOn: @escaping @Loop (Engine, Verdicts) -> Void
     ) {
         if calls.isEmpty { return goOn(self, Verdicts()) }
         work {
@@ -304,7 +304,7 @@ extension Engine {
 
 /// The question how to speak TLS with an origin. Its answer holds for a time.
 enum TLSQuestion {
-    case asked([(fetch: Fetch, goOn: @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void)])
+    case asked([(fetch: Fetch, goOn: @Loop (Engine, Result<TLSAnswer?, DipperError>) -> Void)])
     /// - Parameter use: grows with each use.
     case answered(Result<TLSAnswer?, DipperError>, at: Duration, use: UInt64)
 
@@ -340,7 +340,7 @@ extension Engine {
 
     func answerTLSChallenge(
         of origin: ServerOrigin, at url: URL, for fetch: Fetch,
-        then goOn: @escaping @Sendable (isolated Engine, Result<TLSAnswer?, DipperError>) -> Void
+        then goOn: @escaping @Loop (Engine, Result<TLSAnswer?, DipperError>) -> Void
     ) {
         switch tlsAnswers[origin] {
         case .answered(let answer, let moment, _)? where time.now() - moment < TLSQuestion.life:

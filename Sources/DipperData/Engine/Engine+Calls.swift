@@ -69,7 +69,7 @@ extension Engine {
         _ task: DataTask, _ claim: Claim? = nil, after failed: (task: DataTask, error: DipperError)? = nil
     ) {
         task.attach(task, to: self)
-        if loop.isCurrent { return run { $0.take(task, claim, after: failed) } }
+        if Loop.isCurrent { return run { $0.take(task, claim, after: failed) } }
         if !post(waits: false, { $0.take(task, claim, after: failed) }) { refuse(task) }
     }
 
@@ -92,7 +92,7 @@ extension Engine {
     }
 
     nonisolated func refuse(_ task: DataTask) {
-        task.detach(in: task.requestedQueue, attempts: 0)
+        task.withFeed { $0.detach(in: task.requestedQueue, attempts: 0) }
         finish(task, .failure(refusal))
     }
 

@@ -138,7 +138,8 @@ struct RevalidationTasks: Sendable {
     }
 }
 
-/// The results of the look-ups and attempts of a fetch. Only the engine uses it.
+/// The results of the look-ups and attempts of a fetch.
+@Loop
 final class Findings {
     private(set) var found: FoundEntry?
     var partial: PartialBody?
@@ -238,7 +239,8 @@ final class Findings {
     }
 }
 
-/// The sources of a fetch: the present one, those that are left, and those that have failed. Only the engine uses it.
+/// The sources of a fetch: the present one, those that are left, and those that have failed.
+@Loop
 struct FetchSources {
     /// The call whose URL, header fields and expirations are the fetch's: the first one, until another takes its place.
     private(set) var lead: Call

@@ -1,17 +1,17 @@
 import Foundation
 import Synchronization
 
-/// Only the engine uses it.
 struct FetchWait {
     fileprivate(set) var want: Urgency
     var reads = false
     var fetches = false
-    unowned(unsafe) fileprivate(set) var fetch: Fetch?
-    unowned(unsafe) fileprivate var next: DataTask?
-    unowned(unsafe) fileprivate var previous: DataTask?
+    fileprivate(set) var fetch: Fetch?
+    fileprivate var next: DataTask?
+    fileprivate var previous: DataTask?
     fileprivate(set) var knownLimits: Limits?
 
     /// The part that only calls with a time limit or with failures have.
+    @Loop
     final class Limits {
         var failures = FailureCount()
         /// The time spent on the fetch at which the call ends.
@@ -26,7 +26,7 @@ struct FetchWait {
         (self.want, self.reads, self.fetches) = (want, reads, fetches)
     }
 
-    var limits: Limits {
+    @Loop var limits: Limits {
         mutating get {
             if let known = knownLimits { return known }
             let new = Limits()
@@ -37,8 +37,7 @@ struct FetchWait {
 }
 
 /// The fetch of a key: wanted by several calls, and made once.
-// Only the engine uses it. Closures that come back to the engine carry it through other threads.
-final class Fetch: QueueEntry, @unchecked Sendable {
+final class Fetch: QueueEntry {
     enum LookUpState { case notDone, underWay, missed }
 
     struct Reports: OptionSet {
@@ -53,9 +52,9 @@ final class Fetch: QueueEntry, @unchecked Sendable {
     /// The events of the look-up and of the attempt under way, if their begin was told.
     var lookUpEvents: CacheEvent.ID?
     var attemptEvents: CacheEvent.ID?
-    // Each task owns itself while it waits: a chain of a million strong references would be released by recursion.
-    unowned(unsafe) private var first: DataTask?
-    unowned(unsafe) private var last: DataTask?
+    // Each leaves by itself, so that no chain of tasks is released at once.
+    private var first: DataTask?
+    private var last: DataTask?
     private(set) var wants = Urgencies()
     private var readers: Int32 = 0
     private(set) var demand = FetchDemand()
@@ -180,8 +179,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 }
 
 /// An attempt under way: its requests, and the transfer of the present one.
-// Only the engine uses it. Closures that come back to the engine carry it through other threads.
-final class Run: @unchecked Sendable {
+@Loop
+final class Run {
     var attempt: Attempt
     var transfer: (any Transfer)?
     var reception = Reception()

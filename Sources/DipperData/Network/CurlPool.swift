@@ -3,8 +3,8 @@ import Foundation
 import ProcessShims
 
 /// A libcurl multi handle, the connections of one queue, and the transfers that use them.
-// Only the thread of the loop uses it. Others post messages to the loop.
-final class CurlPool: LoopClient, @unchecked Sendable {
+@Loop
+final class CurlPool: LoopClient {
     /// The number for one transfer: libcurl may forget the addresses before it connects.
     private static let mostLookups = 4
     /// The most rounds of libcurl in one turn of the loop.
@@ -22,24 +22,21 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     let decoding = DispatchGroup()
     private var transfers: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
-    private let loop: EventLoop
-    private var client: UInt32 = 0
+    private var seat: LoopSeat?
     private var curlDue: ContinuousClock.Instant?
     /// When to look for connections on which nothing can arrive.
     private var nextLook: ContinuousClock.Instant?
     private var nextCheck = ContinuousClock.now
     private var isClosed = false
 
-    init(
-        _ queue: FetchQueue, _ configuration: CurlConfiguration, proxies: ProxySettings, resolver: HostResolver,
-        loop: EventLoop
+    nonisolated init(
+        _ queue: FetchQueue, _ configuration: CurlConfiguration, proxies: ProxySettings, resolver: HostResolver
     ) {
         self.queue = queue
         self.configuration = configuration
         self.proxies = proxies
         self.resolver = resolver
-        self.loop = loop
-        post { pool in pool.client = pool.loop.add(pool) }
+        post { pool in pool.seat = Loop.add(pool) }
     }
 
     private func makeMulti() -> Bool {
@@ -59,11 +56,12 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     // MARK: Any thread
 
     @discardableResult
-    func post(waits: Bool = true, _ body: @escaping @Sendable (CurlPool) -> Void) -> Bool {
-        loop.post(waits: waits) { body(self) }
+    nonisolated func post(waits: Bool = true, _ body: @escaping @Loop (CurlPool) -> Void) -> Bool {
+        Loop.post(waits: waits) {
+            body(self)
+            self.seat?.wake()
+        }
     }
-
-    var isEnded: Bool { loop.isEnded }
 
     // MARK: The loop
 
@@ -82,14 +80,15 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         let waitsToWrite = what == CURL_POLL_OUT || what == CURL_POLL_INOUT
         let events = (waitsToRead ? EPOLLIN.rawValue : 0) | (waitsToWrite ? EPOLLOUT.rawValue : 0)
         if let old = pool.sockets.wait(for: events, on: socket) {
-            pool.loop.watch(socket, for: events, insteadOf: old, client: pool.client)
+            pool.seat?.watch(socket, for: events, insteadOf: old)
         }
         return 0
     }
 
     func ready(_ socket: Int32, _ events: UInt32) {
         if let old = sockets.idleEvents(of: socket) {
-            return loop.watch(socket, for: 0, insteadOf: old, client: client)
+            seat?.watch(socket, for: 0, insteadOf: old)
+            return
         }
         var what: Int32 = 0
         if events & EPOLLIN.rawValue != 0 { what |= CURL_CSELECT_IN }
@@ -175,7 +174,8 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         for handle in idleHandles { curl_easy_cleanup(handle) }
         idleHandles = []
         curl_multi_cleanup(multi)
-        loop.remove(client: client)
+        seat?.leave()
+        seat = nil
     }
 }
 
@@ -291,6 +291,7 @@ extension CurlPool {
         let hosts = transfer.route.names.map(\.host)
         guard let host = hosts.first(where: { addresses(of: $0, for: transfer) == nil }) else { return begin(transfer) }
         transfer.lookup = resolver.lookUp(host, for: transfer) { answer in
+            self.seat?.wake()
             transfer.lookup = nil
             switch answer {
             case .failure(let error): self.end(transfer, error)

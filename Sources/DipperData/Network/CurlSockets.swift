@@ -1,9 +1,10 @@
 import CCurl
 import Foundation
 
-/// The open sockets of a pool, for the loop's thread only.
+/// The open sockets of a pool.
 // libcurl's callbacks hold its address; the pool keeps it alive until libcurl has closed every socket.
-final class CurlSockets: @unchecked Sendable {
+@Loop
+final class CurlSockets {
     private final class Socket {
         var wanted: UInt32 = 0
         var watched: UInt32 = 0
@@ -16,6 +17,9 @@ final class CurlSockets: @unchecked Sendable {
     }
 
     private var open: [Int32: Socket] = [:]
+
+    nonisolated init() {}
+
     /// The events that the loop waits for on descriptors opened by libcurl itself.
     private var foreign: [Int32: UInt32] = [:]
     private static let patience = Duration.milliseconds(1_500)
@@ -161,6 +165,7 @@ final class CurlSockets: @unchecked Sendable {
 ///
 /// After a transfer is paused, bytes arrive until the buffer is full, so its size decides how soon the link is free. It
 /// begins near what a usual path holds, and grows only while that makes the transfer faster.
+@Loop
 struct ReceiveWindow {
     struct Path {
         var size: Int

@@ -4,35 +4,27 @@ import Synchronization
 
 /// A transport for HTTP and HTTPS that uses libcurl.
 ///
-/// One thread serves both queues. Each queue has its own connections, and those of `slowQueue` have a receive window
+/// One thread of the process serves all transports. Each queue has its own connections, and those of `slowQueue` have a receive window
 /// close to the bandwidth-delay product of the path, so that a paused transfer frees the link. Host names are resolved
 /// on separate threads: a name server that does not answer delays only the transfers that wait for it. The transport
 /// does not follow redirects. It decodes the content codings gzip, deflate, br
 /// and zstd.
 public final class CurlTransport: Transport {
-    private let loop: EventLoop
-    private let ownsLoop: Bool
     private let fast: CurlPool
     private let slow: CurlPool
     private let proxies: ProxySettings
     private let resolver: HostResolver
 
-    /// Creates a transport and starts its thread.
-    /// - Parameters:
-    ///   - configuration: the limits and options of both queues.
-    ///   - name: the prefix of the thread's name.
-    public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
-        self.init(configuration, on: EventLoop(name: JoinableThread.name(name, "loop")), ownsLoop: true)
-    }
-
-    init(_ configuration: CurlConfiguration, on loop: EventLoop, ownsLoop: Bool = false) {
+    /// Creates a transport.
+    /// - Parameter configuration: the limits and options of both queues.
+    public init(_ configuration: CurlConfiguration = .init()) {
         _ = Self.prepare()
         let proxies = ProxySettings(fixed: configuration.proxySetting)
-        let resolver = HostResolver(on: loop)
+        let resolver = HostResolver()
         func pool(_ queue: FetchQueue) -> CurlPool {
-            CurlPool(queue, configuration, proxies: proxies, resolver: resolver, loop: loop)
+            CurlPool(queue, configuration, proxies: proxies, resolver: resolver)
         }
-        (self.loop, self.ownsLoop, self.proxies, self.resolver) = (loop, ownsLoop, proxies, resolver)
+        (self.proxies, self.resolver) = (proxies, resolver)
         (fast, slow) = (pool(.fast), pool(.slow))
     }
 
@@ -57,7 +49,7 @@ public final class CurlTransport: Transport {
     }
 
     public func networkChanged() {
-        loop.post { [resolver] in resolver.networkChanged() }
+        Loop.post { [resolver] in resolver.networkChanged() }
         for pool in [fast, slow] { pool.post { $0.dropOrphans() } }
     }
 
@@ -69,12 +61,8 @@ public final class CurlTransport: Transport {
 
     public func shutdown() async {
         end()
-        if ownsLoop {
-            await loop.join()
-        } else {
-            await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-                if !loop.post(waits: false, { continuation.resume() }) { continuation.resume() }
-            }
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            if !Loop.post(waits: false, { continuation.resume() }) { continuation.resume() }
         }
         for pool in [fast, slow] {
             await withCheckedContinuation { continuation in
@@ -85,7 +73,6 @@ public final class CurlTransport: Transport {
 
     private func end() {
         for pool in [fast, slow] { pool.post { $0.close() } }
-        if ownsLoop { loop.end() }
     }
 }
 
@@ -160,6 +147,7 @@ public struct CurlConfiguration: Sendable, RedactedStringConvertible {
     public var description: String { "CurlConfiguration" }
 }
 
+@Loop
 struct CurlOptions {
     private let handle: UnsafeMutableRawPointer
     /// Whether libcurl has taken all options: a pinned key must not be dropped silently.
@@ -282,7 +270,7 @@ struct CurlOptions {
             CURLOPT_RESOLVER_START_DATA,
         ]
         for option in options { set(option, pointer: context) }
-        set(CURLOPT_ERRORBUFFER, pointer: transfer.map { UnsafeMutableRawPointer($0.errorBuffer) })
+        set(CURLOPT_ERRORBUFFER, pointer: transfer.map { UnsafeMutableRawPointer($0.errorText.bytes) })
     }
 
     static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {

@@ -59,7 +59,7 @@ public struct NetworkConditions: Sendable, Hashable {
 /// consists not only of containers and virtual machines of this host; a name in `/etc/hosts` counts as its addresses.
 /// This machine is always reachable.
 ///
-/// The thread of a cache hears of changes; other observers share a thread. No privilege is needed. Where the kernel
+/// The thread of the library hears of changes. No privilege is needed. Where the kernel
 /// reports nothing, as in some sandboxes, every host counts as reachable, and the monitor logs this once.
 public final class NetlinkMonitor: NetworkMonitor {
     /// The monitor that the whole program shares.
@@ -160,17 +160,11 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        observe(on: EventLoop.forObservers, onChange)
-    }
-
-    /// - Parameter onChange: called on the thread that sets the conditions, and after a change in the kernel on a queue.
-    func observe(on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         readHosts()
         var watch: NetlinkWatch?
         do throws(NetlinkError) {
-            guard let loop else { throw NetlinkError("epoll") }
             // Here, so that no change is missed.
-            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onChange)
+            watch = NetlinkWatch(self, try Netlink(groups: Netlink.changes), onChange)
         } catch {
             lostWatch(error)
         }
@@ -218,42 +212,41 @@ private struct ReachabilityAnswers {
     }
 }
 
-// Used on the thread of the loop only, but for `begin` and `end`.
-private final class NetlinkWatch: LoopClient, @unchecked Sendable {
+@Loop
+private final class NetlinkWatch: LoopClient {
     /// From the first change to the call: plugging in a cable causes a dozen changes.
     private static let settling = Duration.milliseconds(20)
     private static let spacing = Duration.milliseconds(100)
 
     private let monitor: NetlinkMonitor
-    private let loop: EventLoop
     private let socket: Netlink
     private let onChange: @Sendable () -> Void
     /// Calls the observer, which may be slow.
     private let queue = DispatchQueue(label: "dipper.observe")
     private var filter = NetlinkChangeFilter()
-    private var client: UInt32 = 0
+    private var seat: LoopSeat?
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
     /// Whether the socket has failed, so that nothing is heard any more.
     private var isLost = false
 
-    init(
-        _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink, _ onChange: @escaping @Sendable () -> Void
+    nonisolated init(
+        _ monitor: NetlinkMonitor, _ socket: Netlink, _ onChange: @escaping @Sendable () -> Void
     ) {
-        (self.monitor, self.loop, self.socket, self.onChange) = (monitor, loop, socket, onChange)
+        (self.monitor, self.socket, self.onChange) = (monitor, socket, onChange)
     }
 
-    func begin() {
-        loop.post { [self] in
-            client = loop.add(self)
+    nonisolated func begin() {
+        Loop.post { [self] in
+            seat = Loop.add(self)
             listen(insteadOf: 0)
         }
     }
 
-    /// A loop that has ended has let go of its clients.
-    func end() {
-        loop.post { [self] in
-            loop.remove(client: client)
+    nonisolated func end() {
+        Loop.post { [self] in
+            seat?.leave()
+            seat = nil
             if isLost { monitor.endedUnwatched() }
         }
     }
@@ -261,7 +254,7 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     /// Until the next event, so that a burst wakes the thread once.
     private func listen(insteadOf old: UInt32) {
         let once = EPOLLIN.rawValue | EPOLLONESHOT.rawValue
-        loop.watch(socket.descriptor, for: once, insteadOf: old, client: client)
+        seat?.watch(socket.descriptor, for: once, insteadOf: old)
     }
 
     func ready(_ descriptor: Int32, _ events: UInt32) { due = max(.now + Self.settling, lastCall + Self.spacing) }

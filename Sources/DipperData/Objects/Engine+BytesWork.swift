@@ -105,11 +105,11 @@ extension Engine {
 
     /// Counts bytes that wait to be made into an object, and posts their arrival.
     nonisolated func post(
-        counting bytes: Int, in state: ObjectCache.State, _ body: @escaping @Sendable (isolated Engine) -> Void
+        counting bytes: Int, in state: ObjectCache.State, _ body: @escaping @Loop (Engine) -> Void
     ) {
-        if loop.isCurrent {
+        if Loop.isCurrent {
             // Before the next fetch begins.
-            state.count(bytes)
+            Loop.run { state.count(bytes) }
             post(body)
         } else {
             post { engine in

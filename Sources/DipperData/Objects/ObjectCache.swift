@@ -4,8 +4,8 @@ import Synchronization
 /// A cache of objects that are made from the bytes of data caches, each of them once however many calls wait. It keeps
 /// them in memory, and their stored forms in the data caches that the bytes came from.
 package final class ObjectCache: Sendable {
-    /// Only the engine uses it.
-    final class State: @unchecked Sendable {
+    @Loop
+    final class State {
         var works: [CacheKey: WorksOfKey] = [:]
         /// Calls by other keys than those of their work: the keys that their callers asked for, and the keys of calls
         /// that have no work yet.
@@ -16,12 +16,12 @@ package final class ObjectCache: Sendable {
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isGuest = false
         /// The calls that are on their way to the engine, such as the renewal of a call that ends in this turn.
-        let posted = Atomic(0)
+        nonisolated let posted = Atomic(0)
         private var backlog: Backlog?
         /// The engines that bring bytes.
         private var engines: [WeakEngine] = []
 
-        init(waitingLimit: Int?) { backlog = waitingLimit.map(Backlog.init) }
+        nonisolated init(waitingLimit: Int?) { backlog = waitingLimit.map(Backlog.init) }
 
         var isIdle: Bool {
             works.isEmpty && aliases.isEmpty && writes.isEmpty && posted.load(ordering: .relaxed) == 0
@@ -99,7 +99,7 @@ package final class ObjectCache: Sendable {
 
     package func hit(_ origin: Origin, _ step: some ObjectStep) -> MadeObject? {
         // The loop does not read the index.
-        guard origin.looks, !origin.waitsForDisk || !engine.loop.isCurrent && origin.isWritten(step),
+        guard origin.looks, !origin.waitsForDisk || !Loop.isCurrent && origin.isWritten(step),
             let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
         else { return nil }
         switch origin.source.use(of: entry.info, for: origin.request) {

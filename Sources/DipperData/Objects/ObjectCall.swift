@@ -29,8 +29,9 @@ package struct Making: Sendable {
     }
 }
 
-/// A call for an object that memory could not answer. Only the engine uses it.
-package final class ObjectCall: @unchecked Sendable, WaitingCall {
+/// A call for an object that memory could not answer.
+@Loop
+package final class ObjectCall: WaitingCall {
     /// The options on which the object itself does not depend.
     package struct Options: Sendable {
         /// Whether a prefetched object is kept in memory.
@@ -58,20 +59,21 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
     /// `nil` after the end.
     private var task: (any ObjectTask)?
 
-    private init(_ task: any ObjectTask, _ making: Making, _ options: Options) {
+    private nonisolated init(_ task: any ObjectTask, _ making: Making, _ options: Options) {
         (cache, origin, step) = (making.cache, making.origin, making.step)
         (self.task, self.options) = (task, options)
         want = Urgency(task.requestedQueue, making.origin.request.priority)
     }
 
-    package static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
+    package nonisolated static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
         let call = ObjectCall(task, making, options)
         task.attach(call, to: call.cache.engine)
         let (engine, state) = (call.cache.engine, call.cache.state)
         state.posted.add(1, ordering: .relaxed)
         if engine.post(waits: false, { $0.take(call) }) { return }
         state.posted.subtract(1, ordering: .relaxed)
-        call.end(.failure(engine.refusal))
+        task.detach(in: task.requestedQueue, attempts: 0)
+        task.end(.failure(engine.refusal), nil)
     }
 
     var isOver: Bool { task == nil }
@@ -104,7 +106,7 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
         task.end(result, renewal)
     }
 
-    func status(in engine: isolated Engine) -> CallStatus? {
+    func status(in engine: Engine) -> CallStatus? {
         if isOver { return nil }
         var status = CallStatus(queue: want.queue, attempts: attempts)
         // The object is made of another, which may be on its way.
@@ -123,17 +125,17 @@ package final class ObjectCall: @unchecked Sendable, WaitingCall {
         }
         return status
     }
-    func cancel(in engine: isolated Engine) { engine.cancel(self) }
-    func move(to queue: FetchQueue, in engine: isolated Engine) { engine.move(self, to: queue) }
-    func setPriority(_ priority: Priority, in engine: isolated Engine) {
+    func cancel(in engine: Engine) { engine.cancel(self) }
+    func move(to queue: FetchQueue, in engine: Engine) { engine.move(self, to: queue) }
+    func setPriority(_ priority: Priority, in engine: Engine) {
         engine.change(self, to: Urgency(want.queue, priority))
     }
-    func wantProgress(in engine: isolated Engine) {
+    func wantProgress(in engine: Engine) {
         wantsProgress = true
         if let supply = make?.fetch { hearProgress(of: supply) }
     }
 
-    func wantPreviews(in engine: isolated Engine) {
+    func wantPreviews(in engine: Engine) {
         if exchange(&options.showsPreviews, with: true) { return }
         if let supply = make?.fetch { engine.showPreviews(of: supply, to: self) }
     }
@@ -359,15 +361,16 @@ extension Engine {
 }
 
 extension ObjectCache.State: EngineGuest {
-    func close(in engine: isolated Engine) { engine.cancelAll(in: self) }
+    func close(in engine: Engine) { engine.cancelAll(in: self) }
     func leave() {
         endBacklog()
         for continuation in exchange(&waiting, with: []) { continuation.resume() }
     }
 }
 
-/// The previews of one fetch, made one at a time. Only the engine uses it.
-final class Previews: @unchecked Sendable {
+/// The previews of one fetch, made one at a time.
+@Loop
+final class Previews {
     var scan: any PreviewScan
     var isBusy = false
     var arrived: Data?

@@ -2,14 +2,15 @@ import Foundation
 import Synchronization
 
 /// Work that several may wait for and that is done once: bringing bytes, or making an object. It is as urgent as the
-/// most urgent that waits, and hands its urgency on to the work that it waits for itself. Only the engine uses it.
-class SharedWork: @unchecked Sendable {
+/// most urgent that waits, and hands its urgency on to the work that it waits for itself.
+@Loop
+class SharedWork {
     final var wants = Urgencies()
     private final var told: Urgency?
     private(set) final var dependency: SharedWork?
 
     /// Takes the urgency of work that waits for no other.
-    func move(to want: Urgency, in engine: isolated Engine) {}
+    func move(to want: Urgency, in engine: Engine) {}
 
     /// The caller settles the work that this work has waited for.
     final func wait(for work: SharedWork?) {
@@ -20,7 +21,7 @@ class SharedWork: @unchecked Sendable {
         dependency = work
     }
 
-    final func refresh(in engine: isolated Engine) {
+    final func refresh(in engine: Engine) {
         let want = wants.highest
         guard want != told else { return }
         if let dependency {
@@ -33,7 +34,7 @@ class SharedWork: @unchecked Sendable {
 }
 
 /// Makes an object for calls with one origin: looks at the tiers, gets the parent or the bytes, runs the step.
-final class ObjectWork: SharedWork, @unchecked Sendable {
+final class ObjectWork: SharedWork {
     enum Stage {
         case looking
         case waiting
@@ -106,14 +107,14 @@ final class ObjectWork: SharedWork, @unchecked Sendable {
     var family: [ObjectWork] { children.reduce([self]) { $0 + $1.family } }
     var allCalls: [ObjectCall] { family.flatMap(\.calls.values) }
 
-    override func move(to want: Urgency, in engine: isolated Engine) {
+    override func move(to want: Urgency, in engine: Engine) {
         lookUp?.move(to: engine.place(want))
         if want.queue == .slow { engine.release(self) }
     }
 }
 
 /// The fetch of bytes for objects, as one call of the data cache.
-final class BytesWork: SharedWork, @unchecked Sendable {
+final class BytesWork: SharedWork {
     let origin: Origin
     let claim: Claim
     let task: DataTask
@@ -147,7 +148,7 @@ final class BytesWork: SharedWork, @unchecked Sendable {
         previews = nil
     }
 
-    override func move(to want: Urgency, in engine: isolated Engine) {
+    override func move(to want: Urgency, in engine: Engine) {
         // Others may follow the same fetch, so it only becomes more urgent.
         let mayFall = origin.following == nil
         if mayFall || want.queue == .fast { origin.source.engine.perform { [task] in $0.move(task, to: want.queue) } }
@@ -156,8 +157,8 @@ final class BytesWork: SharedWork, @unchecked Sendable {
 }
 
 /// One step under way on a thread, for all that wait for its object.
-final class StepWork: SharedWork, @unchecked Sendable {
-    enum Source {
+final class StepWork: SharedWork {
+    enum Source: Sendable {
         case bytes(Data, Provenance, orForm: StoredData?)
         case form(StoredData, ResponseSource)
         case object(MadeObject)
@@ -172,7 +173,7 @@ final class StepWork: SharedWork, @unchecked Sendable {
 
     init(_ key: CacheKey, _ source: Source) { (self.key, self.source) = (key, source) }
 
-    var isCancelled: Bool { cancellation.isSet }
+    nonisolated var isCancelled: Bool { cancellation.isSet }
     func cancel() {
         cancellation.set()
         ticket?.cancel()
@@ -181,7 +182,7 @@ final class StepWork: SharedWork, @unchecked Sendable {
     /// Whether the step comes before all other work, so that few whole objects wait for their next step.
     var isNext: Bool { if case .object = source { true } else { false } }
 
-    var material: Material {
+    nonisolated var material: Material {
         switch source {
         case .bytes(let data, _, nil): .bytes(data)
         case .form(let form, _), .bytes(_, _, .some(let form)): .form(form.data)
@@ -189,7 +190,7 @@ final class StepWork: SharedWork, @unchecked Sendable {
         }
     }
 
-    var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
+    nonisolated var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
 
     func isLike(_ other: Source) -> Bool {
         switch (source, other) {
@@ -199,12 +200,12 @@ final class StepWork: SharedWork, @unchecked Sendable {
         }
     }
 
-    override func move(to want: Urgency, in engine: isolated Engine) {
+    override func move(to want: Urgency, in engine: Engine) {
         ticket?.move(to: engine.place(want, isNext: isNext))
     }
 }
 
-final class WriteWork: SharedWork, @unchecked Sendable {
+final class WriteWork: SharedWork {
     let object: MadeObject
     let origin: Origin
     let step: any ObjectStep
@@ -215,7 +216,7 @@ final class WriteWork: SharedWork, @unchecked Sendable {
     /// Work that looks for the object again after the write.
     var blocked: [ObjectWork] = []
     var ticket: Workers.Ticket?
-    private let begun = Atomic(false)
+    private nonisolated let begun = Atomic(false)
 
     init(
         _ object: MadeObject, _ origin: Origin, _ step: any ObjectStep, _ claim: Claim? = nil, keepsBytes: Bool = true,
@@ -225,19 +226,20 @@ final class WriteWork: SharedWork, @unchecked Sendable {
         (self.keepsBytes, self.makes) = (keepsBytes, makes)
     }
 
-    var isAwaited: Bool { !makes.isEmpty }
+    nonisolated var isAwaited: Bool { !makes.isEmpty }
 
-    var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
-    var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
+    nonisolated var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
+    nonisolated var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
 
     /// Returns whether the caller may carry out or drop the write: the first one may.
-    func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
+    nonisolated func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
 
-    override func move(to want: Urgency, in engine: isolated Engine) {
+    override func move(to want: Urgency, in engine: Engine) {
         ticket?.move(to: engine.place(want, isNext: true))
     }
 }
 
+@Loop
 final class WorksOfKey {
     var makes: [ObjectWork] = []
     var supplies: [BytesWork] = []
