@@ -160,7 +160,7 @@ public final class DataTask: FetchTask {
         feed.post { engine, _ in
             guard self.feed.isAttached else { return }
             self.viewer = body
-            engine.want(.bytes, for: self)
+            self.wait.fetch?.want(.bytes, for: self)
         }
     }
 
@@ -244,6 +244,43 @@ public final class DataTask: FetchTask {
     public func add(_ hook: TaskHook<DataResponse>) { feed.add(hook, for: self) }
 }
 
+/// The end of a call.
+extension DataTask {
+    /// - Parameter place: the key of the entry in the tiers.
+    @inline(__always)
+    func finish(
+        _ result: Result<DataResponse, DipperError>, kept place: @autoclosure () -> CacheKey,
+        _ write: PendingWrite? = nil, in engine: Engine
+    ) {
+        guard call.request.waitsForDiskWrite, case .success = result else { return finish(result, in: engine) }
+        wait(toFinish: result, place(), write, in: engine)
+    }
+
+    private func wait(
+        toFinish result: Result<DataResponse, DipperError>, _ place: CacheKey, _ write: PendingWrite?, in engine: Engine
+    ) {
+        let call = call
+        call.pending.begin()
+        let finish: @Sendable (Bool) -> Void = { isOnDisk in
+            self.finish(isOnDisk || !call.mustBeDurable ? result : .failure(.notWritten), in: engine)
+            call.pending.end()
+        }
+        guard let write else {
+            return engine.store.settle(place, call, call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
+        }
+        write.whenEnded(finish)
+    }
+
+    func finish(_ result: Result<DataResponse, DipperError>, in engine: Engine) {
+        if isRevalidation {
+            let dropped = engine.revalidations.withLock { $0.forget(self) }
+            withExtendedLifetime(dropped) {}
+        }
+        if tellsEnd { engine.events.ended(self, result.map(\.source)) }
+        end(result)
+    }
+}
+
 extension DataTask: FedTask {
     package var callbackQueue: CallbackQueue { call.callbackQueue }
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
@@ -256,7 +293,7 @@ extension DataTask: WaitingCall {
     func cancel(in engine: Engine) { engine.cancel(self) }
     func move(to queue: FetchQueue, in engine: Engine) { engine.move(self, to: queue) }
     func setPriority(_ priority: Priority, in engine: Engine) { engine.setPriority(priority, of: self) }
-    func wantProgress(in engine: Engine) { engine.want(.progress, for: self) }
+    func wantProgress(in engine: Engine) { wait.fetch?.want(.progress, for: self) }
 }
 
 extension DataTask.Event: TaskEvent {

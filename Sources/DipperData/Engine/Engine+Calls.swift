@@ -15,7 +15,7 @@ extension Engine {
     nonisolated func begin(_ task: DataTask, _ claim: Claim?, orEnd error: DipperError? = nil) {
         events.began(task)
         guard let error = defect(of: task.call.request) ?? error else { return enter(task, claim) }
-        finish(task, .failure(error))
+        task.finish(.failure(error), in: self)
     }
 
     @inline(__always)
@@ -36,7 +36,7 @@ extension Engine {
         let call = task.call
         if !call.insistsOnNetwork, let found = store.kept(for: call), answer(task, with: found) { return }
         guard call.looksUp(in: store) || call.mayFetch else {
-            return finish(task, .failure(.notCached.about(task.key)))
+            return task.finish(.failure(.notCached.about(task.key)), in: self)
         }
         // What the program adds or removes from now on is newer, also while the call is on its way to the engine.
         let isAnew = claim == nil && call.cachePolicy == .ignoreCache
@@ -52,12 +52,12 @@ extension Engine {
         let now = isTimeless ? 0 : now().timeIntervalSince1970
         switch call.use(ofAccepted: info, at: now) {
         case .fresh:
-            finish(task, .success(DataResponse(found.value, source: .memory)), kept: found.place ?? task.key)
+            task.finish(.success(DataResponse(found.value, source: .memory)), kept: found.place ?? task.key, in: self)
         case .staleWhileRevalidating where call.mayFetch:
             answer(task, withOld: found)
         case .staleWhileRevalidating, .stale, .revalidate:
             guard call.isAnswered(byAccepted: info, at: now) else { return false }
-            finish(task, .success(DataResponse(found.value, source: .stale)), kept: found.place ?? task.key)
+            task.finish(.success(DataResponse(found.value, source: .stale)), kept: found.place ?? task.key, in: self)
         }
         return true
     }
@@ -84,7 +84,7 @@ extension Engine {
         if isClosed { return refuse(task) }
         if task.isGivenUp {
             task.detach(in: task.requestedQueue, attempts: 0)
-            return finish(task, .failure(.cancelled))
+            return task.finish(.failure(.cancelled), in: self)
         }
         task.begin(reads: reads ?? task.call.looksUp(in: store))
         enroll(task, claim?.isOutdated == true ? nil : found, claim, after: failed)
@@ -93,13 +93,13 @@ extension Engine {
 
     nonisolated func refuse(_ task: DataTask) {
         task.withFeed { $0.detach(in: task.requestedQueue, attempts: 0) }
-        finish(task, .failure(refusal))
+        task.finish(.failure(refusal), in: self)
     }
 
     /// Why the engine takes no call.
     nonisolated var refusal: DipperError { isShutDown.load(ordering: .acquiring) ? .shutDown : .noThread }
 
-    private func enroll(
+    func enroll(
         _ waiter: DataTask, _ found: FoundEntry? = nil, _ claim: Claim? = nil,
         after failed: (task: DataTask, error: DipperError)? = nil
     ) {
@@ -109,67 +109,19 @@ extension Engine {
         if let present = fetches[call.key], present.isCurrent {
             present.knownFindings?.forgetOutdated()
             if let claim { present.findings.claim(claim) }
-            add(waiter, to: present, found)
-            join(present, waiter)
+            present.join(waiter, found)
         } else {
-            let fetch = Fetch(call, waiter.wait.want)
+            let fetch = Fetch(call, waiter.wait.want, in: self)
             events.tell(fetch, .fetchBegan(fetch.queue))
             if let old = fetches.updateValue(fetch, forKey: call.key) {
                 others[call.key, default: [:]][ObjectIdentifier(old)] = old
             }
             if let alias = fetch.alias { others[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
             if let claim { fetch.findings.claim(claim) }
-            add(waiter, to: fetch, found)
-            guard let failed else { return enter(fetch) }
+            fetch.take(waiter, found)
+            guard let failed else { return fetch.enter() }
             fetch.goOn(for: waiter, after: failed.task)
-            self.failed(fetch, failed.error)
-        }
-    }
-
-    private func add(_ waiter: DataTask, to fetch: Fetch, _ found: FoundEntry?) {
-        fetch.add(waiter)
-        if let found { fetch.findings.find(found) }
-        events.joined(waiter, fetch)
-        if waiter.wantsProgress { fetch.wanted.insert(.progress) }
-        if waiter.viewer != nil { fetch.wanted.insert(.bytes) }
-    }
-
-    private func join(_ fetch: Fetch, _ waiter: DataTask) {
-        if fetch.lookUpState == .missed, !waiter.wait.fetches {
-            return end(waiter, .failure(.notCached.about(waiter.key)))
-        }
-        if fetch.place == .parked, let failure = fetch.failure { waiter.hear(.failure(failure, isFatal: false)) }
-        if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
-        settle(fetch)
-        if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
-        if fetch.knownFindings?.offline != nil { permissionChanged(of: fetch) }
-        // mutant QueueTests: `if waiter.wait.want.queue == .fast {` => `if waiter.wait.want.queue == .slow {`
-        if waiter.wait.want.queue == .fast { endBackOff(of: fetch) }
-    }
-
-    func enter(_ fetch: Fetch) {
-        if fetch.lookUpState == .notDone, fetch.isRead {
-            queues.look(fetch)
-            lookUp(fetch)
-        } else {
-            enqueue(fetch)
-        }
-    }
-
-    func enqueue(_ fetch: Fetch) {
-        queues.setLevel(fetch.wants.highest.level, of: fetch)
-        queues.enqueue(fetch)
-        events.leftNetwork(fetch, .queued(fetch.queue))
-        reconsider()
-    }
-
-    func turnToSubstitutes(_ fetch: Fetch) {
-        for waiter in fetch.waiters where waiter.isUndecided {
-            fetch.remove(waiter)
-            waiter.turnToSubstitute()
-            waiter.wait.reads = waiter.call.looksUp(in: store)
-            waiter.wait.fetches = waiter.call.mayFetch
-            enroll(waiter)
+            fetch.failed(failed.error)
         }
     }
 }
@@ -177,16 +129,16 @@ extension Engine {
 /// Changes of calls under way, of the queues, and of what holds them back.
 extension Engine {
     func cancel(_ task: DataTask) {
-        if task.wait.fetch == nil { task.isGivenUp = true } else { end(task, .failure(.cancelled)) }
+        if let fetch = task.wait.fetch { fetch.end(task, .failure(.cancelled)) } else { task.isGivenUp = true }
     }
 
     func cancel(_ key: CacheKey, andOthers: Bool) {
-        for waiter in waiters(for: key, andOthers: andOthers) { end(waiter, .failure(.cancelled)) }
+        for waiter in waiters(for: key, andOthers: andOthers) { waiter.wait.fetch?.end(waiter, .failure(.cancelled)) }
     }
 
     func cancelAll() {
         let all = Array(fetches.values) + others.values.flatMap(\.values)
-        for fetch in all { for waiter in fetch.waiters { end(waiter, .failure(.cancelled)) } }
+        for fetch in all { for waiter in fetch.waiters { waiter.wait.fetch?.end(waiter, .failure(.cancelled)) } }
         if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
     }
 
@@ -204,14 +156,14 @@ extension Engine {
     func move(_ waiter: DataTask, to queue: FetchQueue) {
         guard waiter.wait.want.queue != queue, let fetch = waiter.wait.fetch else { return }
         fetch.change(waiter, to: Urgency(queue: queue, level: waiter.wait.want.level))
-        settle(fetch)
-        if queue == .fast { endBackOff(of: fetch) }
+        fetch.settle()
+        if queue == .fast { fetch.endBackOff() }
     }
 
     func setPriority(_ priority: Priority, of task: DataTask) {
         guard let fetch = task.wait.fetch else { return }
         fetch.change(task, to: Urgency(task.wait.want.queue, priority))
-        settle(fetch)
+        fetch.settle()
     }
 
     func configure(_ queue: FetchQueue, _ configuration: QueueConfiguration) {

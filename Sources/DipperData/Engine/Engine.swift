@@ -157,11 +157,11 @@ final class Engine: LoopClient {
     }
 
     nonisolated func work<Result: Sendable>(
-        _ body: @escaping @Sendable () -> Result, then goOn: @escaping @Loop (Engine, Result) -> Void
+        _ body: @escaping @Sendable () -> Result, then goOn: @escaping @Loop (Result) -> Void
     ) {
         workers.async {
             let result = body()
-            self.post { goOn($0, result) }
+            self.post { _ in goOn(result) }
         }
     }
 
@@ -220,9 +220,9 @@ final class Engine: LoopClient {
         for action in actions {
             switch action {
             case .start(let entry):
-                if entry.place == .running, !entry.isOnNetwork { start(unsafeDowncast(entry, to: Fetch.self)) }
+                if entry.place == .running, !entry.isOnNetwork { (entry as? Fetch)?.start() }
             case .throttle(let entry, let isThrottled):
-                if entry.isThrottled == isThrottled { throttle(unsafeDowncast(entry, to: Fetch.self), isThrottled) }
+                if entry.isThrottled == isThrottled { (entry as? Fetch)?.throttle(isThrottled) }
             case .armPause(let longest, let number):
                 timers.cancel(pause)
                 pause = timers.add(at: time.now() + longest, .pause(number))
@@ -247,7 +247,7 @@ final class Engine: LoopClient {
         switch timer {
         case .backOff(let fetch):
             fetch.findings.backOff = nil
-            wake(fetch)
+            fetch.wake()
         case .pause(let number):
             var actions: [Queues.Action] = []
             queues.pauseElapsed(number, into: &actions)
@@ -255,14 +255,14 @@ final class Engine: LoopClient {
         case .cleaning:
             cleaning = nil
             workers.async { [store] in store.expiries.clean() }
-        case .timeout(let waiter): watch(waiter)
+        case .timeout(let waiter): waiter.wait.fetch?.watch(waiter)
         case .making(let end): end(self)
         case .patience(let waiter):
-            if waiter.wait.fetch?.place == .parked { end(waiter) }
+            if let fetch = waiter.wait.fetch, fetch.place == .parked { fetch.end(waiter) }
         case .report(let fetch, let reports):
-            if let progress = fetch.progress { report(reports, of: fetch, progress, isAgain: true) }
+            if let progress = fetch.progress { fetch.report(reports, progress, isAgain: true) }
         case .slots(let queue, let starts, let blocked): relieve(queue, starts, since: blocked)
-        case .grace(let fetch, let number, let received): watchUnreachable(fetch, since: (number, received))
+        case .grace(let fetch, let number, let received): fetch.watchUnreachable(since: (number, received))
         }
     }
 

@@ -47,8 +47,9 @@ final class Fetch: QueueEntry {
         static let bytes = Reports(rawValue: 2)
     }
 
+    let engine: Engine
     let key: CacheKey
-    let identity = EventIdentity()
+    nonisolated let identity = EventIdentity()
     /// The events of the look-up and of the attempt under way, if their begin was told.
     var lookUpEvents: CacheEvent.ID?
     var attemptEvents: CacheEvent.ID?
@@ -76,7 +77,8 @@ final class Fetch: QueueEntry {
     /// The key of the URL alone that the first call asked for, if the fetch has another one.
     let alias: CacheKey?
 
-    init(_ call: Call, _ want: Urgency) {
+    init(_ call: Call, _ want: Urgency, in engine: Engine) {
+        self.engine = engine
         key = call.key
         alias = call.request.plainKey
         sources = FetchSources(call)
@@ -104,6 +106,10 @@ final class Fetch: QueueEntry {
         guard let known = past.knownFindings else { return }
         (findings.attempts, findings.budget) = (known.attempts, known.budget)
     }
+
+    /// Runs a closure on the loop later, as a message to the engine.
+    @discardableResult
+    nonisolated func post(_ body: @escaping @Loop () -> Void) -> Bool { engine.post { _ in body() } }
 
     // MARK: Waiters
 
@@ -154,6 +160,8 @@ final class Fetch: QueueEntry {
     var needsNetwork: Bool { readers < wants.count }
 
     // MARK: Network
+
+    var transport: any Transport { engine.transport(of: sources.lead) }
 
     /// The answer of the tiers, if the server may confirm it.
     var confirmable: FoundEntry? { demand.insistsOnNetwork ? nil : findings.found }

@@ -131,7 +131,7 @@ extension Engine {
         }
         write.ticket = cache.workers.add(place, work)
         // If the threads have ended, the rest is written all the same.
-        if write.ticket == nil { self.work(work) { _, _ in } }
+        if write.ticket == nil { self.work(work) { _ in } }
     }
 
     private func written(_ write: WriteWork, isLost: Bool, in cache: ObjectCache) {
