@@ -63,12 +63,12 @@ package final class ObjectCache: Sendable {
     // MARK: Calls
 
     package func demote(_ key: CacheKey, andOthers: Bool) {
-        engine.post { [state] in $0.demote(key, andOthers: andOthers, in: state) }
+        engine.post { [state] _ in state.demote(key, andOthers: andOthers) }
     }
     package func cancel(_ key: CacheKey, andOthers: Bool) {
-        engine.post { [state] in $0.cancel(key, andOthers: andOthers, in: state) }
+        engine.post { [state] _ in state.cancel(key, andOthers: andOthers) }
     }
-    package func cancelAll() { engine.post { [state] in $0.cancelAll(in: state) } }
+    package func cancelAll() { engine.post { [state] _ in state.cancelAll() } }
 
     // MARK: Ending
 
@@ -77,8 +77,8 @@ package final class ObjectCache: Sendable {
 
     /// Ends all calls, writes what waits to be written, and returns when the threads have ended.
     package func shutdown() async {
-        await engine.wait { [state] engine, continuation in
-            engine.cancelAll(in: state)
+        await engine.wait { [state] _, continuation in
+            state.cancelAll()
             continuation.resume()
         }
         await workers.shutdown()
@@ -285,7 +285,7 @@ package final class ObjectCache: Sendable {
         }
         insert(object, key, for: origin, claim, isLatest: true)
         guard isWritten else { return }
-        let isPosted = engine.post { $0.write(WriteWork(added, origin, step), in: self) }
+        let isPosted = engine.post { _ in WriteWork(added, origin, step, in: self).enter() }
         if !isPosted { unstage(key, added) }
     }
 
