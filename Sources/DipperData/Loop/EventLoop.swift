@@ -92,6 +92,8 @@ private final class EventLoop: SerialExecutor {
         _ = post(waits: true) { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
 
+    func isIsolatingCurrentContext() -> Bool? { isCurrent }
+
     func checkIsolated() { precondition(isCurrent, "not on the thread of the loop") }
 
     // MARK: The loop's thread

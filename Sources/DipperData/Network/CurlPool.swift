@@ -65,24 +65,29 @@ final class CurlPool: LoopClient {
 
     // MARK: The loop
 
-    private static func pool(_ context: UnsafeMutableRawPointer?) -> CurlPool? {
+    private nonisolated static func pool(_ context: UnsafeMutableRawPointer?) -> CurlPool? {
         context.map { Unmanaged<CurlPool>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    private static let schedule: curl_multi_timer_callback = { _, delay, context in
-        CurlPool.pool(context)?.curlDue = delay < 0 ? nil : .now + .milliseconds(delay)
+    private nonisolated static let schedule: curl_multi_timer_callback = { _, delay, context in
+        let pool = CurlPool.pool(context)
+        Loop.run { pool?.curlDue = delay < 0 ? nil : .now + .milliseconds(delay) }
         return 0
     }
 
-    private static let watch: curl_socket_callback = { _, socket, what, context, _ in
-        guard let pool = CurlPool.pool(context) else { return 0 }
+    private nonisolated static let watch: curl_socket_callback = { _, socket, what, context, _ in
+        let pool = CurlPool.pool(context)
+        Loop.run { pool?.watch(socket, what) }
+        return 0
+    }
+
+    private func watch(_ socket: Int32, _ what: Int32) {
         let waitsToRead = what == CURL_POLL_IN || what == CURL_POLL_INOUT
         let waitsToWrite = what == CURL_POLL_OUT || what == CURL_POLL_INOUT
         let events = (waitsToRead ? EPOLLIN.rawValue : 0) | (waitsToWrite ? EPOLLOUT.rawValue : 0)
-        if let old = pool.sockets.wait(for: events, on: socket) {
-            pool.seat?.watch(socket, for: events, insteadOf: old)
+        if let old = sockets.wait(for: events, on: socket) {
+            seat?.watch(socket, for: events, insteadOf: old)
         }
-        return 0
     }
 
     func ready(_ socket: Int32, _ events: UInt32) {
@@ -219,11 +224,7 @@ extension CurlPool {
         if configuration.decodesContent, headers["Accept-Encoding"] == nil {
             headers.append("Accept-Encoding", ContentCoding.accepted)
         }
-        let fields = Self.list(
-            headers.fields.lazy.map { field in
-                // libcurl drops a field without a value unless it ends with a semicolon.
-                field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
-            })
+        let fields = Self.list(of: headers)
         let proxyFields = Self.list(request.proxyAuthorization.map { ["Proxy-Authorization: \($0)"] } ?? [])
         let names = Self.list(resolved(transfer))
         transfer.lists = [fields, proxyFields, names]
@@ -265,7 +266,15 @@ extension CurlPool {
         }
     }
 
-    private static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
+    private nonisolated static func list(of headers: HTTPHeaders) -> UnsafeMutablePointer<curl_slist>? {
+        list(
+            headers.fields.lazy.map { field in
+                // libcurl drops a field without a value unless it ends with a semicolon.
+                field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
+            })
+    }
+
+    private nonisolated static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
         var list: UnsafeMutablePointer<curl_slist>?
         for line in lines { list = curl_slist_append(list, line.fieldBytes.map { CChar(bitPattern: $0) } + [0]) }
         return list

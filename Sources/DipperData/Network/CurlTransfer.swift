@@ -12,7 +12,7 @@ final class CurlTransfer: Transfer {
 
     var handle: UnsafeMutableRawPointer?
     var lists: [UnsafeMutablePointer<curl_slist>?] = []
-    let errorText = CurlErrorText()
+    nonisolated let errorText = CurlErrorText()
     private(set) lazy var route = pool.proxies.route(to: request.url)
     var addresses: [String: [HostAddress]] = [:]
     var needsAddresses = false

@@ -147,7 +147,6 @@ public struct CurlConfiguration: Sendable, RedactedStringConvertible {
     public var description: String { "CurlConfiguration" }
 }
 
-@Loop
 struct CurlOptions {
     private let handle: UnsafeMutableRawPointer
     /// Whether libcurl has taken all options: a pinned key must not be dropped silently.
@@ -282,36 +281,61 @@ struct CurlOptions {
     private static let takeBody: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
         guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
-        if transfer.request.isThrottled { return Int(CURL_WRITEFUNC_PAUSE) }
-        return transfer.take(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
+        let place = UInt(bitPattern: data)
+        var taken = Int(CURL_WRITEFUNC_PAUSE)
+        Loop.run {
+            if transfer.request.isThrottled { return }
+            let bytes = UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: place), count: length)
+            taken = transfer.take(bytes) ? length : 0
+        }
+        return taken
     }
 
     private static let takeHeader: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
         guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
-        return transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
+        let place = UInt(bitPattern: data)
+        var isTaken = false
+        Loop.run {
+            let line = UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: place), count: length)
+            isTaken = transfer.takeHeaderLine(line)
+        }
+        return isTaken ? length : 0
     }
 
     /// libcurl would wait for its resolver thread, so the pool looks up the names.
     private static let mayResolve: curl_resolver_start_callback = { _, _, context in
         guard let transfer = CurlOptions.transfer(context) else { return 1 }
-        return transfer.mayResolve() ? 0 : 1
+        var mayResolve = false
+        Loop.run { mayResolve = transfer.mayResolve() }
+        return mayResolve ? 0 : 1
     }
 
     private static let openSocket: curl_opensocket_callback = { context, _, address in
         guard let address, let transfer = CurlOptions.transfer(context) else { return CURL_SOCKET_BAD }
-        return transfer.openSocket(to: address)
+        let place = UInt(bitPattern: address)
+        var socket = CURL_SOCKET_BAD
+        Loop.run {
+            if let address = UnsafeMutablePointer<curl_sockaddr>(bitPattern: place) {
+                socket = transfer.openSocket(to: address)
+            }
+        }
+        return socket
     }
 
     private static let closeSocket: curl_closesocket_callback = { context, socket in
-        if let context { Unmanaged<CurlSockets>.fromOpaque(context).takeUnretainedValue().remove(socket) }
+        if let context {
+            let sockets = Unmanaged<CurlSockets>.fromOpaque(context).takeUnretainedValue()
+            Loop.run { sockets.remove(socket) }
+        }
         return close(socket)
     }
 
     private static let connected: curl_prereq_callback = { context, peer, _, peerPort, localPort in
-        guard let transfer = CurlOptions.transfer(context), let peer,
-            transfer.connected(from: .init(local: localPort, peer: peerPort, address: String(cString: peer)))
-        else { return CURL_PREREQFUNC_ABORT }
-        return CURL_PREREQFUNC_OK
+        guard let transfer = CurlOptions.transfer(context), let peer else { return CURL_PREREQFUNC_ABORT }
+        let ports = CurlSockets.Ports(local: localPort, peer: peerPort, address: String(cString: peer))
+        var mayGoOn = false
+        Loop.run { mayGoOn = transfer.connected(from: ports) }
+        return mayGoOn ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
     }
 }
