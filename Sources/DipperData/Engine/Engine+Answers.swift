@@ -24,7 +24,7 @@ extension Engine {
             ? lead
             : fetch.calls.first { verdicts.has($0) && verdicts.refusal(of: response, by: $0) == nil }
         guard let call else {
-            if verdicts.unasked(fetch.calls).isEmpty { return refused(fetch, response, refusal) }
+            if verdicts.unasked(fetch.calls).isEmpty { return refused(fetch, run, response, refusal) }
             endRefused(fetch, response, verdicts)
             return judge(fetch, run, response, verdicts)
         }
@@ -35,19 +35,36 @@ extension Engine {
         judge(found.value, for: [call]) { engine, onFound in
             let moment = engine.now().timeIntervalSince1970
             if onFound.isAnsweredAllTheSame(call, by: found.value, at: moment) {
-                engine.refused(fetch, response, refusal)
+                engine.refused(fetch, run, response, refusal)
             } else {
                 engine.accepted(fetch, run, response, call, verdicts)
             }
         }
     }
 
-    private func refused(_ fetch: Fetch, _ response: TransferResponse, _ refusal: DipperError?) {
+    private func refused(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ refusal: DipperError?) {
         // What follows a bad beginning would be refused as well.
         if (200...299).contains(response.status) { dropPartial(of: fetch) }
         var error = refusal ?? .status(response.status)
         error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: now()) }
+        if error == .status(response.status) { remember(fetch, run, response) }
         failed(fetch, error)
+    }
+
+    /// Keeps a failure for calls to come. A partial body stays in its place: the server may send the rest after all.
+    private func remember(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
+        let (lead, chain) = (fetch.sources.lead, run.attempt.chain)
+        let received = now().timeIntervalSince1970
+        guard fetch.sources.isFirst, fetch.sources.provider == nil, !fetch.findings.isPartialKept,
+            store.disk == nil ? fetch.demand.keepsInMemory : fetch.demand.renewsOnDisk,
+            chain.mayStore(ignoresServer: lead.freshness.ignoresServer), let claim = fetch.findings.claim,
+            let until = store.end(ofFailure: response, lead, requested: run.requested, received: received, after: chain)
+        else { return }
+        let info = EntryInfo(
+            url: run.attempt.address, asked: lead.request.address(of: lead.key), status: response.status,
+            stored: received, freshness: Freshness(generated: received, until: until),
+            variant: Variant(vary: chain.vary(with: response.headers), request: run.sent), begun: claim.begun)
+        store.keepFailure(info, for: fetch.key, claim: claim)
     }
 
     private func accepted(
@@ -56,7 +73,7 @@ extension Engine {
         let value = StoredData(
             data: response.body,
             info: info(
-                of: response, for: fetch, run, call, url: run.attempt.url.withoutFragment,
+                of: response, for: fetch, run, call, url: run.attempt.address,
                 isStandIn: fetch.sources.isStandIn))
         deliver(
             value, of: fetch, run, for: call, source: fetch.sources.provider == nil ? .network : .provider,

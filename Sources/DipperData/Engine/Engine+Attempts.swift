@@ -9,6 +9,7 @@ extension Engine {
     }
 
     func goToNetwork(_ fetch: Fetch) {
+        fetch.followLatestURL()
         queues.reachNetwork(fetch)
         reconsider()
         if exchange(&fetch.findings.isRetry, with: false), let failure = fetch.failure {
@@ -98,7 +99,7 @@ extension Engine {
         fetch.run = Run(
             Attempt(
                 url, insteadOf: request.url ?? url, headers: request.headers, hooks: request.hooks,
-                maximumRedirects: options.maximumRedirects, stored: stored, partial: partial),
+                keyRule: request.keyRule, maximumRedirects: options.maximumRedirects, stored: stored, partial: partial),
             inherited: partial?.count ?? 0, wasThrottled: fetch.isThrottled, sent: request.headers)
         if fetch.demand.hasTimeLimits {
             let spent = fetch.findings.budget.spent(at: time)

@@ -151,7 +151,7 @@ extension Engine {
         if fetch.lookUpState == .notDone, fetch.isRead {
             queues.look(fetch)
             lookUp(fetch)
-        } else {
+        } else if !recallFromMemory(for: fetch) {
             enqueue(fetch)
         }
     }

@@ -44,9 +44,9 @@ extension Engine {
         for waiter in fetch.waiters where attempt.counts[waiter] == nil {
             let context = waiter.wait.limits.failures.add(attempt)
             attempt.counts[waiter] = FailedAttempt.Count(context: context)
-            guard !attempt.isOffline, !attempt.error.isOfRequest, let rule = waiter.call.retryPolicy.rule else {
-                continue
-            }
+            guard !attempt.isOffline, !attempt.error.isOfRequest, !attempt.error.isRemembered,
+                let rule = waiter.call.retryPolicy.rule
+            else { continue }
             asked.append((waiter, { await rule(context) }))
         }
         if asked.isEmpty { return decide(fetch, attempt) }
@@ -107,11 +107,14 @@ extension Engine {
             }
         }
         // The next source is asked only if no call would wait for this one any more.
-        let goesOn =
+        let mayGoOn =
             ending.count + answered.count == waiters.count && !ending.isEmpty && error != .shutDown
-            && !error.isCancelled && fetch.sources.goOn(for: waiters.map(\.call), after: error)
+            && !error.isCancelled
+        // A later call's signature may still hold.
+        let hasOtherURL = mayGoOn && !error.isRemembered && fetch.followLatestURL()
+        let goesOn = hasOtherURL || mayGoOn && fetch.sources.goOn(for: waiters.map(\.call), after: error)
         if goesOn {
-            fetch.findings.partial = nil
+            if !hasOtherURL { fetch.findings.partial = nil }
             for waiter in waiters { waiter.wait.limits.failures = FailureCount() }
             // A call that has named no stand-in ends with this failure.
             ending.removeAll { !fetch.sources.isStandIn || $0.call.hasStandIns }

@@ -12,9 +12,9 @@ extension Engine {
         // Before the first attempt, a call keeps the claim that it has come with.
         if fetch.attempts > 0 || fetch.findings.claim == nil { fetch.findings.claim(claim) }
         fetch.lookUp = store.lookUp(
-            fetch.sources.lead, place(of: fetch), wantsPartial: fetch.findings.partial == nil
-        ) { found, partial, delivered in
-            let isPosted = self.post { $0.lookedUp(fetch, number, found, partial, claim, delivered) }
+            fetch.sources.lead, place(of: fetch), wantsRemnant: fetch.findings.partial == nil
+        ) { found, remnant, delivered in
+            let isPosted = self.post { $0.lookedUp(fetch, number, found, remnant, claim, delivered) }
             if !isPosted { delivered() }
         }
     }
@@ -40,19 +40,19 @@ extension Engine {
     ///   - claim: claimed before the look-up began.
     ///   - delivered: called once the waiting calls have been told.
     private func lookedUp(
-        _ fetch: Fetch, _ number: UInt64, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim,
+        _ fetch: Fetch, _ number: UInt64, _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim,
         _ delivered: @escaping @Sendable () -> Void
     ) {
         guard fetch.lookUpNumber == number else { return delivered() }
         fetch.lookUp = nil
         judge(found?.value, for: fetch.calls) { engine, verdicts in
-            if fetch.lookUpNumber == number { engine.finishLookUp(of: fetch, found, partial, claim, verdicts) }
+            if fetch.lookUpNumber == number { engine.finishLookUp(of: fetch, found, remnant, claim, verdicts) }
             Afterwards.run(delivered)
         }
     }
 
     private func finishLookUp(
-        of fetch: Fetch, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim, _ verdicts: Verdicts
+        of fetch: Fetch, _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim, _ verdicts: Verdicts
     ) {
         events.lookedUp(fetch, found?.source)
         let moment = now().timeIntervalSince1970
@@ -66,7 +66,7 @@ extension Engine {
             hit?.revalidation = renewal.task
             if renewal.isNew { take(renewal.task, claim, reads: false, found: found) }
         }
-        fetch.findings.lookedUp(hit, partial, claim, isAttempting: fetch.run != nil)
+        fetch.findings.lookedUp(hit, remnant?.partial, claim, isAttempting: fetch.run != nil)
         if hit == nil { turnToSubstitutes(fetch) }
         var isWantedAnew = false
         for waiter in fetch.waiters {
@@ -80,7 +80,7 @@ extension Engine {
         }
         fetch.lookUpState = hit != nil && !isWantedAnew ? .notDone : .missed
         settle(fetch)
-        guard !fetch.isOver else { return }
+        guard !fetch.isOver, !recall(remnant?.failure, for: fetch) else { return }
         switch fetch.place {
         case .looking:
             queues.remove(fetch)
@@ -88,6 +88,32 @@ extension Engine {
         case .running where !fetch.isOnNetwork: goToNetwork(fetch)
         default: break
         }
+    }
+
+    // MARK: Remembered failures
+
+    /// Ends the attempt that would follow with the failure of an earlier one, if no call of the fetch insists on the
+    /// server. An entry that is newer, or that stands in for the server while there is no network, comes first.
+    private func recall(_ failure: EntryInfo?, for fetch: Fetch) -> Bool {
+        guard let failure, fetch.run == nil, fetch.attempts == 0, fetch.sources.isFirst else { return false }
+        let moment = now().timeIntervalSince1970
+        guard fetch.calls.allSatisfy({ $0.recalls(failure, hasDisk: store.disk != nil, at: moment) }) else {
+            return false
+        }
+        if let found = fetch.findings.found?.value.info, found.status < 400,
+            found.stored >= failure.stored || !canReach(fetch)
+        {
+            return false
+        }
+        failed(fetch, .status(failure.status).remembered.at(failure.source))
+        return true
+    }
+
+    /// A cache without a disk tier looks nothing up.
+    func recallFromMemory(for fetch: Fetch) -> Bool {
+        guard let failure = store.failureInMemory(of: fetch.key) else { return false }
+        if let kept = store.kept(for: fetch.sources.lead) { fetch.findings.find(kept) }
+        return recall(failure, for: fetch)
     }
 
     // MARK: Renewals
@@ -272,6 +298,9 @@ struct FetchSources {
     }
 
     var provider: (any DataProvider)? { asked?.provider }
+
+    /// Whether the request's own source is asked, and not one of its alternatives.
+    var isFirst: Bool { number == 0 }
 
     var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 

@@ -129,7 +129,11 @@ extension Engine {
             guard write.take() else { return }
             cache.perform(write) { isLost in self.post { $0.written(write, isLost: isLost, in: cache) } }
         }
-        write.ticket = cache.workers.add(place, work)
+        // Encoding an animation decodes and processes its frames once more.
+        let cost: Workers.Measure = {
+            (write.object.form == nil ? write.step.cost(of: .product(write.object.product)) : 0, 0)
+        }
+        write.ticket = cache.workers.add(place, cost: cost, work)
         // If the threads have ended, the rest is written all the same.
         if write.ticket == nil { self.work(work) { _, _ in } }
     }
