@@ -30,7 +30,6 @@ struct DiskLimitTests {
         try test.cache.addData(Data(count: size), for: "k0")
         await test.cache.synchronize()
         #expect(test.cache.diskCount == 3 && !test.cache.hasData(for: "k0", in: .disk))
-        #expect(test.cache.hasData(for: "k0", in: .memory))
         let durable = DataRequest(url("a")).with(\.durability, .durable)
         await #expect(throws: DipperError.notWritten) {
             try await test.cache.addDataAndWait(Data(count: size), for: durable)

@@ -215,7 +215,7 @@ struct RememberedFailureTests {
         }
         try test.cache.addData(Data(count: 15_000), for: "kept")
         try await test.leave(Parts.beginning(50), of: a)
-        for number in 0..<100 {
+        for number in 0..<1_100 {
             test.transport.script(url("\(number)"), [.status(404)])
             #expect(await test.cache.getData(url("\(number)")).error?.status == 404)
         }
