@@ -76,6 +76,20 @@ extension DataCache {
         /// used if the server cannot be reached: the connection is refused, lost or too slow, or a gateway says so with
         /// 502, 503 or 504. While there is no network, an answer of any age is used in either case.
         public var staleIfError: Duration?
+        /// How long the cache remembers that a server has answered with a failure that lasts: 404, 405, 410, 414, 451 or
+        /// 501. Until then calls for the key end with that failure at once, also without a network and after a restart,
+        /// and are not retried. `.zero` remembers no failures.
+        ///
+        /// A server that says how long any failure is fresh decides for itself, for an hour or this time at most. Calls
+        /// that use the network only, such as those of ``DataCache/getRemoteData(_:)``, ask the server. A success, and
+        /// every removal of the entry, ends the memory. A failure takes the place of no entry.
+        ///
+        /// ```swift
+        /// cache.getData(url).onEnd { result in
+        ///     if case .failure(let error) = result, error.isRemembered { print("was not there a minute ago") }
+        /// }
+        /// ```
+        public var failureLifetime = Duration.seconds(60)
         /// How long entries, and pictures decoded from them, stay valid in memory, counted from when they entered
         /// memory. This time may be longer than ``diskExpiration``. With `nil` the disk's expiration applies.
         public var memoryExpiration: Expiration?
@@ -93,6 +107,9 @@ extension DataCache {
         public var retryPolicy = RetryPolicy.default
         /// The longest that a fetch may take; see ``DataRequest/timeout``. `nil` for no limit but those of ``network``.
         public var timeout: Duration?
+        /// The rule for which parameters of URLs are part of the default key; with `nil`, the default, all are, in their
+        /// order. It holds wherever the cache is given a URL or a request, but not for a ``CacheKey``.
+        public var keyRule: KeyRule?
         /// A closure that completes each request of the cache, for the options that have no default here: header
         /// fields, credentials, a modifier, redirects, validation, alternatives. Its changes are part of the key as if
         /// the caller had made them. The cache calls it once for each call and look-up: it must be fast, and must

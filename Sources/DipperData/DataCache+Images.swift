@@ -16,9 +16,10 @@ extension DataCache {
 
     @inline(__always)
     package func complete(_ request: DataRequest) -> DataRequest {
-        guard completesRequests, let complete = configuration.completeRequest else { return request }
+        guard completesRequests else { return request }
         var request = request
-        complete(&request)
+        configuration.completeRequest?(&request)
+        if let rule = configuration.keyRule, request.keyRule == nil { request.keyRule = rule }
         return request
     }
 

@@ -64,7 +64,7 @@ public final class DataCache: Sendable {
     /// ```
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
-        completesRequests = configuration.completeRequest != nil
+        completesRequests = configuration.completeRequest != nil || configuration.keyRule != nil
         let relay = EngineRelay()
         defaults = Call.Defaults(configuration, relay)
         let expiries = ExpiryWatch { expires in relay.post { $0.expires(at: expires) } }
@@ -287,7 +287,7 @@ extension Call.Defaults {
         self.init(
             relay, cachePolicy: configuration.cachePolicy, freshness: configuration.freshness,
             retryPolicy: configuration.retryPolicy, timeout: configuration.timeout,
-            staleIfError: configuration.staleIfError,
+            staleIfError: configuration.staleIfError, failureLifetime: configuration.failureLifetime,
             callbackQueue: configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)"))
     }
 }

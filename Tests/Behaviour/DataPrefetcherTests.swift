@@ -290,6 +290,19 @@ struct DataPrefetcherTests {
         #expect(prefetcher.progress.finished == 3, "nothing is left")
     }
 
+    @Test("a start fetches what the last stop has left, however often others were added and stopped before")
+    func stops() async throws {
+        let prefetcher = DataPrefetcher(answering(1).cache, urls: []).start()
+        prefetcher.pause()
+        for number in 0..<100 {
+            prefetcher.add(urls: [url("\(number)")])
+            prefetcher.stop()
+            #expect(await prefetcher.value.remaining.map(\.url) == [url("\(number)")])
+        }
+        prefetcher.start()
+        #expect(prefetcher.progress.total == 1)
+    }
+
     @Test("the log says that slowQueue fetches less at a time than a prefetcher was told to call for")
     func outstanding() async throws {
         let lines = Box<[String]>([])

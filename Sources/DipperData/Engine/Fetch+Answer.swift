@@ -25,7 +25,7 @@ extension Fetch {
             ? lead
             : calls.first { verdicts.has($0) && verdicts.refusal(of: response, by: $0) == nil }
         guard let call else {
-            if verdicts.unasked(calls).isEmpty { return refused(response, refusal) }
+            if verdicts.unasked(calls).isEmpty { return refused(run, response, refusal) }
             endRefused(response, verdicts)
             return judge(run, response, verdicts)
         }
@@ -36,19 +36,36 @@ extension Fetch {
         engine.judge(found.value, for: [call]) { onFound in
             let moment = self.engine.now().timeIntervalSince1970
             if onFound.isAnsweredAllTheSame(call, by: found.value, at: moment) {
-                self.refused(response, refusal)
+                self.refused(run, response, refusal)
             } else {
                 self.accepted(run, response, call, verdicts)
             }
         }
     }
 
-    private func refused(_ response: TransferResponse, _ refusal: DipperError?) {
+    private func refused(_ run: Run, _ response: TransferResponse, _ refusal: DipperError?) {
         // What follows a bad beginning would be refused as well.
         if (200...299).contains(response.status) { dropPartial() }
         var error = refusal ?? .status(response.status)
         error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: engine.now()) }
+        if error == .status(response.status) { remember(run, response) }
         failed(error)
+    }
+
+    /// Keeps a failure for calls to come. A partial body stays in its place: the server may send the rest after all.
+    private func remember(_ run: Run, _ response: TransferResponse) {
+        let (lead, chain, store) = (sources.lead, run.attempt.chain, engine.store)
+        let received = engine.now().timeIntervalSince1970
+        guard sources.isFirst, sources.provider == nil, !findings.isPartialKept,
+            store.disk == nil ? demand.keepsInMemory : demand.renewsOnDisk,
+            chain.mayStore(ignoresServer: lead.freshness.ignoresServer), let claim = findings.claim,
+            let until = store.end(ofFailure: response, lead, requested: run.requested, received: received, after: chain)
+        else { return }
+        let info = EntryInfo(
+            url: run.attempt.address, asked: lead.request.address(of: lead.key), status: response.status,
+            stored: received, freshness: Freshness(generated: received, until: until),
+            variant: Variant(vary: chain.vary(with: response.headers), request: run.sent), begun: claim.begun)
+        store.keepFailure(info, for: key, claim: claim)
     }
 
     private func accepted(
@@ -57,7 +74,7 @@ extension Fetch {
         let value = StoredData(
             data: response.body,
             info: info(
-                of: response, run, call, url: run.attempt.url.withoutFragment,
+                of: response, run, call, url: run.attempt.address,
                 isStandIn: sources.isStandIn))
         deliver(
             value, run, for: call, source: sources.provider == nil ? .network : .provider,

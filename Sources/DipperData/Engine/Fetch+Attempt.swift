@@ -9,6 +9,7 @@ extension Fetch {
     }
 
     func goToNetwork() {
+        followLatestURL()
         engine.queues.reachNetwork(self)
         engine.reconsider()
         if exchange(&findings.isRetry, with: false), let failure {
@@ -97,7 +98,7 @@ extension Fetch {
         run = Run(
             Attempt(
                 url, insteadOf: request.url ?? url, headers: request.headers, hooks: request.hooks,
-                maximumRedirects: engine.options.maximumRedirects, stored: stored, partial: partial),
+                keyRule: request.keyRule, maximumRedirects: engine.options.maximumRedirects, stored: stored, partial: partial),
             inherited: partial?.count ?? 0, wasThrottled: isThrottled, sent: request.headers)
         if demand.hasTimeLimits {
             let spent = findings.budget.spent(at: time)

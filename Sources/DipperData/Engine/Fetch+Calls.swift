@@ -26,7 +26,7 @@ extension Fetch {
         if lookUpState == .notDone, isRead {
             engine.queues.look(self)
             beginLookUp()
-        } else {
+        } else if !recallFromMemory() {
             enqueue()
         }
     }

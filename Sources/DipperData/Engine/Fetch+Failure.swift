@@ -44,9 +44,9 @@ extension Fetch {
         for waiter in waiters where attempt.counts[waiter] == nil {
             let context = waiter.wait.limits.failures.add(attempt)
             attempt.counts[waiter] = FailedAttempt.Count(context: context)
-            guard !attempt.isOffline, !attempt.error.isOfRequest, let rule = waiter.call.retryPolicy.rule else {
-                continue
-            }
+            guard !attempt.isOffline, !attempt.error.isOfRequest, !attempt.error.isRemembered,
+                let rule = waiter.call.retryPolicy.rule
+            else { continue }
             asked.append((waiter, { await rule(context) }))
         }
         if asked.isEmpty { return decide(attempt) }
@@ -107,11 +107,14 @@ extension Fetch {
             }
         }
         // The next source is asked only if no call would wait for this one any more.
-        let goesOn =
+        let mayGoOn =
             ending.count + answered.count == waiters.count && !ending.isEmpty && error != .shutDown
-            && !error.isCancelled && sources.goOn(for: waiters.map(\.call), after: error)
+            && !error.isCancelled
+        // A later call's signature may still hold.
+        let hasOtherURL = mayGoOn && !error.isRemembered && followLatestURL()
+        let goesOn = hasOtherURL || mayGoOn && sources.goOn(for: waiters.map(\.call), after: error)
         if goesOn {
-            findings.partial = nil
+            if !hasOtherURL { findings.partial = nil }
             for waiter in waiters { waiter.wait.limits.failures = FailureCount() }
             // A call that has named no stand-in ends with this failure.
             ending.removeAll { !sources.isStandIn || $0.call.hasStandIns }

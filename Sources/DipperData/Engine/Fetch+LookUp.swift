@@ -12,9 +12,9 @@ extension Fetch {
         // Before the first attempt, a call keeps the claim that it has come with.
         if attempts > 0 || findings.claim == nil { findings.claim(claim) }
         lookUp = engine.store.lookUp(
-            sources.lead, readersPlace, wantsPartial: findings.partial == nil
-        ) { found, partial, delivered in
-            let isPosted = self.post { self.lookedUp(number, found, partial, claim, delivered) }
+            sources.lead, readersPlace, wantsRemnant: findings.partial == nil
+        ) { found, remnant, delivered in
+            let isPosted = self.post { self.lookedUp(number, found, remnant, claim, delivered) }
             if !isPosted { delivered() }
         }
     }
@@ -39,19 +39,19 @@ extension Fetch {
     ///   - claim: claimed before the look-up began.
     ///   - delivered: called once the waiting calls have been told.
     private func lookedUp(
-        _ number: UInt64, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim,
+        _ number: UInt64, _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim,
         _ delivered: @escaping @Sendable () -> Void
     ) {
         guard lookUpNumber == number else { return delivered() }
         lookUp = nil
         engine.judge(found?.value, for: calls) { verdicts in
-            if self.lookUpNumber == number { self.finishLookUp(found, partial, claim, verdicts) }
+            if self.lookUpNumber == number { self.finishLookUp(found, remnant, claim, verdicts) }
             Afterwards.run(delivered)
         }
     }
 
     private func finishLookUp(
-        _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim, _ verdicts: Verdicts
+        _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim, _ verdicts: Verdicts
     ) {
         engine.events.lookedUp(self, found?.source)
         let moment = engine.now().timeIntervalSince1970
@@ -65,7 +65,7 @@ extension Fetch {
             hit?.revalidation = renewal.task
             if renewal.isNew { engine.take(renewal.task, claim, reads: false, found: found) }
         }
-        findings.lookedUp(hit, partial, claim, isAttempting: run != nil)
+        findings.lookedUp(hit, remnant?.partial, claim, isAttempting: run != nil)
         if hit == nil { turnToSubstitutes() }
         var isWantedAnew = false
         for waiter in waiters {
@@ -79,7 +79,7 @@ extension Fetch {
         }
         lookUpState = hit != nil && !isWantedAnew ? .notDone : .missed
         settle()
-        guard !isOver else { return }
+        guard !isOver, !recall(remnant?.failure) else { return }
         switch place {
         case .looking:
             engine.queues.remove(self)
@@ -87,5 +87,28 @@ extension Fetch {
         case .running where !isOnNetwork: goToNetwork()
         default: break
         }
+    }
+
+    // MARK: Remembered failures
+
+    /// Ends the attempt that would follow with the failure of an earlier one, if no call of the fetch insists on the
+    /// server. An entry that is newer, or that stands in for the server while there is no network, comes first.
+    private func recall(_ failure: EntryInfo?) -> Bool {
+        guard let failure, run == nil, attempts == 0, sources.isFirst else { return false }
+        let moment = engine.now().timeIntervalSince1970
+        let hasDisk = engine.store.disk != nil
+        guard calls.allSatisfy({ $0.recalls(failure, hasDisk: hasDisk, at: moment) }) else { return false }
+        if let found = findings.found?.value.info, found.status < 400, found.stored >= failure.stored || !canReach {
+            return false
+        }
+        failed(.status(failure.status).remembered.at(failure.source))
+        return true
+    }
+
+    /// A cache without a disk tier looks nothing up.
+    func recallFromMemory() -> Bool {
+        guard let failure = engine.store.failureInMemory(of: key) else { return false }
+        if let kept = engine.store.kept(for: sources.lead) { findings.find(kept) }
+        return recall(failure)
     }
 }

@@ -111,6 +111,19 @@ final class Fetch: QueueEntry {
     @discardableResult
     nonisolated func post(_ body: @escaping @Loop () -> Void) -> Bool { engine.post { _ in body() } }
 
+    /// Takes the URL of the latest call for the next attempt, if rules for keys have brought calls with several together:
+    /// an earlier one's signature may have expired.
+    /// - Returns: whether that is another URL than before.
+    @discardableResult
+    func followLatestURL() -> Bool {
+        let lead = sources.lead
+        guard lead.request.keyRule != nil, lead.request.key == nil, sources.isFirst, let latest = last?.call,
+            let url = latest.request.url, url.withoutFragment != lead.request.url?.withoutFragment
+        else { return false }
+        sources.follow(latest)
+        return true
+    }
+
     // MARK: Waiters
 
     func add(_ task: DataTask) {

@@ -137,6 +137,9 @@ struct FetchSources {
 
     var provider: (any DataProvider)? { asked?.provider }
 
+    /// Whether the request's own source is asked, and not one of its alternatives.
+    var isFirst: Bool { number == 0 }
+
     var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 
     private static let noURL = URL(string: "provider:")

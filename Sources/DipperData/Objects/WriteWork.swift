@@ -65,8 +65,12 @@ extension WriteWork {
             guard self.take() else { return }
             cache.perform(self) { isLost in engine.post { _ in self.written(isLost: isLost) } }
         }
+        // Encoding an animation decodes and processes its frames once more.
+        let cost: Workers.Measure = { [object, step] in
+            (object.form == nil ? step.cost(of: .product(object.product)) : 0, 0)
+        }
         ticket = cache.workers.add(
-            isInHurry ? engine.place(want, isNext: true) : .init(rank: .background, priority: .normal), work)
+            isInHurry ? engine.place(want, isNext: true) : .init(rank: .background, priority: .normal), cost: cost, work)
         // If the threads have ended, the rest is written all the same.
         if ticket == nil { engine.work(work) { _ in } }
     }

@@ -150,6 +150,27 @@ enum DataGuides {
         return film
     }
 
+    static func remembered(
+        _ configuration: inout DataCache.Configuration, _ cache: DataCache, _ photo: URL
+    ) -> DataRequest {
+        configuration.failureLifetime = .seconds(600)  // .zero remembers nothing
+        let avatar = DataRequest(photo).with(\.failureLifetime, .seconds(3_600))
+        cache.getRemoteData(photo)  // asks the server in any case
+        return avatar
+    }
+
+    static func signed(_ configuration: inout DataCache.Configuration) {
+        configuration.keyRule = .signatures.leavingOut("token", "session-*")
+    }
+
+    static func stored(_ cache: DataCache) async throws -> Bool {
+        struct Feed: Codable { var items = [1] }
+        let feed = Feed()
+        try cache.addValue(feed, for: "draft")
+        let draft = await cache.value(Feed.self, for: "draft")
+        return draft?.items == feed.items
+    }
+
     static func downloaded(_ cache: DataCache, _ url: URL, _ file: URL) async throws {
         let film = DataRequest(url).with(\.timeout, .seconds(3_600))
         let response = try await cache.slowGetData(film)

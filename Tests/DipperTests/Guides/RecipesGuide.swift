@@ -156,6 +156,18 @@ enum RecipesGuide {
         return image
     }
 
+    static func signatures(_ configuration: inout ImageCache.Configuration) {
+        configuration.data.keyRule = .signatures.leavingOut("token")
+    }
+
+    static func missing(_ cache: ImageCache, _ url: URL) {
+        let avatar = ImageRequest(url).with(\.failureLifetime, .seconds(3_600))
+        cache.getImage(avatar).onEnd { result in
+            if case .failure(let error) = result, !error.isRemembered { print(error) }
+        }
+        cache.getRemoteImage(url)  // the user asks again: so does the cache
+    }
+
     static func cookies(_ cache: ImageCache, _ url: URL) async throws -> Image {
         let cookies = RedirectHandler { redirection, request in
             let (from, to) = (redirection.url, request.url)
