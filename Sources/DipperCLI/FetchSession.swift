@@ -170,8 +170,7 @@ final class FetchSession: Sendable {
 /// The end by SIGINT or SIGTERM: at once, or at the second signal if the command does something at the first.
 enum Interrupt {
     private static let state = Mutex((hasHappened: false, action: (@Sendable () -> Void)?.none))
-    // Written once, before there are other threads.
-    nonisolated(unsafe) private static var sources: [any DispatchSourceSignal] = []
+    private static let sources = Mutex<[any DispatchSourceSignal]>([])
 
     static var happened: Bool { state.withLock(\.hasHappened) }
 
@@ -179,8 +178,8 @@ enum Interrupt {
         let queue = DispatchQueue(label: "dipper.interrupt")
         // A reader of standard output that goes away is an error of a write.
         for number in [SIGPIPE, SIGINT, SIGTERM] { signal(number, SIG_IGN) }
-        sources = [SIGINT, SIGTERM].map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
-        for source in sources {
+        for number in [SIGINT, SIGTERM] {
+            let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
             source.setEventHandler {
                 let action = state.withLock { state in
                     state.hasHappened = true
@@ -193,6 +192,7 @@ enum Interrupt {
                 }
             }
             source.activate()
+            sources.withLock { $0.append(source) }
         }
     }
 

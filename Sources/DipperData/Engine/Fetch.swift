@@ -143,6 +143,8 @@ final class Fetch: QueueEntry {
         (task.wait.previous, task.wait.next, task.wait.fetch) = (nil, nil, nil)
         wants.remove(task.wait.want)
         if task.wait.reads { readers -= 1 }
+        // What the last one has asked for holds for an answer that comes too late.
+        if !wants.isEmpty { demand.remove(task.call) }
     }
 
     func change(_ task: DataTask, to want: Urgency) {
@@ -258,28 +260,61 @@ final class Reception: Sendable {
     }
 }
 
+/// What the calls of a fetch ask for together. What a call asks for leaves with it.
 struct FetchDemand {
-    private(set) var insistsOnNetwork = false
-    private(set) var keepsOnDisk = false
-    private(set) var renewsOnDisk = false
-    private(set) var keepsInMemory = false
-    private(set) var usesMemory = false
-    private(set) var durability = Durability.relaxed
-    private(set) var hasTimeLimits = false
-    private(set) var judgesAnswers = false
-    private(set) var hasOwnPace = false
+    private struct Wishes: OptionSet {
+        let rawValue: UInt16
 
-    mutating func add(_ call: Call) {
-        if call.insistsOnNetwork { insistsOnNetwork = true }
-        if call.keepsOnDisk { keepsOnDisk = true }
-        if call.renewsOnDisk { renewsOnDisk = true }
-        if call.keepsInMemory { keepsInMemory = true }
-        if call.keepsInMemory, call.cachePolicy != .diskOnly { usesMemory = true }
-        if call.request.durability == .durable { durability = .durable }
-        if call.timeout != nil { hasTimeLimits = true }
-        if call.hasOwnValidation { judgesAnswers = true }
-        if call.request.progressInterval != nil { hasOwnPace = true }
+        static let network = Wishes(rawValue: 1 << 0)
+        static let disk = Wishes(rawValue: 1 << 1)
+        static let diskRenewal = Wishes(rawValue: 1 << 2)
+        static let memory = Wishes(rawValue: 1 << 3)
+        static let memoryUse = Wishes(rawValue: 1 << 4)
+        static let durability = Wishes(rawValue: 1 << 5)
+        static let timeLimit = Wishes(rawValue: 1 << 6)
+        static let ownJudgement = Wishes(rawValue: 1 << 7)
+        static let ownPace = Wishes(rawValue: 1 << 8)
     }
+
+    /// The number of calls with each wish.
+    private var counts = InlineArray<9, Int32>(repeating: 0)
+
+    mutating func add(_ call: Call) { count(Self.wishes(of: call), 1) }
+    mutating func remove(_ call: Call) { count(Self.wishes(of: call), -1) }
+
+    private mutating func count(_ wishes: Wishes, _ change: Int32) {
+        var rest = wishes.rawValue
+        while rest != 0 {
+            counts[rest.trailingZeroBitCount] += change
+            rest &= rest - 1
+        }
+    }
+
+    private static func wishes(of call: Call) -> Wishes {
+        var wishes: Wishes = []
+        if call.insistsOnNetwork { wishes.insert(.network) }
+        if call.keepsOnDisk { wishes.insert(.disk) }
+        if call.renewsOnDisk { wishes.insert(.diskRenewal) }
+        if call.keepsInMemory { wishes.insert(.memory) }
+        if call.keepsInMemory, call.cachePolicy != .diskOnly { wishes.insert(.memoryUse) }
+        if call.request.durability == .durable { wishes.insert(.durability) }
+        if call.timeout != nil { wishes.insert(.timeLimit) }
+        if call.hasOwnValidation { wishes.insert(.ownJudgement) }
+        if call.request.progressInterval != nil { wishes.insert(.ownPace) }
+        return wishes
+    }
+
+    private func has(_ wish: Wishes) -> Bool { counts[wish.rawValue.trailingZeroBitCount] > 0 }
+
+    var insistsOnNetwork: Bool { has(.network) }
+    var keepsOnDisk: Bool { has(.disk) }
+    var renewsOnDisk: Bool { has(.diskRenewal) }
+    var keepsInMemory: Bool { has(.memory) }
+    var usesMemory: Bool { has(.memoryUse) }
+    var durability: Durability { has(.durability) ? .durable : .relaxed }
+    var hasTimeLimits: Bool { has(.timeLimit) }
+    var judgesAnswers: Bool { has(.ownJudgement) }
+    var hasOwnPace: Bool { has(.ownPace) }
 }
 
 /// The time spent on a fetch since its first attempt, without the time in which it was held back or had no network.

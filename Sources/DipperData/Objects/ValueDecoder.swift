@@ -136,7 +136,7 @@ final class ValueStep: ObjectStep {
         suffix = "\n#value \(number) \(name.utf8.count):\(name)"
         decode = { data in
             let value = try decoder.decode(Value.self, from: data)
-            return ProductOf(value, cost: decoder.cost(of: value, decodedFrom: data))
+            return Product(value, cost: decoder.cost(of: value, decodedFrom: data))
         }
     }
 
