@@ -163,7 +163,7 @@ extension DataCache {
             let (task, isNew) = engine.revalidations.withLock {
                 $0.task(for: Call(request, key: request.cacheKey, defaults: defaults))
             }
-            if isNew { engine.start(task, claim) }
+            if isNew { task.start(in: engine, claim) }
             return task
         }
     }

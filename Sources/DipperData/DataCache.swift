@@ -204,7 +204,7 @@ public final class DataCache: Sendable {
         let request = complete(request)
         let call = Call(request, key: request.cacheKey, defaults: defaults)
         let task = DataTask(call, queue: queue, orElse: request.hasHooks ? substitute(for: request) : nil)
-        engine.start(task)
+        task.start(in: engine)
         return task
     }
 

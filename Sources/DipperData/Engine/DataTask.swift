@@ -244,43 +244,6 @@ public final class DataTask: FetchTask {
     public func add(_ hook: TaskHook<DataResponse>) { feed.add(hook, for: self) }
 }
 
-/// The end of a call.
-extension DataTask {
-    /// - Parameter place: the key of the entry in the tiers.
-    @inline(__always)
-    func finish(
-        _ result: Result<DataResponse, DipperError>, kept place: @autoclosure () -> CacheKey,
-        _ write: PendingWrite? = nil, in engine: Engine
-    ) {
-        guard call.request.waitsForDiskWrite, case .success = result else { return finish(result, in: engine) }
-        wait(toFinish: result, place(), write, in: engine)
-    }
-
-    private func wait(
-        toFinish result: Result<DataResponse, DipperError>, _ place: CacheKey, _ write: PendingWrite?, in engine: Engine
-    ) {
-        let call = call
-        call.pending.begin()
-        let finish: @Sendable (Bool) -> Void = { isOnDisk in
-            self.finish(isOnDisk || !call.mustBeDurable ? result : .failure(.notWritten), in: engine)
-            call.pending.end()
-        }
-        guard let write else {
-            return engine.store.settle(place, call, call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
-        }
-        write.whenEnded(finish)
-    }
-
-    func finish(_ result: Result<DataResponse, DipperError>, in engine: Engine) {
-        if isRevalidation {
-            let dropped = engine.revalidations.withLock { $0.forget(self) }
-            withExtendedLifetime(dropped) {}
-        }
-        if tellsEnd { engine.events.ended(self, result.map(\.source)) }
-        end(result)
-    }
-}
-
 extension DataTask: FedTask {
     package var callbackQueue: CallbackQueue { call.callbackQueue }
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
@@ -290,9 +253,20 @@ extension DataTask: WaitingCall {
     func status(in engine: Engine) -> CallStatus? {
         wait.fetch.map { CallStatus(queue: wait.want.queue, attempts: $0.attempts, state: $0.state) }
     }
-    func cancel(in engine: Engine) { engine.cancel(self) }
-    func move(to queue: FetchQueue, in engine: Engine) { engine.move(self, to: queue) }
-    func setPriority(_ priority: Priority, in engine: Engine) { engine.setPriority(priority, of: self) }
+    func cancel(in engine: Engine) {
+        if let fetch = wait.fetch { fetch.end(self, .failure(.cancelled)) } else { isGivenUp = true }
+    }
+    func move(to queue: FetchQueue, in engine: Engine) {
+        guard wait.want.queue != queue, let fetch = wait.fetch else { return }
+        fetch.change(self, to: Urgency(queue: queue, level: wait.want.level))
+        fetch.settle()
+        if queue == .fast { fetch.endBackOff() }
+    }
+    func setPriority(_ priority: Priority, in engine: Engine) {
+        guard let fetch = wait.fetch else { return }
+        fetch.change(self, to: Urgency(wait.want.queue, priority))
+        fetch.settle()
+    }
     func wantProgress(in engine: Engine) { wait.fetch?.want(.progress, for: self) }
 }
 

@@ -63,7 +63,7 @@ extension Fetch {
         {
             let renewal = engine.renewal(call)
             hit?.revalidation = renewal.task
-            if renewal.isNew { engine.take(renewal.task, claim, reads: false, found: found) }
+            if renewal.isNew { renewal.task.join(engine, claim, reads: false, found: found) }
         }
         findings.lookedUp(hit, remnant?.partial, claim, isAttempting: run != nil)
         if hit == nil { turnToSubstitutes() }

@@ -10,17 +10,6 @@ extension Engine {
             return renewal
         }
     }
-
-    nonisolated func answer(_ task: DataTask, withOld found: FoundEntry) {
-        let (newer, isNew) = renewal(task.call)
-        if isNew {
-            // An entry that is removed before the engine takes the call is not brought back.
-            let claim = store.history.claim(task.key, of: task.call.request.plainKey)
-            if !post({ $0.take(newer, claim, reads: false, found: found) }) { refuse(newer) }
-        }
-        let response = DataResponse(found.value, source: .stale, revalidation: newer)
-        task.finish(.success(response), kept: found.place ?? task.key, in: self)
-    }
 }
 
 /// The fetches of newer bytes: at most one for each stale answer. A value.

@@ -49,7 +49,7 @@ final class BytesWork: SharedWork {
     override func move(to want: Urgency) {
         // Others may follow the same fetch, so it only becomes more urgent.
         let mayFall = origin.following == nil
-        if mayFall || want.queue == .fast { origin.source.engine.perform { [task] in $0.move(task, to: want.queue) } }
+        if mayFall || want.queue == .fast { origin.source.engine.perform { [task] in task.move(to: want.queue, in: $0) } }
         if mayFall ? task.priority != want.priority : task.priority < want.priority { task.priority = want.priority }
     }
 }
@@ -73,9 +73,9 @@ extension BytesWork {
             }
         }
         if let failed {
-            source.engine.submit(task, claim, after: (failed.supply.task, failed.error))
+            task.submit(to: source.engine, claim, after: (failed.supply.task, failed.error))
         } else if origin.following == nil {
-            source.engine.begin(task, claim)
+            task.begin(in: source.engine, claim)
         }
     }
 
