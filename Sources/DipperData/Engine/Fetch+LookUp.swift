@@ -46,7 +46,7 @@ extension Fetch {
         lookUp = nil
         engine.judge(found?.value, for: calls) { verdicts in
             if self.lookUpNumber == number { self.finishLookUp(found, remnant, claim, verdicts) }
-            Afterwards.run(delivered)
+            Afterwards.letGoOn(delivered)
         }
     }
 

@@ -136,6 +136,12 @@ package final class Afterwards {
         if !add({ $0.steps.append(step) }) { step() }
     }
 
+    /// Lets another thread go on after the steps so far; with those that are woken if there are none.
+    static func letGoOn(_ step: @escaping Step) {
+        guard let present else { return step() }
+        if present.steps.isEmpty { present.wakes.append((nil, step)) } else { present.steps.append(step) }
+    }
+
     /// Wakes others at the time of ``run(_:)``. Without a queue, the step must return at once.
     nonisolated static func wake(on queue: DispatchQueue? = nil, _ step: @escaping Step) {
         if add({ $0.wakes.append((queue, step)) }) { return }

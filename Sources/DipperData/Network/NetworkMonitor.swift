@@ -66,6 +66,8 @@ public final class NetlinkMonitor: NetworkMonitor {
     public static let shared = NetlinkMonitor()
 
     private struct State {
+        /// The number of watches that hear of the next change at once.
+        var listening = 0
         /// The number of observations that hear of no change.
         var unwatchedObservations = 0
         var conditions = NetworkConditions()
@@ -113,7 +115,8 @@ public final class NetlinkMonitor: NetworkMonitor {
         state.withLock { [canReach] state in
             if isGuess { state.hasGuessed = true }
             for name in target == nil || silence != nil ? [host, group] : [host] {
-                state.answers.keep(canReach, for: name, isFailure: silence != nil, askedAt: changes)
+                state.answers.keep(
+                    canReach, for: name, isFailure: silence != nil, isWatched: state.listening > 0, askedAt: changes)
             }
         }
         if let silence { warn(silence) }
@@ -174,20 +177,27 @@ public final class NetlinkMonitor: NetworkMonitor {
         }
     }
 
-    fileprivate func forgetAnswers() { state.withLock { $0.answers.forget() } }
-
     /// An observation hears of no change any more, so nothing may wait for one.
     fileprivate func lostWatch(_ error: NetlinkError) {
         state.withLock { $0.unwatchedObservations += 1 }
         warn(error)
     }
 
+    /// Answers hold for longer while a watch listens, and until it hears of a change.
+    fileprivate func setListening(_ listens: Bool) {
+        state.withLock { state in
+            state.listening += listens ? 1 : -1
+            state.answers.forget()
+        }
+    }
+
     fileprivate func endedUnwatched() { state.withLock { $0.unwatchedObservations -= 1 } }
 }
 
 private struct ReachabilityAnswers {
-    /// How long an answer holds. A change may not have been heard yet.
+    /// How long an answer holds if no watch tells of changes, and if one does.
     private static let life = Duration.milliseconds(10)
+    private static let watchedLife = Duration.seconds(1)
     /// For a question that the kernel does not answer, which takes long.
     private static let rest = Duration.seconds(60)
     private static let mostAnswers = 1_024
@@ -200,10 +210,13 @@ private struct ReachabilityAnswers {
         answers[host].flatMap { .now < $0.until ? $0.canReach : nil }
     }
 
-    mutating func keep(_ canReach: Bool, for host: String, isFailure: Bool, askedAt changes: Int) {
+    mutating func keep(
+        _ canReach: Bool, for host: String, isFailure: Bool, isWatched: Bool, askedAt changes: Int
+    ) {
         guard changes == self.changes else { return }
         if answers.count >= Self.mostAnswers { answers = [:] }
-        answers[host] = (canReach, .now + (isFailure ? Self.rest : Self.life))
+        let life = isFailure ? Self.rest : isWatched ? Self.watchedLife : Self.life
+        answers[host] = (canReach, .now + life)
     }
 
     mutating func forget() {
@@ -227,6 +240,7 @@ private final class NetlinkWatch: LoopClient {
     private var seat: LoopSeat?
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
+    private var isListening = false
     /// Whether the socket has failed, so that nothing is heard any more.
     private var isLost = false
 
@@ -247,6 +261,7 @@ private final class NetlinkWatch: LoopClient {
         Loop.post { [self] in
             seat?.leave()
             seat = nil
+            stopListening()
             if isLost { monitor.endedUnwatched() }
         }
     }
@@ -255,9 +270,18 @@ private final class NetlinkWatch: LoopClient {
     private func listen(insteadOf old: UInt32) {
         let once = EPOLLIN.rawValue | EPOLLONESHOT.rawValue
         seat?.watch(socket.descriptor, for: once, insteadOf: old)
+        isListening = true
+        monitor.setListening(true)
     }
 
-    func ready(_ descriptor: Int32, _ events: UInt32) { due = max(.now + Self.settling, lastCall + Self.spacing) }
+    private func stopListening() {
+        if exchange(&isListening, with: false) { monitor.setListening(false) }
+    }
+
+    func ready(_ descriptor: Int32, _ events: UInt32) {
+        stopListening()
+        due = max(.now + Self.settling, lastCall + Self.spacing)
+    }
 
     func turn() -> ContinuousClock.Instant? {
         guard let due, due <= .now else { return due }
@@ -275,7 +299,6 @@ private final class NetlinkWatch: LoopClient {
             (isChanged, isLost) = (true, true)
             monitor.lostWatch(error)
         }
-        monitor.forgetAnswers()
         if isChanged { queue.async(execute: onChange) }
         return nil
     }
