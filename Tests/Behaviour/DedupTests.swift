@@ -38,7 +38,8 @@ struct DedupTests {
         #expect(test.requests(a).map { $0["If-None-Match"] } == ["\"1\""])
     }
 
-    @Test("What a call asks for leaves with it: who stays is served as if it had never joined", arguments: [false, true])
+    @Test(
+        "What a call asks for leaves with it: who stays is served as if it had never joined", arguments: [false, true])
     func leaving(isLast: Bool) async throws {
         let other = TestCache { $0.fastQueue.maxConcurrent = 1 }
         try await other.keep("1", ["ETag": "\"1\"", "Cache-Control": "max-age=10"], for: a, age: 10)

@@ -163,7 +163,9 @@ final class LoopHold: EventSink {
     private let hasRun = Box(false)
 
     func receive(_ event: CacheEvent) {
-        guard event.kind == .fetchBegan(.slow), event.key == CacheKey(Self.marker), let body = body.value else { return }
+        guard event.kind == .fetchBegan(.slow), event.key == CacheKey(Self.marker), let body = body.value else {
+            return
+        }
         let hasReturned = DispatchSemaphore(value: 0)
         DispatchQueue(label: "holds the loop").async {
             body()

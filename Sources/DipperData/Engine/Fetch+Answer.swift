@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// What an answer is good for: it is judged, kept, and handed out to the calls that it answers.
+/// An answer is judged, kept, and handed out to the calls that it answers.
 extension Fetch {
     func answered(_ run: Run, _ response: TransferResponse) {
         var response = response
@@ -116,7 +116,8 @@ extension Fetch {
             stored: received,
             freshness: isStandIn
                 ? Freshness(generated: received, until: received)
-                : engine.store.freshness(of: response, call, requested: run.requested, received: received, after: chain),
+                : engine.store.freshness(
+                    of: response, call, requested: run.requested, received: received, after: chain),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
             begun: findings.claim?.begun ?? RemovalHistory.now)
     }
@@ -242,4 +243,3 @@ final class PendingWrite: Sendable {
         if let isOnDisk { tell(isOnDisk) }
     }
 }
-

@@ -98,7 +98,8 @@ extension Fetch {
         run = Run(
             Attempt(
                 url, insteadOf: request.url ?? url, headers: request.headers, hooks: request.hooks,
-                keyRule: request.keyRule, maximumRedirects: engine.options.maximumRedirects, stored: stored, partial: partial),
+                keyRule: request.keyRule, maximumRedirects: engine.options.maximumRedirects, stored: stored,
+                partial: partial),
             inherited: partial?.count ?? 0, wasThrottled: isThrottled, sent: request.headers)
         if demand.hasTimeLimits {
             let spent = findings.budget.spent(at: time)

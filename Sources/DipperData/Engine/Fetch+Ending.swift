@@ -118,7 +118,9 @@ extension Fetch {
         let left = limit - findings.budget.spent(at: engine.time.now())
         guard left > .zero else { return timeOut(waiter, findings.found?.value) }
         // While the time stands still, `runClock` starts the timer.
-        if findings.budget.isRunning { limits.timeout = engine.timers.add(at: engine.time.now() + left, .timeout(waiter)) }
+        if findings.budget.isRunning {
+            limits.timeout = engine.timers.add(at: engine.time.now() + left, .timeout(waiter))
+        }
     }
 
     private func timeOut(_ waiter: DataTask, _ found: StoredData?) {

@@ -169,7 +169,8 @@ extension Fetch {
 
     private func backOff(for delay: Duration) {
         // Clocks trap if a sum does not fit.
-        findings.backOff = engine.timers.add(at: engine.time.now() + min(delay, .seconds(1_000_000_000)), .backOff(self))
+        findings.backOff = engine.timers.add(
+            at: engine.time.now() + min(delay, .seconds(1_000_000_000)), .backOff(self))
     }
 
     func endBackOff() {
@@ -226,7 +227,7 @@ extension Fetch {
             return transfer.cancel()
         }
         run.watched = run.number
-        engine.timers.add(at: engine.time.now() + engine.options.lostNetworkGrace, .grace(self, run.number, received: received))
+        engine.timers.add(
+            at: engine.time.now() + engine.options.lostNetworkGrace, .grace(self, run.number, received: received))
     }
 }
-

@@ -260,7 +260,7 @@ final class Reception: Sendable {
     }
 }
 
-/// What the calls of a fetch ask for together. What a call asks for leaves with it.
+/// The wishes of a fetch's calls together. Those of a call leave with it.
 struct FetchDemand {
     private struct Wishes: OptionSet {
         let rawValue: UInt16

@@ -5,7 +5,7 @@ import Synchronization
 /// An observer of a monitor, with descriptors of its own.
 @Loop
 final class PressureWatch: LoopClient {
-    /// What the monitor's queue knows.
+    /// Changed on the monitor's queue.
     private struct Knowledge {
         var state: PressureState
         var opened: PressureSources?

@@ -66,8 +66,8 @@ struct PartialBody: Sendable {
         let replaced = Set(news.map(\.name.asciiLowercased))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
-        // mutant Resume: `pieces: pieces + [response.body],` => `pieces: [response.body],`
         return PartialBody(
+            // mutant Resume: `pieces: pieces + [response.body],` => `pieces: [response.body],`
             pieces: pieces + [response.body], count: count + response.body.count, headers: headers, url: url,
             validator: validator, origin: origin)
     }

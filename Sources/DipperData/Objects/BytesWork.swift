@@ -49,7 +49,9 @@ final class BytesWork: SharedWork {
     override func move(to want: Urgency) {
         // Others may follow the same fetch, so it only becomes more urgent.
         let mayFall = origin.following == nil
-        if mayFall || want.queue == .fast { origin.source.engine.perform { [task] in task.move(to: want.queue, in: $0) } }
+        if mayFall || want.queue == .fast {
+            origin.source.engine.perform { [task] in task.move(to: want.queue, in: $0) }
+        }
         if mayFall ? task.priority != want.priority : task.priority < want.priority { task.priority = want.priority }
     }
 }

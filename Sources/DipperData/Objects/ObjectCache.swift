@@ -292,7 +292,9 @@ package final class ObjectCache: Sendable {
     private func waiting(_ key: CacheKey) -> MadeObject? {
         staged.withLock { $0[key] }.flatMap { $0.basis.claim?.isCurrent == true ? $0 : nil }
     }
-    func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool { waiting(key).map { $0.product === object.product } ?? false }
+    func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool {
+        waiting(key).map { $0.product === object.product } ?? false
+    }
 
     func unstage(_ key: CacheKey, _ object: MadeObject? = nil) {
         let removed = staged.withLock { staged -> MadeObject? in

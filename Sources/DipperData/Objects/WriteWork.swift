@@ -70,7 +70,8 @@ extension WriteWork {
             (object.form == nil ? step.cost(of: .product(object.product)) : 0, 0)
         }
         ticket = cache.workers.add(
-            isInHurry ? engine.place(want, isNext: true) : .init(rank: .background, priority: .normal), cost: cost, work)
+            isInHurry ? engine.place(want, isNext: true) : .init(rank: .background, priority: .normal), cost: cost, work
+        )
         // If the threads have ended, the rest is written all the same.
         if ticket == nil { engine.work(work) { _ in } }
     }
