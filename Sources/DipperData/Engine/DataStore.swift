@@ -12,25 +12,6 @@ struct FoundEntry: Sendable {
     var revalidation: DataTask?
 }
 
-/// What an earlier attempt has left that brought no entry.
-enum Remnant: Sendable {
-    case partial(PartialBody)
-    case failure(EntryInfo)
-
-    init?(_ kept: StoredData) {
-        if kept.info.status >= 400 {
-            self = .failure(kept.info)
-        } else if let partial = PartialBody(kept) {
-            self = .partial(partial)
-        } else {
-            return nil
-        }
-    }
-
-    var partial: PartialBody? { if case .partial(let partial) = self { partial } else { nil } }
-    var failure: EntryInfo? { if case .failure(let info) = self { info } else { nil } }
-}
-
 extension EntryInfo {
     var storedDate: Date { Date(timeIntervalSince1970: stored) }
 
