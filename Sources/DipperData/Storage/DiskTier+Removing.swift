@@ -38,7 +38,7 @@ extension DiskTier {
         job.end(self)
     }
 
-    /// In bytes, as much as ``keepLimit()`` leaves.
+    /// The most bytes that ``keepLimit()`` leaves.
     var largestEntry: Int { sizeLimit.map { $0 - $0 / 10 } ?? .max }
 
     private func limit(_ bytes: Int) -> (bytes: Int, isForRoom: Bool) {
