@@ -21,7 +21,8 @@ extension DataCache {
         /// changes nothing there, works in memory only, and logs an error.
         public var directory: URL?
 
-        /// The largest total size of the entries in memory, in bytes; an entry larger than a tenth of it is not kept.
+        /// The largest total size of the entries in memory, in bytes; by default 15 % of the memory of the machine or, if
+        /// less, of the control group, at most 768 MiB. An entry larger than a tenth of it is not kept.
         public var memoryLimit: Int {
             get { givenMemoryLimit ?? Configuration.defaultMemoryLimit }
             set { givenMemoryLimit = newValue }
@@ -29,8 +30,8 @@ extension DataCache {
         package private(set) var givenMemoryLimit: Int?
         /// The largest number of entries in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
-        /// The largest total size of the typed values in memory, in bytes; by default a quarter of
-        /// ``defaultMemoryLimit``, at most 64 MiB. A value larger than a tenth of the limit is not kept. See
+        /// The largest total size of the typed values in memory, in bytes; by default a quarter of the default of
+        /// ``memoryLimit``, at most 64 MiB. A value larger than a tenth of the limit is not kept. See
         /// ``DataCache/getValue(_:from:decoder:)``.
         public var valueMemoryLimit = min(Configuration.defaultMemoryLimit / 4, 64 << 20)
         /// The largest total size of the entries on disk, in bytes; `nil` for no limit. On a volume that is small or
@@ -132,7 +133,9 @@ extension DataCache {
         ///
         /// At the limit one transfer continues, an urgent one if there is one. The others pause and no other transfer
         /// starts, until a quarter of the limit is free again. A body larger than the limit is fetched alone.
-        public var inFlightLimit = Configuration.defaultInFlightLimit
+        ///
+        /// By default an eighth of the memory of the machine or, if less, of the control group.
+        public var inFlightLimit = Configuration.availableMemory / 8
 
         /// The limits and the order of `fastQueue` when the cache is created; see ``DataCache/fastQueue``.
         public var fastQueue = QueueConfiguration.fast
@@ -231,14 +234,7 @@ extension DataCache {
         /// The machine's memory, or that of the control group if it is less, in bytes.
         package static var availableMemory: Int { MemoryLimit.available() }
 
-        /// The default of ``memoryLimit``: 15 % of the memory of the machine or, if less, of the control group; at most
-        /// 768 MiB.
-        public static var defaultMemoryLimit: Int {
-            min(MemoryLimit.available() / 100 * 15, 768 << 20)
-        }
-
-        /// The default of ``inFlightLimit``: an eighth of the memory of the machine or, if less, of the control group.
-        public static var defaultInFlightLimit: Int { MemoryLimit.available() / 8 }
+        package static var defaultMemoryLimit: Int { min(availableMemory / 100 * 15, 768 << 20) }
 
         /// The folder of the shared cache: `dipper/data` in a folder with the program's name in `$XDG_CACHE_HOME`, or else
         /// in `~/.cache`.

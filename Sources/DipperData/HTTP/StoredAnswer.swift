@@ -56,15 +56,20 @@ struct StoredAnswer: Sendable, Hashable {
         limit: TimeInterval? = nil
     ) -> Bool {
         guard mayServeDisconnected(for: request) else { return false }
-        if let limit { return isStale(at: now, within: limit) }
+        if let limit { return mayReplaceFailure(at: now, within: limit) }
         return isOffline || isUnreached && control.staleIfError == nil
-            || isStale(at: now, within: control.staleIfError)
-            || isStale(at: now, within: CacheControl(request: request).staleIfError)
+            || mayReplaceFailure(at: now, within: control.staleIfError)
+            || mayReplaceFailure(at: now, within: CacheControl(request: request).staleIfError)
     }
 
     /// Whether the answer may be used at any age while the server cannot be reached.
     func mayServeDisconnected(for request: HTTPHeaders) -> Bool {
         !control.mustRevalidate && !control.noCache && !CacheControl(request: request).noCache
+    }
+
+    /// A limit of zero means never, also in the moment in which the answer becomes stale.
+    private func mayReplaceFailure(at now: TimeInterval, within limit: TimeInterval?) -> Bool {
+        limit != 0 && isStale(at: now, within: limit)
     }
 
     private func isStale(at now: TimeInterval, within limit: TimeInterval?) -> Bool {

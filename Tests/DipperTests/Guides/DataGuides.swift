@@ -3,13 +3,6 @@ import TestSupport
 
 /// The code of DipperData's guides.
 enum DataGuides {
-    static func landingPage(_ feedURL: URL, _ nextPageURL: URL) async throws -> Data {
-        let cache = DataCache.shared
-        let feed = try await cache.getData(feedURL).value
-        cache.slowGetData(nextPageURL)
-        return feed
-    }
-
     // MARK: Getting started
 
     static func oneCall(_ folder: URL, _ url: URL) async throws -> Data {

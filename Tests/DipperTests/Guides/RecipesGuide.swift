@@ -417,7 +417,6 @@ struct RecipesTests {
         await test.cache.idle()
         #expect(shown.value == ["old"] && banner.texts.isEmpty)
         test.network.isUp = false
-        test.date.advance(by: 1)
         await RecipesGuide.oldAndNew(test.cache, a, banner, show)
         try await test.cache.waitForParked()
         #expect(shown.value == ["old", "old"] && banner.texts == ["No network"])
