@@ -170,7 +170,8 @@ final class FetchSession: Sendable {
 /// The end by SIGINT or SIGTERM: at once, or at the second signal if the command does something at the first.
 enum Interrupt {
     private static let state = Mutex((hasHappened: false, action: (@Sendable () -> Void)?.none))
-    private static let sources = Mutex<[any DispatchSourceSignal]>([])
+    // Written once, before there are other threads.
+    nonisolated(unsafe) private static var sources: [any DispatchSourceSignal] = []
 
     static var happened: Bool { state.withLock(\.hasHappened) }
 
@@ -178,8 +179,8 @@ enum Interrupt {
         let queue = DispatchQueue(label: "dipper.interrupt")
         // A reader of standard output that goes away is an error of a write.
         for number in [SIGPIPE, SIGINT, SIGTERM] { signal(number, SIG_IGN) }
-        for number in [SIGINT, SIGTERM] {
-            let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
+        sources = [SIGINT, SIGTERM].map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
+        for source in sources {
             source.setEventHandler {
                 let action = state.withLock { state in
                     state.hasHappened = true
@@ -192,7 +193,6 @@ enum Interrupt {
                 }
             }
             source.activate()
-            sources.withLock { $0.append(source) }
         }
     }
 
