@@ -43,7 +43,7 @@ struct DedupTests {
     func leaving(isLast: Bool) async throws {
         let other = TestCache { $0.fastQueue.maxConcurrent = 1 }
         try await other.keep("1", ["ETag": "\"1\"", "Cache-Control": "max-age=10"], for: a, age: 10)
-        let (_, running) = try await other.begin(b)
+        let (_, running) = try await other.begin(url("running"))
         let early = isLast ? nil : other.cache.getRemoteData(a)
         let stays = other.cache.getData(a)
         let leaves = early ?? other.cache.getRemoteData(a)
