@@ -175,7 +175,8 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         .testTarget(
             name: "DipperTests",
             dependencies: [
-                "CFastPNG", "CZlib", "CodecShims", "Dipper", "DipperInspector", "DipperTesting", "FaultServer",
+                "CFastPNG", "CPixels", "CZlib", "CodecShims", "Dipper", "DipperInspector", "DipperTesting",
+                "FaultServer",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],

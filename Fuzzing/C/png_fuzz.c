@@ -1,6 +1,6 @@
 // Compares the decoder of complete PNG pictures, Sources/CFastPNG, with libpng: what it decodes, libpng decodes to the
 // same pixels. Inputs are mutated where it matters: chunks get their right checksums, streams their right end, so that
-// the tables of codes, the filters and the forms of pixels are met. See `fuzz-png` in the Makefile.
+// the tables of codes, the filters and the forms of pixels are met. See `fuzz-c` in the Makefile.
 //
 // usage: png_fuzz [libFuzzer's options] FOLDER…
 
