@@ -8,7 +8,7 @@
         @Test("Frames with codes of every size, cleared anywhere, in blocks of any length", arguments: 2...8)
         func everyCode(_ codeSize: Int) throws {
             var random = SeededRandom(UInt64(codeSize))
-            for (round, size) in [(1, 1), (2, 1), (7, 9), (64, 64), (300, 200), (1000, 3)].enumerated() {
+            for (round, size) in [(1, 1), (2, 1), (7, 9), (64, 64), (150, 120), (1000, 3)].enumerated() {
                 for clearing in GIFCodes.Clearing.allCases {
                     let (width, height) = size
                     let indices = Self.indices(width * height, below: 1 << codeSize, &random)
@@ -29,7 +29,7 @@
         func changed(_ codeSize: Int) throws {
             var random = SeededRandom(UInt64(30 + codeSize))
             var unpacked = 0
-            for round in 0..<400 {
+            for round in 0..<200 {
                 let count = Int.random(in: 1...900, using: &random)
                 let indices = Self.indices(count, below: 1 << codeSize, &random)
                 let clearing = GIFCodes.Clearing.allCases[round % 4]
@@ -43,7 +43,7 @@
                 // Whatever giflib makes of it.
                 _ = CodecRegistry.standard.failure(Data(Self.file(count, 1, codeSize, blocks, false)), .partial)
             }
-            #expect(unpacked > 20 && unpacked < 380, "\(unpacked)")
+            #expect(unpacked > 20 && unpacked < 180, "\(unpacked)")
         }
 
         @Test("What is behind the last pixel is passed over; a frame that ends early is left to giflib")
