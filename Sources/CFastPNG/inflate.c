@@ -195,6 +195,7 @@ bool fastpng_inflate_start(fastpng_inflater *inflater, const uint8_t *chunks, si
     inflater->is_last_block = inflater->has_fixed_codes = false;
     inflater->summed = inflater->window;
     inflater->adler = 1;
+    inflater->made = inflater->tables = 0;
     if (!stage(inflater, 2) || inflater->staged_end - inflater->next < 2) return false;
     unsigned method = inflater->next[0], flags = inflater->next[1];
     inflater->next += 2;
@@ -251,6 +252,7 @@ static bool begin_block(fastpng_inflater *inflater) {
 
     unsigned literal_count = TAKE(5) + 257, distance_count = TAKE(5) + 1, count = TAKE(4) + 4;
     if (literal_count > 286 || distance_count > 30) return false;
+    if (inflater->tables++ >= FASTPNG_MOST_TABLES + inflater->made / 256) return false;
     uint8_t code_lengths[286 + 30] = {0};
     uint32_t table[128];
     for (unsigned i = 0; i < count; i++) {
@@ -429,7 +431,9 @@ static bool take_stored(fastpng_inflater *inflater) {
 }
 
 static void sum_up(fastpng_inflater *inflater) {
-    inflater->adler = fastpng_adler(inflater->adler, inflater->summed, (size_t)(inflater->out - inflater->summed));
+    size_t count = (size_t)(inflater->out - inflater->summed);
+    inflater->adler = fastpng_adler(inflater->adler, inflater->summed, count);
+    inflater->made += count;
     inflater->summed = inflater->out;
 }
 

@@ -11,6 +11,9 @@ enum {
     FASTPNG_LITERALS = (1 << FASTPNG_LITERAL_BITS) + 288 / 2 * (1 << (15 - FASTPNG_LITERAL_BITS)),
     FASTPNG_DISTANCES = (1 << FASTPNG_DISTANCE_BITS) + 32 / 2 * (1 << (15 - FASTPNG_DISTANCE_BITS)),
     FASTPNG_STAGE = 1 << 15,
+    // Building tables costs more than libpng's zlib takes for tiny blocks, of which a file that means harm may have many.
+    // Fewer than these, and one more for each 256 bytes of output, are built.
+    FASTPNG_MOST_TABLES = 320,
     // Zeros behind the last byte, which are read but not used.
     FASTPNG_PADDING = 64,
     FASTPNG_HISTORY = 1 << 15,
@@ -40,6 +43,7 @@ typedef struct {
     uint8_t *window, *out, *limit;
     const uint8_t *summed;
     uint32_t adler;
+    uint64_t made, tables;
 
     uint32_t literals[FASTPNG_LITERALS];
     uint32_t distances[FASTPNG_DISTANCES];

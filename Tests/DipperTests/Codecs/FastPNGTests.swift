@@ -103,6 +103,31 @@ struct FastPNGTests {
         #expect(try CodecRegistry.standard.decode(file.data).pixels == expected)
     }
 
+    @Test("A few blocks without pixels are passed over; thousands, for which tables would be made, are left to libpng")
+    func tinyBlocks() throws {
+        var random = SeededRandom(6)
+        let made = MadePNG(.init(depth: 8, colorType: 2), PixelSize(width: 20, height: 30), 0, &random)
+        // Stored, so that what is before it need not be aligned by hand: the blocks below fill whole bytes.
+        let rows =
+            [1] + HeaderBytes.little16(made.raw.count) + HeaderBytes.little16(0xFFFF - made.raw.count) + made.raw
+            + HeaderBytes.big32(Int(adler32(1, made.raw, uInt(made.raw.count))))
+        // Dynamic codes of one bit: for a zero and the end of the block, and for one distance.
+        var bits = [0, 0, 1] + Array(repeating: 0, count: 10) + [0, 1, 1, 1]
+        for symbol in [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1] {
+            bits += [1, 18].contains(symbol) ? [1, 0, 0] : [0, 0, 0]
+        }
+        bits += [0] + [1] + Array(repeating: 1, count: 7) + [1] + [0, 1, 0, 1, 0, 1, 1] + [0, 0] + [1]
+        let eight = Array(repeatElement(bits, count: 8).joined())
+        let blocks = stride(from: 0, to: eight.count, by: 8).map { start in
+            (0..<8).reduce(UInt8(0)) { $0 | UInt8(eight[start + $1]) << $1 }
+        }
+        for (count, isFast) in [(1, true), (40, true), (41, false), (3000, false)] {
+            let file = made.file(of: [0x78, 0x01] + Array(repeatElement(blocks, count: count).joined()) + rows)
+            #expect(Self.isFast(file.data) == isFast, "\(count * 8) blocks")
+            #expect(try expectAlike(file))
+        }
+    }
+
     @Test("Bytes changed anywhere give the picture or the error of libpng's", arguments: forms)
     func mutated(_ form: MadePNG.Form) throws {
         var random = SeededRandom(UInt64(100 + form.depth * 10 + form.colorType))

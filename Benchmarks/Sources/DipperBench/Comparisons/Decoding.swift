@@ -123,7 +123,7 @@ struct Decoding: Comparison {
         return table
     }
 
-    /// Compares WebP and AVIF, for information: there is no target.
+    /// Compares WebP and AVIF; beside the peers for information.
     private func others(_ bench: Bench, _ pictures: SamplePictures, _ peers: Peers) async throws -> Table {
         var figures = Figures()
         var turns: [TimedCompetitor] = []
@@ -140,8 +140,13 @@ struct Decoding: Comparison {
         try await figures.measure(rounds: bench.rounds(5), turns)
         var table = table(
             "WebP and AVIF, 2400 × 1667",
-            says: "For information: no target. Pillow brings libwebp, libavif and dav1d of its own.",
+            says: "Beside the peers for information: no target. Pillow brings libwebp, libavif and dav1d of its own.",
             [Self.ours, Self.pillow, Self.vips], settings, figures)
+        table.checks = [
+            Check(
+                "WebP, 400 × 300 ÷ whole picture",
+                figures[Self.ours, "WebP, \(Self.small)"] / figures[Self.ours, "WebP, \(Self.full)"], .atMost, 0.8)
+        ]
         table.remarks = ["gdk-pixbuf has no loader for them here."]
         return table
     }
