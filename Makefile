@@ -124,7 +124,7 @@ t: deps-test ## build the tests of one target T (Behaviour), and run those that 
 
 # Each step runs, whatever became of those before it.
 check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
-	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" \
+	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" "fuzz-c SECONDS=60" \
 		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
@@ -220,6 +220,20 @@ fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 			$$(ls -d texts/TARGET 2>/dev/null || ls -d ../Tests/DipperTests/Pictures/*/) >.fuzz/TARGET.log 2>&1; \
 		code=$$?; echo "== TARGET: $$(grep -ao "number_of_executed_units: .*" .fuzz/TARGET.log || echo failed)"; \
 		if [ $$code != 0 ]; then tail -60 .fuzz/TARGET.log; echo "the finding is in Fuzzing/findings"; exit 1; fi'
+
+# In C alone, with undefined behaviour trapped: decoders of our own beside libpng and giflib.
+C_FUZZERS := png gif
+PNG_FUZZ := $(foreach folder,CFastPNG CodecShims,-ISources/$(folder)/include Sources/$(folder)/*.c) -lpng -ljpeg -lz
+GIF_FUZZ := -ISources/CPixels/include Sources/CPixels/gif.c -lgif
+fuzz-c: SECONDS ?= 20
+fuzz-c: deps-test ## run the fuzzers that compare decoders in C with libpng and giflib, each for SECONDS (20)
+	@mkdir -p Fuzzing/findings $(C_FUZZERS:%=Fuzzing/.fuzz/c-%)
+	@build() { $(SWIFT_FOLDER)/clang -g -O1 -fsanitize=address,undefined,fuzzer -fno-sanitize-recover=undefined \
+		-fuse-ld=lld -o Fuzzing/.fuzz/$$1_fuzz Fuzzing/C/$$1_fuzz.c "$${@:2}"; }; \
+	build png $(PNG_FUZZ); build gif $(GIF_FUZZ)
+	@cd Fuzzing && for format in $(C_FUZZERS); do .fuzz/$${format}_fuzz -max_total_time=$(SECONDS) -max_len=40000 \
+		-timeout=10 -verbosity=0 -artifact_prefix=findings/c-$$format- .fuzz/c-$$format \
+		../Tests/DipperTests/Pictures/$$format; done
 
 # A separate folder, so that the next ordinary build stays incremental.
 LEAN_FOLDER := .build-lean

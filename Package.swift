@@ -50,7 +50,9 @@ let package = Package(
         // libavif's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
         .systemLibrary(name: "CAVIF", providers: [.apt(["libavif-dev"])]),
         // The calls of libpng and libjpeg that report errors by longjmp, which Swift cannot catch.
-        .target(name: "CodecShims", dependencies: ["CPNG", "CJPEG", "CZlib"]),
+        .target(name: "CodecShims", dependencies: ["CFastPNG", "CPNG", "CJPEG", "CZlib"]),
+        // The pixels of most PNG files, faster than by libpng, which does the others.
+        .target(name: "CFastPNG", dependencies: ["CZlib"]),
         // Loops over pixels, compiled for several instruction sets; the best one of the machine runs.
         .target(name: "CPixels"),
         // System calls for processes and files. The C library declares them only for GNU's dialect, which Swift does not
@@ -66,7 +68,7 @@ let package = Package(
         .target(
             name: "Dipper",
             dependencies: [
-                "DipperData", "CodecShims", "CPixels", "ProcessShims", "CLCMS", "CPixman", "CXXHash",
+                "DipperData", "CFastPNG", "CodecShims", "CPixels", "ProcessShims", "CLCMS", "CPixman", "CXXHash",
                 .target(name: "CGIF", condition: .when(traits: ["GIF"])),
                 .target(name: "CWebP", condition: .when(traits: ["WebP"])),
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),
@@ -173,7 +175,9 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         .testTarget(
             name: "DipperTests",
             dependencies: [
-                "CZlib", "CodecShims", "Dipper", "DipperInspector", "DipperTesting", "FaultServer", "TestSupport",
+                "CFastPNG", "CPixels", "CZlib", "CodecShims", "Dipper", "DipperInspector", "DipperTesting",
+                "FaultServer",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             resources: [.copy("Pictures")]),

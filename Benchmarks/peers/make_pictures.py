@@ -22,3 +22,6 @@ middle = picture(2400, 1667, 3)
 middle.save(f"{folder}/photo.png")
 middle.save(f"{folder}/photo.webp", quality=80)
 middle.save(f"{folder}/photo.avif", quality=60, speed=8)
+# Transparent at the top, opaque at the bottom.
+middle.putalpha(Image.linear_gradient("L").resize(middle.size))
+middle.save(f"{folder}/alpha.png")

@@ -29,6 +29,12 @@ struct DecodeProbe {
             guard let partial else { fatalError("Broken: what is whole is also partial") }
             require(PictureRules.areEqual(whole, partial), "leave for partial pictures changes no whole one")
         }
+        if let cut = dataWithoutEnd {
+            // libpng decodes what has no end.
+            let other = (try? CodecRegistry.standard.decode(cut, options(nil, false)))
+            require((other == nil) == (whole == nil), "both decoders of PNG decode the same files")
+            if let whole, let other { require(PictureRules.areEqual(whole, other), "and to the same pixels") }
+        }
         let wanted = PixelSize(width: 1 + data.count % 61, height: 1 + data.count % 47)
         for mode in TargetSize.Mode.allCases {
             let target = TargetSize(wanted, mode, allowsUpscaling: data.count % 2 == 0)
@@ -36,6 +42,20 @@ struct DecodeProbe {
             _ = decode(target, allowsPartial: data.count % 3 == 0)
         }
         if (whole ?? partial)?.animation != nil { decodeFrames() }
+    }
+
+    /// A PNG file up to the kind of the chunk behind the pixels.
+    private var dataWithoutEnd: Data? {
+        guard ImageFormat(sniffing: data) == .png else { return nil }
+        let bytes = [UInt8](data)
+        var (offset, hasPixels) = (8, false)
+        while offset + 12 <= bytes.count {
+            let isPixels = bytes[(offset + 4)..<(offset + 8)].elementsEqual("IDAT".utf8)
+            if hasPixels, !isPixels { return Data(bytes[..<(offset + 11)]) }
+            hasPixels = isPixels
+            offset += 12 + bytes[offset..<(offset + 4)].reduce(0) { $0 << 8 | Int($1) }
+        }
+        return nil
     }
 
     private func decode(_ target: TargetSize?, allowsPartial: Bool) -> Image? {

@@ -147,6 +147,41 @@ dipper_png_status dipper_png_read_header(dipper_png_reader *reader, size_t max_c
     return DIPPER_PNG_OK;
 }
 
+bool dipper_png_describe(const dipper_png_reader *reader, fastpng_header *header) {
+    png_structp png = reader->png;
+    png_infop info = reader->info;
+    if (reader->closed || png_get_interlace_type(png, info) != PNG_INTERLACE_NONE) return false;
+    memset(header, 0, sizeof *header);
+    header->width = png_get_image_width(png, info);
+    header->height = png_get_image_height(png, info);
+    header->depth = png_get_bit_depth(png, info);
+    header->color_type = png_get_color_type(png, info);
+    png_bytep alphas = NULL;
+    png_color_16p key = NULL;
+    int alpha_count = 0, color_count = 0;
+    bool has_transparency = png_get_tRNS(png, info, &alphas, &alpha_count, &key) != 0;
+    if (header->color_type == PNG_COLOR_TYPE_PALETTE) {
+        png_colorp colors;
+        if (!png_get_PLTE(png, info, &colors, &color_count)) return false;
+        /* As in libpng, an index beyond the palette is black. */
+        for (int i = 0; i < 256; i++) {
+            uint8_t *color = header->palette + i * 4;
+            if (i < color_count) memcpy(color, (uint8_t[]){colors[i].red, colors[i].green, colors[i].blue}, 3);
+            color[3] = has_transparency && i < alpha_count ? alphas[i] : 255;
+        }
+    } else if (has_transparency && key) {
+        header->has_key = true;
+        bool is_grey = header->color_type == PNG_COLOR_TYPE_GRAY;
+        header->key[0] = is_grey ? key->gray : key->red;
+        header->key[1] = key->green;
+        header->key[2] = key->blue;
+    }
+    /* The first eight bytes of the first IDAT have been read. */
+    header->chunks = reader->next - 8;
+    header->length = reader->length + 8;
+    return true;
+}
+
 dipper_png_status dipper_png_start(dipper_png_reader *reader, int channels) {
     png_structp png = reader->png;
     if (setjmp(png_jmpbuf(png))) return failed(reader);

@@ -55,3 +55,13 @@ void pixels_weigh_rows(
 // is 4 or -4. from: height rows of width pixels, stride bytes apart.
 void pixels_place(
     uint8_t *to, ptrdiff_t step_x, ptrdiff_t step_y, const uint8_t *from, size_t stride, size_t width, size_t height);
+
+// Unpacks the indices of a GIF frame (GIF 89a, appendix F): count pixels, from the blocks behind the byte with the size
+// of codes. Returns where the indices are in `memory`, of pixels_gif_memory(count) bytes, and how many bytes of the blocks
+// are used, with the empty one at the end. Returns NULL if anything is unusual; giflib then decides what the frame is worth.
+const uint8_t *pixels_gif_unpack(
+    void *memory, size_t count, const uint8_t *bytes, size_t length, unsigned code_size, size_t *used);
+size_t pixels_gif_memory(size_t count);
+
+// Draws pixels of a palette of 256 colours. A colour of zero leaves the pixel as it is.
+void pixels_gif_draw(uint32_t *row, const uint8_t *indices, size_t count, const uint32_t *colors);

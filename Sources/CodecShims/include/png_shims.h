@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <CFastPNG.h>
+
 typedef enum {
     DIPPER_PNG_OK,
     DIPPER_PNG_BROKEN,
@@ -39,6 +41,10 @@ const char *dipper_png_message(const dipper_png_reader *reader);
 
 /* Reads the file up to the pixels. Chunks that take more than max_chunk bytes of memory are skipped or refused. */
 dipper_png_status dipper_png_read_header(dipper_png_reader *reader, size_t max_chunk, dipper_png_header *header);
+
+/* Describes the picture for a decoder of complete pictures other than libpng; between the two calls beside this one.
+   Returns false if the picture is interlaced, or ends early. */
+bool dipper_png_describe(const dipper_png_reader *reader, fastpng_header *header);
 
 /* Prepares for rows of three bytes a pixel, or of four bytes with alpha, whatever the form of the file. channels: the
    number that the caller has memory for, 3 or 4. Returns BROKEN if the rows would have another form. */

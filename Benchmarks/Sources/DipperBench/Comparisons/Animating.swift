@@ -11,6 +11,7 @@ struct Animating: Comparison {
     private static let player = "AnimationPlayer"
     private static let decoder = "its frame decoder alone"
     private static let sleeper = "a thread that only sleeps, beside it"
+    private static let giflib = "giflib in C"
     private static let pixbuf = "gdk-pixbuf in C"
     private static let pillow = "Pillow"
 
@@ -30,11 +31,13 @@ struct Animating: Comparison {
     func run(_ bench: Bench) async throws -> [Table] {
         let file = try Self.file(bench)
         let pixbuf = try bench.compile("animation_pixbuf", "gdk-pixbuf-2.0")
+        let giflib = try bench.compile("animation_giflib", flags: ["-lgif"])
         var runs: [String: [Run]] = [:]
         for round in 0..<bench.rounds(2) {
             let competitors: [(String, () throws -> Run)] = [
                 (Self.player, { try Self.child(file, []) }),
                 (Self.decoder, { try Self.child(file, ["--decodes-only"]) }),
+                (Self.giflib, { try Self.peer(giflib, [file.path]) }),
                 (Self.pixbuf, { try Self.peer(pixbuf, [file.path, "\(Self.frames)", "\(Self.delay)"]) }),
                 (Self.pillow, { try Self.peer(bench.python(), [bench.peer("animation.py"), file.path]) }),
             ]
@@ -90,7 +93,7 @@ struct Animating: Comparison {
 
     private func table(_ runs: [String: [Run]]) -> Table {
         func median(_ name: String, _ value: (Run) -> Double) -> Double { (runs[name] ?? []).map(value).median }
-        let names = [Self.player, Self.sleeper, Self.decoder, Self.pixbuf, Self.pillow]
+        let names = [Self.player, Self.sleeper, Self.decoder, Self.giflib, Self.pixbuf, Self.pillow]
         let own = runs[Self.player] ?? []
         let perSecond = 1e3 / Double(Self.delay)
         var table = Table(
@@ -117,7 +120,10 @@ struct Animating: Comparison {
             Check("frames late or left out, best run", own.map(\.late).min() ?? .nan, .atMost, 0, ""),
             Check(
                 "processor ÷ gdk-pixbuf", median(Self.player, \.processor) / median(Self.pixbuf, \.processor), .atMost,
-                1),
+                0.5),
+            Check(
+                "frame decoder ÷ giflib", median(Self.decoder, \.processor) / median(Self.giflib, \.processor), .atMost,
+                0.6),
         ]
         table.remarks = [
             "Before: with the file and the first frame in memory, and no player. Lateness is counted from the frame that was "

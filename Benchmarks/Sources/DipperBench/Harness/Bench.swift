@@ -53,14 +53,21 @@ struct Bench {
         try compile(source: peer(name + ".c"), name, libraries)
     }
 
+    /// Compiles a peer in C with flags, for libraries that pkg-config does not know.
+    func compile(_ name: String, flags: [String]) throws -> String {
+        try compile(source: peer(name + ".c"), name, flags: flags)
+    }
+
     func compile(source: String, _ name: String, _ libraries: [String]) throws -> String {
-        let program = work.appendingPathComponent(name).path
         let flags =
             libraries.isEmpty
             ? "" : try Command.run(Command.require("pkg-config"), ["--cflags", "--libs"] + libraries).output
-        try Command.run(
-            Command.require("gcc"),
-            ["-O2", "-Wall", "-o", program, source] + flags.split(whereSeparator: \.isWhitespace).map(String.init))
+        return try compile(source: source, name, flags: flags.split(whereSeparator: \.isWhitespace).map(String.init))
+    }
+
+    private func compile(source: String, _ name: String, flags: [String]) throws -> String {
+        let program = work.appendingPathComponent(name).path
+        try Command.run(Command.require("gcc"), ["-O2", "-Wall", "-o", program, source] + flags)
         return program
     }
 }

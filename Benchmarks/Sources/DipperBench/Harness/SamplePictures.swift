@@ -11,6 +11,8 @@ struct SamplePictures {
     var progressive: URL { folder.appendingPathComponent("progressive.jpg") }
     /// A PNG of 2400 × 1667 pixels, RGB.
     var png: URL { folder.appendingPathComponent("photo.png") }
+    /// The picture of ``png`` with alpha, RGBA.
+    var pngWithAlpha: URL { folder.appendingPathComponent("alpha.png") }
     /// A WebP of 2400 × 1667 pixels.
     var webp: URL { folder.appendingPathComponent("photo.webp") }
     /// An AVIF of 2400 × 1667 pixels.
@@ -22,7 +24,7 @@ struct SamplePictures {
     init(_ bench: Bench) throws {
         folder = bench.work.appendingPathComponent("pictures", isDirectory: true)
         // This file is created last.
-        guard !FileManager.default.fileExists(atPath: avif.path) else { return }
+        guard !FileManager.default.fileExists(atPath: pngWithAlpha.path) else { return }
         say("making pictures in .work/pictures")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let photograph = bench.photographs.appendingPathComponent("mountain-trail.jpg")

@@ -1,8 +1,10 @@
 #if GIF
     import CGIF
+    import CPixels
     import Foundation
 
-    /// A decoder for still and animated GIF 87a and 89a, by giflib.
+    /// A decoder for still and animated GIF 87a and 89a. giflib reads the records; complete frames are unpacked by code of
+    /// Dipper's own, and frames with anything unusual in them by giflib.
     ///
     /// ```swift
     /// if let frames = try GIFDecoder().frames(of: bytes, DecodeOptions()) {
@@ -41,6 +43,11 @@
         private let canvas: PixelBuffer
         private var reader: GIFReader
         private var line: [UInt8] = []
+        /// Where frames no larger than the canvas are unpacked.
+        private let indices: PixelStorage
+
+        /// In pixels: unpacking cannot be cancelled.
+        private static let mostAtOnce = 1 << 24
         /// The area to restore before the next frame is drawn, and its pixels; `nil` if it becomes transparent.
         private var disposal: (area: PixelRect, pixels: PixelStorage?)?
         private var isFirst = true
@@ -48,7 +55,8 @@
 
         static func memory(of info: ImageInfo, _ options: DecodeOptions) throws(DipperError) -> (held: Int, all: Int) {
             let size = info.size ?? PixelSize(width: 0, height: 0)
-            let held = try size.byteCount(8)
+            // The canvas, an area to restore, and indices.
+            let held = try size.byteCount(9)
             let frame = try RowWriter.byteCount(from: size, to: options.storedTarget(for: size, .up))
             return (held, held + options.resultBytes(frame, frames: info.frameCount, beside: held))
         }
@@ -66,6 +74,7 @@
             reader = try GIFReader(data)
             canvas = try PixelBuffer(size)
             canvas.clear()
+            indices = try PixelStorage(byteCount: pixels_gif_memory(size.width * size.height))
         }
 
         func restart() throws(DipperError) {
@@ -99,6 +108,7 @@
             case DISPOSE_PREVIOUS: disposal = (area, try pixels(of: area))
             default: break
             }
+            if try drawAtOnce(frame, area) { return }
             // giflib has already read past the end of a frame if all of its rows were read.
             if try !drawLines(of: frame, area) { try reader.skipPixels() }
         }
@@ -125,6 +135,25 @@
             canvas.row(area.y + y).assumingMemoryBound(to: UInt32.self) + area.x
         }
 
+        /// Returns `false` if giflib must read the frame.
+        private func drawAtOnce(_ frame: GIFFrame, _ visible: PixelRect) throws(DipperError) -> Bool {
+            let (width, height) = (frame.area.size.width, frame.area.size.height)
+            guard width * height <= min(Self.mostAtOnce, canvas.size.width * canvas.size.height),
+                let pixels = reader.unpack(width * height, in: indices.base)
+            else { return false }
+            var next = pixels
+            for (start, step) in frame.rows {
+                try options.checkCancelled()
+                for y in stride(from: start, to: height, by: step) {
+                    if y < visible.size.height {
+                        pixels_gif_draw(row(y, of: visible), next, visible.size.width, frame.colors)
+                    }
+                    next += width
+                }
+            }
+            return true
+        }
+
         /// Draws the part of a frame on the canvas. Returns `false` if the data ends early or the last rows are below
         /// the canvas.
         private func drawLines(of frame: GIFFrame, _ visible: PixelRect) throws(DipperError) -> Bool {
@@ -135,23 +164,14 @@
             for (start, step) in frame.rows {
                 for y in stride(from: start, to: lastRow, by: step) {
                     guard try reader.readLine(into: &line) else { return false }
-                    if y < visible.size.height { draw(visible.size.width, of: frame.colors, to: row(y, of: visible)) }
+                    if y < visible.size.height {
+                        pixels_gif_draw(row(y, of: visible), line, visible.size.width, frame.colors)
+                    }
                     read += 1
                     if read % DecodeOptions.rowsAtATime == 0 { try options.checkCancelled() }
                 }
             }
             return lastRow == height
-        }
-
-        private func draw(_ count: Int, of colors: [UInt32], to row: UnsafeMutablePointer<UInt32>) {
-            line.withUnsafeBufferPointer { line in
-                colors.withUnsafeBufferPointer { colors in
-                    for x in 0..<count {
-                        let color = colors[Int(line[x])]
-                        if color != 0 { row[x] = color }
-                    }
-                }
-            }
         }
     }
 
@@ -211,6 +231,15 @@
             }
         }
 
+        /// Unpacks the pixels of the frame whose header has been read, and passes over them. Returns `nil`, and has read
+        /// nothing, if giflib must read them.
+        func unpack(_ count: Int, in memory: UnsafeMutableRawPointer) -> UnsafePointer<UInt8>? {
+            // giflib has read the size of the codes, and nothing behind it.
+            input.unpack { bytes, codeSize, used in
+                pixels_gif_unpack(memory, count, bytes.baseAddress, bytes.count, UInt32(codeSize), &used)
+            }
+        }
+
         /// Returns `false` if the file declares the end of the pixels here. Browsers display such frames.
         func readLine(into line: inout [UInt8]) throws(DipperError) -> Bool {
             if DGifGetLine(file, &line, Int32(line.count)) == GIF_OK { return true }
@@ -239,6 +268,17 @@
         init(_ data: Data) {
             self.data = data
             index = data.startIndex
+        }
+
+        /// Gives a closure the bytes to come, and the last byte that has been read. It sets how many bytes it used.
+        func unpack<Value>(_ body: (UnsafeBufferPointer<UInt8>, UInt8, inout Int) -> Value) -> Value {
+            data.withUnsafeBytes { bytes in
+                let all = bytes.bindMemory(to: UInt8.self)
+                let offset = index - data.startIndex
+                var used = 0
+                defer { index += used }
+                return body(UnsafeBufferPointer(rebasing: all[offset...]), offset > 0 ? all[offset - 1] : 0, &used)
+            }
         }
 
         func read(into buffer: UnsafeMutablePointer<GifByteType>, _ count: Int32) -> Int32 {

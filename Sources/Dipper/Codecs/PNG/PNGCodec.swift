@@ -1,9 +1,13 @@
+import CFastPNG
 import CLCMS
 import CPixels
 import CodecShims
 import Foundation
 
-/// A decoder for PNG, by libpng: all colour types and depths, also interlaced; 16 bits are rounded to eight.
+/// A decoder for PNG: all colour types and depths, also interlaced; 16 bits are rounded to eight.
+///
+/// The pixels of a complete file that is not interlaced are decoded by code of Dipper's own, all others by libpng. Both
+/// give the same pixels.
 ///
 /// Colours are converted to sRGB from coded colours (`cICP`, PQ and HLG as by ``AVIFDecoder``), or else from a profile
 /// (`iCCP`), or else from `gAMA` and `cHRM` unless the chunk `sRGB` is there. A wrong checksum in one of the picture's chunks throws `DipperError.undecodable`. A
@@ -47,10 +51,13 @@ public struct PNGDecoder: ImageDecoder {
         try options.limits.check(size)
         try options.limits.check(bytes: Self.memory(of: info, fileSize: bytes.count, options))
         let color = PNGColors.transform(for: reader.header, info)
-        var writer = try RowWriter(
-            source: size, of: size, alpha: reader.header.has_alpha ? .straight : .opaque, orientation: info.orientation,
-            options)
         let rowsAtATime = max(1, Self.bytesPerStep / (size.width * 4))
+        if let rows = try reader.start() {
+            defer { fastpng_close(rows) }
+            let writer = try Self.writer(reader, info, options)
+            if let image = try Self.decode(rows, to: writer, rowsAtATime, color, options) { return image }
+        }
+        var writer = try Self.writer(reader, info, options)
         if reader.header.is_interlaced {
             let picture = try PixelStorage(byteCount: size.width * size.height * 4)
             let known = try Self.readPasses(reader, into: picture.base, rowsAtATime, options)
@@ -62,7 +69,6 @@ public struct PNGDecoder: ImageDecoder {
             }
             withExtendedLifetime(picture) {}
         } else {
-            try reader.start()
             try writer.fill(rowsAtATime: rowsAtATime) { memory, _, rows throws(DipperError) in
                 let done = try reader.read(rows, to: memory)
                 reader.addAlpha(memory, rows: done)
@@ -72,11 +78,33 @@ public struct PNGDecoder: ImageDecoder {
         return try writer.finish(color: color)
     }
 
+    private static func writer(
+        _ reader: PNGReader, _ info: ImageInfo, _ options: DecodeOptions
+    ) throws(DipperError) -> RowWriter {
+        try RowWriter(
+            source: reader.size, of: reader.size, alpha: reader.header.has_alpha ? .straight : .opaque,
+            orientation: info.orientation, options)
+    }
+
+    /// Returns `nil` for a file that libpng must decode, from its first row on: what a damaged file is worth, and which
+    /// error it is, is for libpng alone to say.
+    private static func decode(
+        _ rows: OpaquePointer, to writer: consuming RowWriter, _ rowsAtATime: Int, _ color: ColorTransform?,
+        _ options: DecodeOptions
+    ) throws(DipperError) -> Image? {
+        while writer.committed < writer.source.height {
+            try options.checkCancelled()
+            let (base, count) = writer.memory(rows: rowsAtATime)
+            guard fastpng_read(rows, base, count) else { return nil }
+            writer.commit(count)
+        }
+        return try writer.finish(color: color)
+    }
+
     /// Returns the number of rows of which there are some pixels.
     private static func readPasses(
         _ reader: PNGReader, into picture: UnsafeMutableRawPointer, _ rowsAtATime: Int, _ options: DecodeOptions
     ) throws(DipperError) -> Int {
-        try reader.start()
         let size = reader.size
         for pass in 0..<7 {
             for y in stride(from: 0, to: size.height, by: rowsAtATime) {
@@ -117,8 +145,13 @@ private final class PNGReader {
 
     var size: PixelSize { PixelSize(width: Int(header.width), height: Int(header.height)) }
 
-    func start() throws(DipperError) {
+    /// Returns the rows of a picture that libpng need not decode. The caller must close
+    /// them before the bytes go.
+    func start() throws(DipperError) -> OpaquePointer? {
+        var description = fastpng_header()
+        let isDescribed = dipper_png_describe(reader, &description)
         try check(dipper_png_start(reader, header.has_alpha ? 4 : 3))
+        return isDescribed ? fastpng_open(&description) : nil
     }
 
     /// Reads the next rows of RGBA, without gaps, and returns their number: fewer if the bytes end too early. In an
