@@ -63,6 +63,16 @@
         }
     }
 
+    /// Lets go of an object of GTK's in the next turn of its loop. May be called on any thread.
+    func releaseLater(_ object: UnsafeMutableRawPointer) {
+        g_idle_add_full(
+            G_PRIORITY_DEFAULT_IDLE,
+            { object in
+                if let object { g_object_unref(object) }
+                return 0
+            }, object, nil)
+    }
+
     /// A call that the loop of GTK makes once, after some time, unless it is cancelled.
     final class Timeout {
         private var source: guint = 0

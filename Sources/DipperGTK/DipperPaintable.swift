@@ -34,7 +34,8 @@
             core.set(source.imageRequest)
         }
 
-        deinit { g_object_unref(UnsafeMutableRawPointer(pointer)) }
+        // Swift lets go of an object before the function of GTK that is passed its pointer takes it.
+        deinit { releaseLater(UnsafeMutableRawPointer(pointer)) }
     }
 
     private func paintableCore(_ pointer: UnsafeMutableRawPointer) -> PaintableCore {

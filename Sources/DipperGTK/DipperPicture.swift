@@ -54,7 +54,8 @@
             core = Self.core(of: widget)
         }
 
-        deinit { g_object_unref(UnsafeMutableRawPointer(widget)) }
+        // Swift lets go of an object before the function of GTK that is passed its pointer takes it.
+        deinit { releaseLater(UnsafeMutableRawPointer(widget)) }
 
         private static func core(of widget: UnsafeMutablePointer<GtkWidget>) -> PictureCore {
             Unmanaged<PictureCore>.fromOpaque(dipper_picture_core(widget)).takeUnretainedValue()

@@ -11,6 +11,10 @@
 
         static subscript(request: ImageRequest) -> PixelSize? { sizes.withLock { $0[request.data.cacheKey] } }
 
+        static func remove(_ request: ImageRequest) {
+            sizes.withLock { _ = $0.removeValue(forKey: request.data.cacheKey) }
+        }
+
         static func add(_ size: PixelSize, of request: ImageRequest) {
             sizes.withLock { sizes in
                 if sizes.count >= most { sizes = [:] }

@@ -179,14 +179,27 @@
             case .failure(.replaced): return
             case .failure(let error): become(isLoading: false, error)
             case .success(let response):
-                if natural == nil, look == nil || hasNoHeader {
-                    let size = response.image.size
-                    // Not while the widget is being laid out.
-                    later { if $0.natural == nil { $0.become(natural: size) } }
-                }
+                // Not while the widget is being laid out.
+                if list == nil { later { [target] core in core.compare(response.image.size, in: target) } }
                 become(isLoading: false, nil)
             }
             onEnd?(result)
+        }
+
+        /// Corrects the size that the widget asks for: there is no header to read, or the server has another picture now.
+        private func compare(_ size: PixelSize, in target: TargetSize?) {
+            guard target == self.target, let request else { return }
+            guard let natural else {
+                if look == nil || hasNoHeader { become(natural: size) }
+                return
+            }
+            let expected = target?.size(for: natural) ?? natural
+            guard abs(expected.width - size.width) > 1 || abs(expected.height - size.height) > 1 else { return }
+            KnownSizes.remove(request)
+            if isProcessed(request) { return become(natural: size) }
+            look?.cancel()
+            look = nil
+            become(natural: nil)
         }
 
         private func become(isLoading: Bool, _ error: DipperError?) {

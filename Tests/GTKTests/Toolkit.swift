@@ -17,20 +17,48 @@ enum Toolkit {
             "GDK_BACKEND": "x11", "GSK_RENDERER": "cairo", "GTK_A11Y": "test", "GSETTINGS_BACKEND": "memory",
             "GIO_USE_VFS": "local", "GTK_THEME": "Adwaita",
         ] { setenv(name, value, 1) }
-        return gtk_init_check() != 0
+        guard gtk_init_check() != 0 else { return false }
+        set(animations: false)
+        return true
     }()
 
     static func start() throws {
         guard isThere else { throw Failure(description: "there is no display: run the tests by make gtk") }
-        set(animations: false)
     }
 
     static func set(animations: Bool) {
         set_setting("gtk-enable-animations", animations)
     }
 
+    /// Serves GTK's loop until a cache has nothing left to do, which includes its calls on that loop.
+    static func idle(_ cache: ImageCache) throws {
+        let isIdle = Box(false)
+        Task.detached {
+            await cache.idle()
+            isIdle.update { $0 = true }
+            g_main_context_wakeup(nil)
+        }
+        try wait(for: "an idle cache") { isIdle.value }
+    }
+
+    private final class Body {
+        let run: () -> Void
+
+        init(_ run: @escaping () -> Void) { self.run = run }
+    }
+
+    /// Calls a closure for a signal without arguments, or for a notification of a property.
+    static func connect(_ object: UnsafeMutableRawPointer, _ name: String, _ body: @escaping () -> Void) {
+        let plain: @convention(c) (gpointer?, gpointer?) -> Void = { _, data in
+            if let data { Unmanaged<Body>.fromOpaque(data).takeUnretainedValue().run() }
+        }
+        g_signal_connect_data(
+            object, name, unsafeBitCast(plain, to: GCallback.self), Unmanaged.passRetained(Body(body)).toOpaque(),
+            { data, _ in if let data { Unmanaged<Body>.fromOpaque(data).release() } }, GConnectFlags(rawValue: 0))
+    }
+
     /// Serves GTK's loop until a condition holds, which is looked at after each event.
-    static func wait(for what: String, seconds: Double = 20, _ condition: () -> Bool) throws {
+    static func wait(for what: String, seconds: Double = 10, _ condition: () -> Bool) throws {
         var isOver = false
         let limit = UnsafeMutablePointer<Bool>.allocate(capacity: 1)
         defer { limit.deallocate() }
@@ -70,6 +98,7 @@ final class TestWindow {
     func show() throws {
         gtk_window_present(window)
         try Toolkit.wait(for: "a mapped window") { gtk_widget_get_mapped(widget) != 0 }
+        try frame()
     }
 
     func close() { gtk_window_destroy(window) }
@@ -106,16 +135,18 @@ final class TestWindow {
         return try #require(Image(size: PixelSize(width: Int(width), height: Int(height)), premultiplied: pixels))
     }
 
-    /// Draws frames until a pixel of a widget has a colour.
-    func wait(for color: Color, at x: Int, _ y: Int, of widget: UnsafeMutablePointer<GtkWidget>? = nil) throws {
-        let limit = ContinuousClock.now + .seconds(20)
-        while try pixels(of: widget)[x, y] != color.premultiplied {
-            guard ContinuousClock.now < limit else {
-                let found = try pixels(of: widget)[x, y]
-                throw Failure(description: "the pixel \(x), \(y) is \(found) and not \(color.premultiplied)")
-            }
+    /// Draws frames until a condition holds.
+    func frames(until what: String, _ condition: () throws -> Bool) throws {
+        let limit = ContinuousClock.now + .seconds(10)
+        while try !condition() {
+            guard ContinuousClock.now < limit else { throw Failure(description: "\(what) has not come") }
             try frame()
         }
+    }
+
+    /// Draws frames until a pixel of a widget has a colour.
+    func wait(for color: Color, at x: Int, _ y: Int, of widget: UnsafeMutablePointer<GtkWidget>? = nil) throws {
+        try frames(until: "the colour \(color.hex)") { try pixels(of: widget)[x, y] == color.premultiplied }
     }
 }
 
