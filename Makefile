@@ -101,11 +101,13 @@ gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk
 # The tests set the other variables of GTK themselves.
 gtk: F ?= .
-gtk: deps-test ## build the widgets for GTK 4 (product DipperGTK), and run their tests that match F on a virtual X server (Xvfb)
+# GTK has one thread.
+gtk: AT_ONCE := 1
+gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their tests that match F on a virtual X server (Xvfb)
 	$(call install,$(GALLERY_TEST_PACKAGES))
 	$(GTK_BUILD) --product DipperPackageTests
 	@$(call tell-failures,xvfb-run -a -s "-screen 0 1280x1024x24 -nolisten tcp" \
-		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)')
+		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
 
 # The gallery reaches the limit of --memory 64 within the first 30 seconds.
 gallery-bench: SECONDS ?= 60

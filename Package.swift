@@ -211,9 +211,15 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         package.targets += [
             .target(name: "GTKTestShims", dependencies: ["CGTK4"], path: "Tests/GTKTestShims"),
             .executableTarget(name: "PictureInC", dependencies: ["DipperGTK", "GTKShims"], path: "Tests/PictureInC"),
+            // The programs of the guide.
+            .executableTarget(name: "FirstPicture", dependencies: ["DipperGTK"], path: "Samples/GTK/FirstPicture"),
+            .executableTarget(name: "FirstList", dependencies: ["Dipper", "DipperGTK"], path: "Samples/GTK/FirstList"),
             .testTarget(
                 name: "GTKTests",
-                dependencies: ["CGTK4", "DipperGTK", "DipperTesting", "GTKTestShims", "PictureInC", "TestSupport"]),
+                dependencies: [
+                    "CGTK4", "DipperGTK", "DipperTesting", "FirstList", "FirstPicture", "GTKTestShims", "PictureInC",
+                    "TestSupport",
+                ]),
         ]
     }
     if tests != "all" {

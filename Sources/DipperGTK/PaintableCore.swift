@@ -42,15 +42,11 @@
             watchSetting()
             nonisolated(unsafe) weak let core = self
             let isProcessed = loader.options(of: request).processors?.isEmpty == false
-            if !isProcessed {
-                if let known = KnownSizes[request] {
-                    size = target?.size(for: known) ?? known
-                } else {
-                    look = HeaderLook(request, in: loader) { size in core?.found(size) }
-                }
-            }
+            if !isProcessed, let known = KnownSizes[request] { size = target?.size(for: known) ?? known }
             binding = ImageBinding(self, cache: loader, queue: .glib)
             ask(isAgain: false)
+            guard size == nil, !isProcessed else { return }
+            look = HeaderLook(request, in: loader) { size in core?.found(size) }
         }
 
         private func ask(isAgain: Bool) {

@@ -36,6 +36,8 @@
         private var hasAsked = false
         private var target: TargetSize?
         private var growth: Timeout?
+        /// The number of the picture that is asked for. News of earlier ones is ignored.
+        private var asking = 0
         private(set) var isLoading = false
         private(set) var error: DipperError?
         /// The list that loads the pictures of its rows.
@@ -77,11 +79,15 @@
         /// Shows another picture, or none.
         func set(_ new: ImageRequest?) {
             guard !isEnded else { return }
+            let new = new.map(withPreviews)
+            // Toolkits that describe their windows set everything again and again.
+            if list == nil, new != nil, new == request, error == nil { return }
+            asking += 1
             list?.forget(self)
             list = nil
             look?.cancel()
             (look, growth, target) = (nil, nil, nil)
-            (request, hasAsked, hasNoHeader) = (new.map(withPreviews), false, false)
+            (request, hasAsked, hasNoHeader) = (new, false, false)
             become(natural: request.flatMap { isProcessed($0) ? nil : KnownSizes[$0] })
             become(isLoading: new != nil, nil)
             guard new != nil else {
@@ -164,17 +170,19 @@
                 options.keepsCurrentImage = true
                 options.transition = .none
             }
+            asking += 1
             nonisolated(unsafe) weak let core = self
             bound.setImage(
                 target.map { request.processed(by: .resize(to: $0)) } ?? request, placeholder: placeholder,
                 options: options
-            ) { core?.ended($0) }
+            ) { [asking] in if core?.asking == asking { core?.ended($0) } }
             // From here on the fetch is that of the picture.
             if natural != nil { look?.cancel() }
         }
 
         /// Called when the picture is there or has failed.
         func ended(_ result: Result<ImageResponse, DipperError>) {
+            guard !isEnded else { return }
             switch result {
             case .failure(.replaced): return
             case .failure(let error): become(isLoading: false, error)

@@ -151,8 +151,8 @@
         private func map() {
             guard let view, clock == nil, let new = gtk_widget_get_frame_clock(view) else { return }
             let object = UnsafeMutableRawPointer(new)
-            // After GTK's own handler, which was connected before, has laid out the widgets, and before they are drawn.
-            let handler = Signal.connect(object, "layout") { [weak self] in self?.laidOut() }
+            // When the widgets have their places, and before they are drawn.
+            let handler = Signal.connect(object, "layout", isAfter: true) { [weak self] in self?.laidOut() }
             clock = (object, handler)
             visible = 0..<0
             gtk_widget_queue_resize(view)

@@ -13,9 +13,10 @@
             }
         }
 
-        /// Calls a closure when an object notifies of a property (`notify::NAME`).
+        /// Calls a closure for a signal without arguments, or when an object notifies of a property (`notify::NAME`);
+        /// `isAfter`: after GTK's own handlers.
         static func connect(
-            _ object: UnsafeMutableRawPointer, _ name: String, _ body: @escaping () -> Void
+            _ object: UnsafeMutableRawPointer, _ name: String, isAfter: Bool = false, _ body: @escaping () -> Void
         ) -> gulong {
             let isNotification = name.hasPrefix("notify::")
             let plain: @convention(c) (gpointer?, gpointer?) -> Void = { _, data in Box<() -> Void>.open(data)?() }
@@ -25,7 +26,7 @@
             let function =
                 isNotification
                 ? unsafeBitCast(notification, to: GCallback.self) : unsafeBitCast(plain, to: GCallback.self)
-            return connect(object, name, function, Box(body))
+            return connect(object, name, function, Box(body), isAfter)
         }
 
         /// Calls a closure with the object that a signal has as its only argument.
@@ -39,12 +40,13 @@
         }
 
         private static func connect(
-            _ object: UnsafeMutableRawPointer, _ name: String, _ function: @escaping GCallback, _ box: AnyObject
+            _ object: UnsafeMutableRawPointer, _ name: String, _ function: @escaping GCallback, _ box: AnyObject,
+            _ isAfter: Bool = false
         ) -> gulong {
             g_signal_connect_data(
                 object, name, function, Unmanaged.passRetained(box).toOpaque(),
                 { data, _ in if let data { Unmanaged<AnyObject>.fromOpaque(data).release() } },
-                GConnectFlags(rawValue: 0))
+                isAfter ? G_CONNECT_AFTER : GConnectFlags(rawValue: 0))
         }
     }
 

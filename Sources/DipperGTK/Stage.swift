@@ -7,8 +7,9 @@
         /// Valid until the end.
         private let widget: UnsafeMutablePointer<GtkWidget>
         private(set) var layer = Layer.nothing
-        /// The content below a preview, which is transparent where bytes are missing.
+        /// The content below a preview, which is transparent where bytes are missing, until the fade to the picture ends.
         private var under: Layer?
+        private var isPreview = false
         /// The content that `layer` replaces, for the duration of the fade.
         private var fading: Layer?
         private var fade = 1.0
@@ -49,9 +50,13 @@
 
         func show(_ content: DisplayContent, _ transition: ImageTransition) {
             let old = layer
-            let below = under ?? old
             layer = Layer(content)
-            if case .preview = content { under = below } else { under = nil }
+            if case .preview = content {
+                if !isPreview { under = old }
+                isPreview = true
+            } else {
+                isPreview = false
+            }
             if case .frame = content, fading != nil { return redraw() }
             begin(transition, from: old)
             redraw()
@@ -79,13 +84,15 @@
             fade = min(Double(time - start) / fadeLength, 1)
             redraw()
             if fade < 1 { return true }
-            (fading, tick) = (nil, 0)
+            tick = 0
+            settle()
             return false
         }
 
         /// Ends the fade.
         func settle() {
             fading = nil
+            if !isPreview { under = nil }
             if tick != 0 { gtk_widget_remove_tick_callback(widget, tick) }
             tick = 0
         }
@@ -103,6 +110,7 @@
                 isWaiting: isLoading)
             if let fading {
                 gtk_snapshot_push_cross_fade(snapshot, fade * fade * (3 - 2 * fade))
+                if let under { painter.draw(under) }
                 painter.draw(fading)
                 gtk_snapshot_pop(snapshot)
                 painter.draw(layer)

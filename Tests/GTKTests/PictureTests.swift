@@ -240,7 +240,8 @@ struct PictureTests {
     @Test("moving pictures play, unless the user turns animations off")
     func moving() async throws {
         let frames = [red, blue].map {
-            AnimationFrame(image: Image.filled(with: $0[0, 0].x > 0 ? .red : .blue, 80, 60), duration: .milliseconds(60))
+            AnimationFrame(
+                image: Image.filled(with: $0[0, 0].x > 0 ? .red : .blue, 80, 60), duration: .milliseconds(60))
         }
         test.transport.script(a, [try .animation(frames)])
         Toolkit.set(animations: true)
@@ -349,6 +350,7 @@ struct PictureTests {
         try window.show()
         var random = SplitMix(state: 46)
         var (made, ends) = (0, 0)
+        let freed = Box(0)
         var pictures: [DipperPicture] = []
         while made < 1_000 || !pictures.isEmpty {
             switch random.next() % 10 {
@@ -356,6 +358,7 @@ struct PictureTests {
                 let number = Int(random.next() % 20)
                 let picture = DipperPicture("https://example.com/\(number).png", cache: test.cache)
                 picture.onEnd { _ in ends += 1 }
+                Toolkit.count(picture.widget, in: freed)
                 gtk_widget_set_size_request(picture.widget, 20, 15)
                 gtk_flow_box_insert(OpaquePointer(box), picture.widget, -1)
                 pictures.append(picture)
@@ -375,6 +378,7 @@ struct PictureTests {
         }
         test.cache.cancelAll()
         try Toolkit.idle(test.cache)
+        try Toolkit.wait(for: "the end of all widgets") { freed.value == 1_000 }
         #expect(ends > 100 && gtk_widget_get_first_child(box) == nil)
     }
 

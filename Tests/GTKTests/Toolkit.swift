@@ -41,6 +41,15 @@ enum Toolkit {
         try wait(for: "an idle cache") { isIdle.value }
     }
 
+    /// Adds one to a number when a widget is freed.
+    static func count(_ widget: UnsafeMutablePointer<GtkWidget>, in number: Box<Int>) {
+        g_object_weak_ref(
+            UnsafeMutableRawPointer(widget).assumingMemoryBound(to: GObject.self),
+            { data, _ in
+                if let data { Unmanaged<Box<Int>>.fromOpaque(data).takeRetainedValue().update { $0 += 1 } }
+            }, Unmanaged.passRetained(number).toOpaque())
+    }
+
     private final class Body {
         let run: () -> Void
 
