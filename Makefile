@@ -47,7 +47,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench gtk tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -96,6 +96,18 @@ gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	$(call ENTER,Samples/Gallery) && $(GALLERY_TEST_BUILD) --build-tests
 	@cd Samples/Gallery && $(call tell-failures,$$($(GALLERY_TEST_BUILD) --show-bin-path)/GalleryPackageTests.xctest \
 		--testing-library swift-testing)
+
+# A folder of its own, because another trait compiles everything again.
+GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk
+# The tests set the other variables of GTK themselves.
+gtk: F ?= .
+# GTK has one thread.
+gtk: AT_ONCE := 1
+gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their tests that match F on a virtual X server (Xvfb)
+	$(call install,$(GALLERY_TEST_PACKAGES))
+	$(GTK_BUILD) --product DipperPackageTests
+	@$(call tell-failures,xvfb-run -a -s "-screen 0 1280x1024x24 -nolisten tcp" \
+		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
 
 # The gallery reaches the limit of --memory 64 within the first 30 seconds.
 gallery-bench: SECONDS ?= 60
@@ -266,6 +278,6 @@ docs: deps ## build the reference and the guides of the modules into docs-build
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
+	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
 		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
 		Samples/Gallery/.build

@@ -8,14 +8,17 @@ let package = Package(
         .library(name: "DipperData", targets: ["DipperData"]),
         .library(name: "DipperTesting", targets: ["DipperTesting"]),
         .library(name: "DipperInspector", targets: ["DipperInspector"]),
+        // Empty without the trait GTK.
+        .library(name: "DipperGTK", targets: ["DipperGTK"]),
         // The Gallery sample, which is a package of its own, uses this library.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
-    // The optional formats, each with the library that reads it.
+    // The optional formats, each with the library that reads it, and the widgets.
     traits: [
         .trait(name: "GIF", description: "GIF by giflib"),
         .trait(name: "WebP", description: "WebP by libwebp"),
         .trait(name: "AVIF", description: "AVIF by libavif"),
+        .trait(name: "GTK", description: "The product DipperGTK: pictures in GTK 4"),
         .default(enabledTraits: ["GIF", "WebP", "AVIF"]),
     ],
     dependencies: [
@@ -49,6 +52,7 @@ let package = Package(
         .systemLibrary(name: "CWebP", pkgConfig: "libwebp", providers: [.apt(["libwebp-dev"])]),
         // libavif's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
         .systemLibrary(name: "CAVIF", providers: [.apt(["libavif-dev"])]),
+        .systemLibrary(name: "CGTK4", pkgConfig: "gtk4", providers: [.apt(["libgtk-4-dev"])]),
         // The calls of libpng and libjpeg that report errors by longjmp, which Swift cannot catch.
         .target(name: "CodecShims", dependencies: ["CFastPNG", "CPNG", "CJPEG", "CZlib"]),
         // The pixels of most PNG files, faster than by libpng, which does the others.
@@ -75,6 +79,18 @@ let package = Package(
             ]),
         .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
         .target(name: "DipperInspector", dependencies: ["DipperData"]),
+        // The classes of GTK, whose macros and variable arguments Swift does not see. SwiftPM builds every target of the
+        // package that it is run in, so without the trait the sources of both targets are empty: nothing needs GTK then.
+        .target(
+            name: "GTKShims",
+            dependencies: [.target(name: "CGTK4", condition: .when(traits: ["GTK"]))],
+            cSettings: [.define("DIPPER_GTK", .when(traits: ["GTK"]))]),
+        .target(
+            name: "DipperGTK",
+            dependencies: [
+                "Dipper", "GTKShims",
+                .target(name: "CGTK4", condition: .when(traits: ["GTK"])),
+            ]),
         // No product: who depends on this package does not resolve what only the tool needs.
         .executableTarget(
             name: "dipper",
@@ -194,6 +210,22 @@ if let tests = Context.environment["DIPPER_TESTS"] {
             path: "Tests/DocExamples",
             swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
     ]
+    // The tests of the widgets need GTK and the trait, so `all` leaves them out; see `gtk` in the Makefile.
+    if tests == "GTK" {
+        package.targets += [
+            .target(name: "GTKTestShims", dependencies: ["CGTK4"], path: "Tests/GTKTestShims"),
+            .executableTarget(name: "PictureInC", dependencies: ["DipperGTK", "GTKShims"], path: "Tests/PictureInC"),
+            // The programs of the guide.
+            .executableTarget(name: "FirstPicture", dependencies: ["DipperGTK"], path: "Samples/GTK/FirstPicture"),
+            .executableTarget(name: "FirstList", dependencies: ["Dipper", "DipperGTK"], path: "Samples/GTK/FirstList"),
+            .testTarget(
+                name: "GTKTests",
+                dependencies: [
+                    "CGTK4", "DipperGTK", "DipperTesting", "FirstList", "FirstPicture", "GTKTestShims", "PictureInC",
+                    "TestSupport",
+                ]),
+        ]
+    }
     // Nobody imports a module of tests. Made in a job of its own, it costs a fifth of the compiling, because the macros of
     // all tests are expanded for it once more.
     for target in package.targets where target.isTest {

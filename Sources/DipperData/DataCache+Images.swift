@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import Synchronization
 
 /// The interface that image loading uses. A derived entry is made from the bytes of another entry.
 extension DataCache {
@@ -62,20 +63,28 @@ extension DataCache {
         return key
     }()
 
-    /// Logs, once for this cache, that nobody serves the main queue, and that a display of the main queue is used on another
-    /// thread.
+    /// Logs, once for this cache, that nobody serves the main queue or one of a loop, and that a display of the main queue is
+    /// used on another thread.
     package func watch(_ queue: CallbackQueue) {
-        guard case .dispatch(let queue) = queue.kind, queue.label == DispatchQueue.main.label else { return }
-        let logger = configuration.logger.category("queues")
-        // After `dispatchMain()` no thread is the main one.
-        let isThere = DispatchQueue.getSpecific(key: Self.markOfMainQueue) != nil
-        if !isThere, !hasToldOfThread.exchange(true, ordering: .relaxed) {
-            logger.warning("an ImageBinding of the main queue is used outside of it; see ImageBinding.init")
+        switch queue.kind {
+        case .custom: ask(queue, "a custom callback queue", hasAskedCustomQueue)
+        case .dispatch(let main) where main.label == DispatchQueue.main.label:
+            // After `dispatchMain()` no thread is the main one.
+            let isThere = DispatchQueue.getSpecific(key: Self.markOfMainQueue) != nil
+            if !isThere, !hasToldOfThread.exchange(true, ordering: .relaxed) {
+                configuration.logger.category("queues").warning(
+                    "an ImageBinding of the main queue is used outside of it; see ImageBinding.init")
+            }
+            ask(queue, "the main queue", hasAskedMainQueue)
+        case .dispatch, .inPlace: break
         }
+    }
+
+    private func ask(_ queue: CallbackQueue, _ name: String, _ hasAsked: borrowing Atomic<Bool>) {
         // A clock of a test may be past the two seconds before the queue has had its turn.
-        guard engine.time.isReal, !hasAskedMainQueue.exchange(true, ordering: .relaxed) else { return }
-        let answer = Cancellation()
-        queue.async { answer.set() }
+        guard engine.time.isReal, !hasAsked.exchange(true, ordering: .relaxed) else { return }
+        let (answer, logger) = (Cancellation(), configuration.logger.category("queues"))
+        queue.perform { answer.set() }
         engine.post { engine in
             engine.timers.add(
                 at: engine.time.now() + .seconds(2),
@@ -83,8 +92,8 @@ extension DataCache {
                     guard !answer.isSet else { return }
                     logger.warning(
                         """
-                        nothing has run on the main queue for two seconds, so displays of the main queue stay empty: serve \
-                        it (dispatchMain, RunLoop), or give the binding a queue of the user interface's loop
+                        nothing has run on \(name) for two seconds, so its displays stay empty: serve it (dispatchMain, \
+                        RunLoop, the loop of the user interface), or give the binding a queue that is served
                         """)
                 })
         }

@@ -51,6 +51,7 @@ public final class DataCache: Sendable {
     private let followsPressure: ChangeObservation
     let hasToldOfThread = Atomic(false)
     let hasAskedMainQueue = Atomic(false)
+    let hasAskedCustomQueue = Atomic(false)
     private let ending = OnceTask()
 
     /// Creates a cache, opens its folder, if it has one, and starts its threads.

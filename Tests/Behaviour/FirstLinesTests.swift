@@ -222,6 +222,25 @@ struct FirstLinesTests {
         #expect(warnings.value.count == 1 && warnings.value.first?.contains("two seconds") == true)
     }
 
+    @Test("a binding says in the log, once, that nobody serves its own queue")
+    func unservedCustomQueue() async throws {
+        let warnings = Box<[String]>([])
+        let test = TestImageCache {
+            $0.data.clock = ContinuousClock()
+            $0.data.logger = .recording { line in
+                if line.contains("nothing has run") { warnings.update { $0.append(line) } }
+            }
+        }
+        let display = RecordingDisplay()
+        let binding = ImageBinding(display, cache: test.cache, queue: .custom { _ in })
+        for name in ["a", "b"] { binding.setImage(url(name)) }
+        try await warnings.wait { !$0.isEmpty }
+        #expect(warnings.value.count == 1 && warnings.value.first?.contains("a custom callback queue") == true)
+        let served = ImageBinding(display, cache: test.cache, queue: .custom { $0() })
+        served.setImage(url("c"))
+        #expect(warnings.value.count == 1)
+    }
+
     @Test("a binding of the main queue says in the log, once, that it is used outside of it")
     func otherThread() async throws {
         let warnings = Box<[String]>([])

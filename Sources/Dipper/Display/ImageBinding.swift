@@ -53,8 +53,8 @@ public final class ImageBinding: Sendable {
     ///
     /// The queue is a serial one, on which the display is called: the main queue for a display that belongs to the main
     /// actor; for a widget of another loop, such as GTK's, a `CallbackQueue.custom` that adds an idle call to that loop.
-    /// With the main queue, the cache logs a warning, if its configuration has a logger, when the queue runs nothing for
-    /// two seconds or `setImage` is called outside of it.
+    /// The cache logs a warning, if its configuration has a logger, when the main queue or a custom one runs nothing for
+    /// two seconds, and when `setImage` is called outside of the main queue that the binding has.
     public init(
         _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue = .main,
         options: DisplayOptions = DisplayOptions()

@@ -1,0 +1,367 @@
+#if GTK
+    import CGTK4
+    import Dipper
+    import DipperData
+    import GTKShims
+
+    /// Swift's part of the widget: it decides what is loaded, and keeps what is drawn. GTK's instance owns it, so it lives
+    /// for as long as the instance, however a program holds that.
+    ///
+    /// A picture is loaded as soon as the widget has a size, in that size. A widget that is given no size asks for the
+    /// header of the picture first, and then for room by the size that the header states.
+    final class PictureCore {
+        /// Valid until the end.
+        let widget: UnsafeMutablePointer<GtkWidget>
+        private(set) var isEnded = false
+
+        // What the program sets.
+        var cache: ImageCache? { didSet { if cache !== oldValue { binding = nil } } }
+        private(set) var request: ImageRequest?
+        var placeholder: DisplayOptions.Placeholder?
+        var options = DisplayOptions()
+            .with(\.transition, .fade(.milliseconds(200)))
+            .with(\.failure, .object("image-missing-symbolic"))
+        var fit = GTK_CONTENT_FIT_CONTAIN { didSet { if fit != oldValue { fitChanged() } } }
+        var cornerRadius = 0.0 { didSet { redraw() } }
+        var showsProgress = true { didSet { redraw() } }
+        var alternativeText: String? { didSet { if !isEnded { dipper_set_accessible_label(widget, alternativeText) } } }
+        var onEnd: ((Result<ImageResponse, DipperError>) -> Void)?
+
+        // The picture that is asked for.
+        private var binding: ImageBinding?
+        private var look: HeaderLook?
+        /// The size that the picture takes if it is given all the room that it wants; `nil` if it is not known.
+        private var natural: PixelSize?
+        private var hasNoHeader = false
+        private var hasAsked = false
+        private var target: TargetSize?
+        private var growth: Timeout?
+        /// The number of the picture that is asked for. News of earlier ones is ignored.
+        private var asking = 0
+        private(set) var isLoading = false
+        private(set) var error: DipperError?
+        /// The list that loads the pictures of its rows.
+        private weak var list: PictureList?
+
+        // What the widget is.
+        private(set) var width = 0
+        private(set) var height = 0
+        private var isMapped = false
+        private var isAnimating = true
+        private var scaleSignal: gulong = 0
+        private var settingSignal: gulong = 0
+
+        // What is drawn.
+        let stage: Stage
+
+        init(_ widget: UnsafeMutablePointer<GtkWidget>) {
+            self.widget = widget
+            stage = Stage(widget)
+            connect(UnsafeMutableRawPointer(widget), "notify::scale-factor", to: &scaleSignal) { $0.sizeChanged() }
+        }
+
+        /// Nothing may be called afterwards: GTK frees the instance.
+        func end() {
+            guard !isEnded else { return }
+            watchSetting(false)
+            disconnect(UnsafeMutableRawPointer(widget), &scaleSignal)
+            isEnded = true
+            stage.end()
+            list?.forget(self)
+            growth = nil
+            binding = nil
+            look?.cancel()
+            look = nil
+        }
+
+        // MARK: The picture
+
+        /// Shows another picture, or none.
+        func set(_ new: ImageRequest?) {
+            guard !isEnded else { return }
+            let new = new.map(withPreviews)
+            // Toolkits that describe their windows set everything again and again.
+            if list == nil, new != nil, new == request, error == nil { return }
+            asking += 1
+            list?.forget(self)
+            list = nil
+            look?.cancel()
+            (look, growth, target) = (nil, nil, nil)
+            (request, hasAsked, hasNoHeader) = (new, false, false)
+            become(natural: request.flatMap { isProcessed($0) ? nil : KnownSizes[$0] })
+            become(isLoading: new != nil, nil)
+            guard new != nil else {
+                if let binding {
+                    binding.setImage(nil as ImageRequest?, placeholder: placeholder)
+                } else {
+                    showPlaceholder()
+                }
+                return
+            }
+            if isMapped { load() }
+            if !hasAsked {
+                binding?.cancel()
+                if !options.keepsCurrentImage { showPlaceholder() }
+            }
+        }
+
+        /// Leaves the picture to a list, which loads it when its row is on screen.
+        func join(_ list: PictureList, _ request: ImageRequest) {
+            guard !isEnded else { return }
+            if self.list !== list {
+                set(nil)
+                self.list = list
+            }
+            self.request = request
+            become(isLoading: true, nil)
+        }
+
+        private func withPreviews(_ request: ImageRequest) -> ImageRequest {
+            request.options.showsPreviews == nil ? request.with(\.showsPreviews, true) : request
+        }
+
+        private func isProcessed(_ request: ImageRequest) -> Bool {
+            loader.options(of: request).processors?.isEmpty == false
+        }
+
+        private var loader: ImageCache { cache ?? .shared }
+
+        /// The connection to the cache, which begins with the first picture.
+        var bound: ImageBinding {
+            if let binding { return binding }
+            let new = ImageBinding(self, cache: loader, queue: .glib)
+            if !isMapped, list == nil { new.didDisappear() }
+            binding = new
+            return new
+        }
+
+        /// The options that apply now.
+        var effectiveOptions: DisplayOptions {
+            var options = options
+            if !isAnimating {
+                options.transition = .none
+                options.playsAnimations = false
+            }
+            return options
+        }
+
+        /// Asks for the picture if its size is known.
+        private func load() {
+            guard let request, !hasAsked, list == nil, !isEnded else { return }
+            if isProcessed(request) { return ask(request, nil) }
+            if let size = pixelTarget { return ask(request, size) }
+            if hasNoHeader { return ask(request, nil) }
+            lookAtHeader()
+        }
+
+        private var pixelTarget: TargetSize? {
+            guard width > 0, height > 0 else { return nil }
+            let scale = Int(gtk_widget_get_scale_factor(widget))
+            // A picture is stretched as it is drawn, because the widget may change its proportions.
+            let mode: TargetSize.Mode = [GTK_CONTENT_FIT_COVER, GTK_CONTENT_FIT_FILL].contains(fit) ? .fill : .fit
+            return TargetSize(width: width * scale, height: height * scale, mode)
+        }
+
+        private func ask(_ request: ImageRequest, _ target: TargetSize?, isAgain: Bool = false) {
+            hasAsked = true
+            self.target = target
+            var options = effectiveOptions
+            if isAgain {
+                options.keepsCurrentImage = true
+                options.transition = .none
+            }
+            asking += 1
+            nonisolated(unsafe) weak let core = self
+            bound.setImage(
+                target.map { request.processed(by: .resize(to: $0)) } ?? request, placeholder: placeholder,
+                options: options
+            ) { [asking] in if core?.asking == asking { core?.ended($0) } }
+            // From here on the fetch is that of the picture.
+            if natural != nil { look?.cancel() }
+        }
+
+        /// Called when the picture is there or has failed.
+        func ended(_ result: Result<ImageResponse, DipperError>) {
+            guard !isEnded else { return }
+            switch result {
+            case .failure(.replaced): return
+            case .failure(let error): become(isLoading: false, error)
+            case .success(let response):
+                // Not while the widget is being laid out.
+                if list == nil { later { [target] core in core.compare(response.image.size, in: target) } }
+                become(isLoading: false, nil)
+            }
+            onEnd?(result)
+        }
+
+        /// Corrects the size that the widget asks for: there is no header to read, or the server has another picture now.
+        private func compare(_ size: PixelSize, in target: TargetSize?) {
+            guard target == self.target, let request else { return }
+            guard let natural else {
+                if look == nil || hasNoHeader { become(natural: size) }
+                return
+            }
+            let expected = target?.size(for: natural) ?? natural
+            guard abs(expected.width - size.width) > 1 || abs(expected.height - size.height) > 1 else { return }
+            KnownSizes.remove(request)
+            if isProcessed(request) { return become(natural: size) }
+            look?.cancel()
+            look = nil
+            become(natural: nil)
+        }
+
+        private func become(isLoading: Bool, _ error: DipperError?) {
+            let old = (self.isLoading, self.error)
+            (self.isLoading, self.error) = (isLoading, error)
+            if old.0 != isLoading {
+                dipper_picture_notify(widget, guint(DIPPER_LOADING))
+                dipper_set_busy(widget, isLoading ? 1 : 0)
+                stage.isLoading = isLoading
+            }
+            if old.1 != error { dipper_picture_notify(widget, guint(DIPPER_ERROR)) }
+        }
+
+        private func later(_ body: @escaping (PictureCore) -> Void) {
+            nonisolated(unsafe) weak let core = self
+            nonisolated(unsafe) let body = body
+            CallbackQueue.glib.perform { if let core, !core.isEnded { body(core) } }
+        }
+
+        // MARK: Size
+
+        private func become(natural size: PixelSize?) {
+            guard natural != size else { return }
+            natural = size
+            gtk_widget_queue_resize(widget)
+        }
+
+        private func lookAtHeader() {
+            guard look == nil, !hasNoHeader, natural == nil, let request, !isProcessed(request) else { return }
+            nonisolated(unsafe) weak let core = self
+            look = HeaderLook(request, in: loader) { size in core?.found(size) }
+        }
+
+        private func found(_ size: PixelSize?) {
+            guard !isEnded else { return }
+            hasNoHeader = size == nil
+            if let size { become(natural: size) }
+            if hasAsked { look?.cancel() }
+            if hasNoHeader { load() }
+        }
+
+        /// Whether the program has given the widget a size in both directions.
+        private var hasOwnSize: Bool {
+            var (width, height): (gint, gint) = (-1, -1)
+            gtk_widget_get_size_request(widget, &width, &height)
+            return width >= 0 && height >= 0
+        }
+
+        func measure(_ axis: GtkOrientation, for other: Int) -> Int {
+            if natural == nil, !hasOwnSize, list == nil { lookAtHeader() }
+            guard let natural else { return 0 }
+            let scale = max(request?.options.scale ?? 1, 0.01)
+            let size = Frame(width: Double(natural.width) / scale, height: Double(natural.height) / scale)
+            let isWidth = axis == GTK_ORIENTATION_HORIZONTAL
+            if other < 0 { return Int((isWidth ? size.width : size.height).rounded(.up)) }
+            let proportion = isWidth ? size.width / size.height : size.height / size.width
+            return Int((Double(other) * proportion).rounded(.up))
+        }
+
+        func allocate(width: Int, height: Int) {
+            (self.width, self.height) = (width, height)
+            sizeChanged()
+        }
+
+        private func sizeChanged() {
+            guard !isEnded, list == nil else { return }
+            if !hasAsked {
+                if isMapped || width > 0 { load() }
+                return
+            }
+            guard growth == nil, grownTarget != nil else { return }
+            // A window that the user enlarges has other sizes for a while.
+            growth = Timeout(milliseconds: 150) { [weak self] in
+                guard let self else { return }
+                growth = nil
+                if let request, let target = grownTarget { ask(request, target, isAgain: true) }
+            }
+        }
+
+        /// The size to ask for in place of the present one, if the picture then has more pixels.
+        private var grownTarget: TargetSize? {
+            guard let old = target, let new = pixelTarget else { return nil }
+            guard let natural else {
+                return new.size.width > old.size.width || new.size.height > old.size.height ? new : nil
+            }
+            let (has, wants) = (old.size(for: natural), new.size(for: natural))
+            return wants.width > has.width || wants.height > has.height ? new : nil
+        }
+
+        private func fitChanged() {
+            redraw()
+            sizeChanged()
+        }
+
+        // MARK: On screen
+
+        func map(_ isMapped: Bool) {
+            guard !isEnded else { return }
+            self.isMapped = isMapped
+            watchSetting(isMapped)
+            if list == nil { if isMapped { binding?.willAppear() } else { binding?.didDisappear() } }
+            if isMapped { settingChanged() } else { stage.settle() }
+            // A widget without any size gets none later.
+            if isMapped, !hasAsked { load() }
+        }
+
+        private func watchSetting(_ isWatched: Bool) {
+            guard let settings = gtk_widget_get_settings(widget) else { return }
+            let object = UnsafeMutableRawPointer(settings)
+            if isWatched, settingSignal == 0 {
+                connect(object, "notify::gtk-enable-animations", to: &settingSignal) { $0.settingChanged() }
+            } else if !isWatched {
+                disconnect(object, &settingSignal)
+            }
+        }
+
+        private func settingChanged() {
+            let new = Setting.isAnimating(widget)
+            guard new != isAnimating else { return }
+            isAnimating = new
+            stage.mayFade = new
+            if hasAsked, let request, list == nil { ask(request, target, isAgain: true) }
+        }
+
+        private func connect(
+            _ object: UnsafeMutableRawPointer, _ name: String, to handler: inout gulong,
+            _ body: @escaping (PictureCore) -> Void
+        ) {
+            handler = Signal.connect(object, name) { [weak self] in
+                if let self, !isEnded { body(self) }
+            }
+        }
+
+        private func disconnect(_ object: UnsafeMutableRawPointer, _ handler: inout gulong) {
+            if handler != 0 { g_signal_handler_disconnect(object, handler) }
+            handler = 0
+        }
+
+        private func redraw() { if !isEnded { gtk_widget_queue_draw(widget) } }
+
+        func draw(_ snapshot: OpaquePointer) {
+            stage.draw(
+                snapshot, Frame(width: Double(width), height: Double(height)), fit, cornerRadius: cornerRadius,
+                showsProgress: showsProgress)
+        }
+
+        private func showPlaceholder() { stage.show(placeholder.map(DisplayContent.placeholder) ?? .nothing, .none) }
+    }
+
+    extension PictureCore: ImageDisplay {
+        func show(_ content: DisplayContent, _ transition: ImageTransition) {
+            if !isEnded { stage.show(content, transition) }
+        }
+
+        func showActivity(_ activity: DisplayActivity?) { if !isEnded { stage.activity = activity } }
+    }
+#endif

@@ -1,0 +1,65 @@
+#if GTK
+    import CGTK4
+
+    /// Connects closures to signals of GTK's objects, which keep the closures.
+    enum Signal {
+        private final class Box<Body> {
+            let body: Body
+
+            init(_ body: Body) { self.body = body }
+
+            static func open(_ pointer: gpointer?) -> Body? {
+                pointer.map { Unmanaged<Box<Body>>.fromOpaque($0).takeUnretainedValue().body }
+            }
+        }
+
+        /// Calls a closure for a signal without arguments, or when an object notifies of a property (`notify::NAME`);
+        /// `isAfter`: after GTK's own handlers.
+        static func connect(
+            _ object: UnsafeMutableRawPointer, _ name: String, isAfter: Bool = false, _ body: @escaping () -> Void
+        ) -> gulong {
+            let isNotification = name.hasPrefix("notify::")
+            let plain: @convention(c) (gpointer?, gpointer?) -> Void = { _, data in Box<() -> Void>.open(data)?() }
+            let notification: @convention(c) (gpointer?, gpointer?, gpointer?) -> Void = { _, _, data in
+                Box<() -> Void>.open(data)?()
+            }
+            let function =
+                isNotification
+                ? unsafeBitCast(notification, to: GCallback.self) : unsafeBitCast(plain, to: GCallback.self)
+            return connect(object, name, function, Box(body), isAfter)
+        }
+
+        /// Calls a closure with the object that a signal has as its only argument.
+        static func connect(
+            _ object: UnsafeMutableRawPointer, _ name: String, _ body: @escaping (OpaquePointer) -> Void
+        ) -> gulong {
+            let function: @convention(c) (gpointer?, OpaquePointer?, gpointer?) -> Void = { _, argument, data in
+                if let argument { Box<(OpaquePointer) -> Void>.open(data)?(argument) }
+            }
+            return connect(object, name, unsafeBitCast(function, to: GCallback.self), Box(body))
+        }
+
+        private static func connect(
+            _ object: UnsafeMutableRawPointer, _ name: String, _ function: @escaping GCallback, _ box: AnyObject,
+            _ isAfter: Bool = false
+        ) -> gulong {
+            g_signal_connect_data(
+                object, name, function, Unmanaged.passRetained(box).toOpaque(),
+                { data, _ in if let data { Unmanaged<AnyObject>.fromOpaque(data).release() } },
+                isAfter ? G_CONNECT_AFTER : GConnectFlags(rawValue: 0))
+        }
+    }
+
+    /// What the user has set for all programs.
+    enum Setting {
+        static func isAnimating(_ widget: UnsafeMutablePointer<GtkWidget>?) -> Bool {
+            guard let settings = widget.map(gtk_widget_get_settings) ?? gtk_settings_get_default() else { return true }
+            var value = GValue()
+            g_value_init(&value, GType(5 << 2))
+            g_object_get_property(
+                UnsafeMutableRawPointer(settings).assumingMemoryBound(to: GObject.self), "gtk-enable-animations", &value
+            )
+            return g_value_get_boolean(&value) != 0
+        }
+    }
+#endif

@@ -1,0 +1,100 @@
+#if GTK
+    import CGTK4
+    import Dipper
+
+    /// A picture as GTK draws it. The texture shares the pixels of the image and keeps them until GTK releases them.
+    final class Texture {
+        let image: Image
+        let pointer: OpaquePointer
+
+        init(_ image: Image) {
+            self.image = image
+            let pixels = image.storage.bytes
+            let bytes = g_bytes_new_with_free_func(
+                pixels.baseAddress, gsize(image.rowStride * image.height),
+                { storage in if let storage { Unmanaged<PixelStorage>.fromOpaque(storage).release() } },
+                Unmanaged.passRetained(image.storage).toOpaque())
+            pointer = gdk_memory_texture_new(
+                Int32(image.width), Int32(image.height), GDK_MEMORY_R8G8B8A8_PREMULTIPLIED, bytes,
+                gsize(image.rowStride))
+            g_bytes_unref(bytes)
+        }
+
+        deinit { g_object_unref(UnsafeMutableRawPointer(pointer)) }
+    }
+
+    /// Content as it is drawn: a texture, a colour, an icon, or nothing.
+    enum Layer {
+        case nothing
+        case color(GdkRGBA)
+        case picture(Texture)
+        case icon(String)
+
+        init(_ content: DisplayContent) {
+            if let image = content.image {
+                self = .picture(Texture(image))
+            } else if let color = content.color {
+                self = .color(GdkRGBA(color))
+            } else if case .placeholder(.object(let object)) = content, let name = object as? String {
+                self = .icon(name)
+            } else if case .failure(.object(let object)) = content, let name = object as? String {
+                self = .icon(name)
+            } else {
+                self = .nothing
+            }
+        }
+
+        var texture: Texture? { if case .picture(let texture) = self { texture } else { nil } }
+    }
+
+    /// A rectangle in pixels of the application.
+    struct Frame: Equatable {
+        var x = 0.0
+        var y = 0.0
+        var width: Double
+        var height: Double
+
+        var rect: graphene_rect_t {
+            graphene_rect_t(
+                origin: graphene_point_t(x: Float(x), y: Float(y)),
+                size: graphene_size_t(width: Float(width), height: Float(height)))
+        }
+
+        /// Returns the place of a picture in this room, on whole pixels of a device with `scale` pixels for each pixel of
+        /// the application, so that a picture of the right size stays sharp.
+        func place(width: Double, height: Double, _ fit: GtkContentFit, scale: Double) -> Frame {
+            guard width > 0, height > 0 else { return self }
+            let (x, y) = (self.width / width, self.height / height)
+            let factors: (Double, Double) =
+                switch fit {
+                case GTK_CONTENT_FIT_FILL: (x, y)
+                case GTK_CONTENT_FIT_COVER: (max(x, y), max(x, y))
+                case GTK_CONTENT_FIT_SCALE_DOWN: (min(x, y, 1), min(x, y, 1))
+                default: (min(x, y), min(x, y))
+                }
+            func whole(_ length: Double) -> Double { (length * scale).rounded() / scale }
+            let (wide, high) = (whole(width * factors.0), whole(height * factors.1))
+            return Frame(
+                x: whole((self.width - wide) / 2), y: whole((self.height - high) / 2), width: wide, height: high)
+        }
+    }
+
+    extension Color {
+        init(_ color: GdkRGBA) {
+            self.init(
+                red: Double(color.red), green: Double(color.green), blue: Double(color.blue),
+                alpha: Double(color.alpha))
+        }
+    }
+
+    extension GdkRGBA {
+        init(_ color: Color) {
+            self.init(
+                red: Float(color.red), green: Float(color.green), blue: Float(color.blue), alpha: Float(color.alpha))
+        }
+
+        func fainter(_ factor: Float) -> GdkRGBA {
+            GdkRGBA(red: red, green: green, blue: blue, alpha: alpha * factor)
+        }
+    }
+#endif
