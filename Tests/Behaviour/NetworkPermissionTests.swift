@@ -121,6 +121,8 @@ struct NetworkPermissionTests {
         #expect(test.transport.transfers.count == 1 && picture.state == .parked)
         picture.cancel()
         test.network.setConditions(NetworkConditions())
+        // The clock goes on when the cache has heard of the change, not to the end of its patience.
+        #expect(test.cache.queueCounts.parked > 0)
         let stepping = Task { [clock = test.clock] in
             while !Task.isCancelled { try await clock.wake() }
         }

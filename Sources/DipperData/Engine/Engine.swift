@@ -184,18 +184,19 @@ final class Engine: LoopClient {
 
     func turn() -> ContinuousClock.Instant? {
         Afterwards.begin(part)
-        takeTurn()
+        let next = takeTurn()
         Afterwards.end()
         if !part.isEmpty { endPart() }
-        let next = sleep()
         callHooks()
         if !idle.isEmpty { tellIdle() }
         return next
     }
 
-    private func takeTurn() {
+    @discardableResult
+    private func takeTurn() -> ContinuousClock.Instant? {
         if let due = timers.first, due <= time.now() { fireTimers() }
         decide()
+        return sleep()
     }
 
     private func tellIdle() {
