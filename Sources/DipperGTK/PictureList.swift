@@ -215,36 +215,28 @@
         private func laidOut() {
             guard let view, count > 0 else { return }
             let room = Frame(width: Double(gtk_widget_get_width(view)), height: Double(gtk_widget_get_height(view)))
-            var rowsInRoom: [Int] = []
+            var seen: Range<Int>?
             var largest = PixelSize(width: 0, height: 0)
             for (core, row) in attached.values {
                 var bounds = graphene_rect_t()
-                guard gtk_widget_compute_bounds(core.widget, view, &bounds) != 0 else { continue }
+                // GTK unmaps rows that have left the view, and leaves their widgets where they were.
+                guard gtk_widget_get_mapped(core.widget) != 0,
+                    gtk_widget_compute_bounds(core.widget, view, &bounds) != 0
+                else { continue }
                 let (left, top) = (Double(bounds.origin.x), Double(bounds.origin.y))
                 let (width, height) = (Double(bounds.size.width), Double(bounds.size.height))
                 guard width > 0, height > 0, left < room.width, top < room.height, left + width > 0, top + height > 0
                 else { continue }
-                rowsInRoom.append(row)
+                seen = seen.map { min($0.lowerBound, row)..<max($0.upperBound, row + 1) } ?? row..<row + 1
                 let scale = Int(gtk_widget_get_scale_factor(core.widget))
                 largest.width = max(largest.width, core.width * scale)
                 largest.height = max(largest.height, core.height * scale)
             }
-            let seen = Self.longestRun(in: rowsInRoom.sorted())
-            guard !seen.isEmpty, largest.width > 0, largest.height > 0 else { return }
+            guard let seen, largest.width > 0, largest.height > 0 else { return }
             fit(largest)
             guard seen != visible else { return }
             visible = seen
             loader?.update(visible: seen)
-        }
-
-        /// GTK keeps the widgets of a few rows elsewhere, such as one that has had the focus, and leaves them where they were.
-        private static func longestRun(in rows: [Int]) -> Range<Int> {
-            var (longest, run) = (0..<0, 0..<0)
-            for row in rows {
-                run = row == run.upperBound && !run.isEmpty ? run.lowerBound..<row + 1 : row..<row + 1
-                if run.count > longest.count { longest = run }
-            }
-            return longest
         }
 
         private func fit(_ size: PixelSize) {
