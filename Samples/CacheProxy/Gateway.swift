@@ -26,7 +26,7 @@ final class Gateway: Sendable {
         forwarded = ForwardedFields(passesCookies: passesCookies)
         self.servesRemote = servesRemote
         cache = DataCache(configuration)
-        transport = CurlTransport(configuration.network, name: configuration.name)
+        transport = CurlTransport(configuration.network)
         self.origin = origin
     }
 

@@ -21,8 +21,9 @@ extension ImageCache {
         /// The image cache does not shut it down. Of ``data``, only the name, the logger and the redaction apply then.
         public var originals: DataCache?
 
-        /// The most memory that decoded pictures may take in the cache, in bytes. A picture larger than a tenth of it
-        /// is not kept in memory.
+        /// The most memory that decoded pictures may take in the cache, in bytes; by default 15 % of the machine's
+        /// memory or, if less, of the control group's, at most 768 MiB. A picture larger than a tenth of it is not kept
+        /// in memory.
         public var memoryLimit = DataCache.Configuration.defaultMemoryLimit
         /// The most pictures that the cache keeps in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
@@ -40,13 +41,19 @@ extension ImageCache {
         public var decodingThreads = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
         /// The most memory, in bytes, that all pictures together may take while they are decoded and processed.
         /// Pictures that do not fit wait, urgent ones first; a picture larger than the limit is decoded alone.
-        public var decodingMemory = defaultDecodingMemory
+        ///
+        /// By default an eighth of the machine's memory, or of what the control group allows if that is less; at least
+        /// 64 MiB and at most 1 GiB.
+        public var decodingMemory = min(max(DataCache.Configuration.availableMemory / 8, 64 << 20), 1 << 30)
         /// The most bytes of files that may wait in memory to be decoded.
         ///
         /// At the limit, the data caches that this cache uses start no fetch and read nothing from disk for their
         /// calls, whatever the data, until a quarter of the limit is free; fetches in progress continue. Prefetches
         /// stop at half of the limit. A file larger than the limit is still fetched and decoded.
-        public var undecodedBytes = defaultUndecodedBytes
+        ///
+        /// By default a 32nd of the machine's memory, or of what the control group allows if that is less; at least
+        /// 16 MiB and at most 128 MiB.
+        public var undecodedBytes = min(max(DataCache.Configuration.availableMemory / 32, 16 << 20), 128 << 20)
 
         /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/readImage(named:)`` search, in this order.
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
@@ -70,18 +77,6 @@ extension ImageCache {
         public init(name: String) {
             self.init(directory: DataCache.Configuration.directory(named: name, in: "named-images"))
             data.name = name
-        }
-
-        /// The default of ``decodingMemory``: an eighth of the machine's memory, or of what the control group allows if
-        /// that is less; at least 64 MiB and at most 1 GiB.
-        public static var defaultDecodingMemory: Int {
-            min(max(DataCache.Configuration.availableMemory / 8, 64 << 20), 1 << 30)
-        }
-
-        /// The default of ``undecodedBytes``: a 32nd of the machine's memory, or of what the control group allows if
-        /// that is less; at least 16 MiB and at most 128 MiB.
-        public static var defaultUndecodedBytes: Int {
-            min(max(DataCache.Configuration.availableMemory / 32, 16 << 20), 128 << 20)
         }
 
         /// The folder of the shared image cache: `images` beside the folder of the shared data cache.

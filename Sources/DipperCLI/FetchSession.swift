@@ -49,12 +49,12 @@ final class FetchSession: Sendable {
     }
 
     func demote(_ url: String) {
-        let key = request(url).cacheKey
+        let key = cache.complete(request(url)).cacheKey
         if let pictures { pictures.images.moveTaskToSlowQueue(key) } else { cache.moveTaskToSlowQueue(key) }
     }
 
     func cancel(_ url: String) {
-        let key = request(url).cacheKey
+        let key = cache.complete(request(url)).cacheKey
         if let pictures { pictures.images.cancel(key) } else { cache.cancel(key) }
     }
 
@@ -64,7 +64,7 @@ final class FetchSession: Sendable {
         let request = request(url)
         let begin = ContinuousClock.now
         openCalls.enter()
-        let key = request.cacheKey
+        let key = cache.complete(request).cacheKey
         let (number, file) = state.withLock { state in
             state.summary.requests += 1
             return (state.summary.requests, state.files?.reserve(key, url: url, isPicture: pictures != nil))

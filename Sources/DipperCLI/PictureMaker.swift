@@ -34,7 +34,7 @@ final class PictureMaker: Sendable {
     private func file(of response: ImageResponse, _ request: DataRequest) -> Result<Answer, DipperError> {
         let image = response.image
         let format =
-            options.format ?? PictureFile.format(of: images.data.readData(for: request.cacheKey), image)
+            options.format ?? PictureFile.format(of: images.data.readData(for: request), image)
         do throws(DipperError) {
             let body = try image.encoded(as: format)
             return .success(

@@ -12,6 +12,15 @@ struct StoreOptions: ParsableArguments {
     @Flag(help: "Print JSON, one object per line.")
     var json = false
 
+    @Flag(help: "Leave the signatures of S3, Google, Azure and CloudFront out of the keys of URLs.")
+    var ignoreSignatures = false
+
+    @Option(
+        help: ArgumentHelp(
+            "A parameter to leave out of the keys of URLs; may be repeated. `a*` means all that begin with `a`.",
+            valueName: "NAME"))
+    var ignoreParameter: [String] = []
+
     var directory: URL {
         if let cacheDir { return URL(fileURLWithPath: cacheDir, isDirectory: true) }
         return DataCache.Configuration.usersCaches.appendingPathComponent("dipper")
@@ -26,6 +35,10 @@ struct StoreOptions: ParsableArguments {
             if isMissing, cacheDir != nil || errno != ENOENT { throw CommandFailure(cannot: "open", directory.path) }
             let names = try? FileManager.default.contentsOfDirectory(atPath: directory.path)
             if names?.isEmpty ?? isMissing { configuration.directory = nil }
+        }
+        if ignoreSignatures || !ignoreParameter.isEmpty {
+            let rule = ignoreSignatures ? KeyRule.signatures : .leavingOut()
+            configuration.keyRule = ignoreParameter.reduce(rule) { $0.leavingOut($1) }
         }
         configuration.name = "dipper"
         configuration.logger = Logger(label: "dipper") { _ in MessageLog() }
@@ -73,7 +86,7 @@ struct EntryOptions: ParsableArguments {
             }
             if let key = found.first { return key }
         }
-        return header.request(url).cacheKey
+        return cache.complete(header.request(url)).cacheKey
     }
 
     var isMissing: CommandFailure { CommandFailure("'\(Redaction.standard.text(url))' is not in the cache") }

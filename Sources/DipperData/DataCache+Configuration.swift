@@ -21,7 +21,8 @@ extension DataCache {
         /// changes nothing there, works in memory only, and logs an error.
         public var directory: URL?
 
-        /// The largest total size of the entries in memory, in bytes; an entry larger than a tenth of it is not kept.
+        /// The largest total size of the entries in memory, in bytes; by default 15 % of the memory of the machine or, if
+        /// less, of the control group, at most 768 MiB. An entry larger than a tenth of it is not kept.
         public var memoryLimit: Int {
             get { givenMemoryLimit ?? Configuration.defaultMemoryLimit }
             set { givenMemoryLimit = newValue }
@@ -29,8 +30,8 @@ extension DataCache {
         package private(set) var givenMemoryLimit: Int?
         /// The largest number of entries in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
-        /// The largest total size of the typed values in memory, in bytes; by default a quarter of
-        /// ``defaultMemoryLimit``, at most 64 MiB. A value larger than a tenth of the limit is not kept. See
+        /// The largest total size of the typed values in memory, in bytes; by default a quarter of the default of
+        /// ``memoryLimit``, at most 64 MiB. A value larger than a tenth of the limit is not kept. See
         /// ``DataCache/getValue(_:from:decoder:)``.
         public var valueMemoryLimit = min(Configuration.defaultMemoryLimit / 4, 64 << 20)
         /// The largest total size of the entries on disk, in bytes; `nil` for no limit. On a volume that is small or
@@ -76,6 +77,20 @@ extension DataCache {
         /// used if the server cannot be reached: the connection is refused, lost or too slow, or a gateway says so with
         /// 502, 503 or 504. While there is no network, an answer of any age is used in either case.
         public var staleIfError: Duration?
+        /// How long the cache remembers that a server has answered with a failure that lasts: 404, 405, 410, 414, 451 or
+        /// 501. Until then calls for the key end with that failure at once, also without a network and after a restart,
+        /// and are not retried. `.zero` remembers no failures.
+        ///
+        /// A server that says how long any failure is fresh decides for itself, for an hour or this time at most. Calls
+        /// that use the network only, such as those of ``DataCache/getRemoteData(_:)``, ask the server. A success, and
+        /// every removal of the entry, ends the memory. A failure takes the place of no entry.
+        ///
+        /// ```swift
+        /// cache.getData(url).onEnd { result in
+        ///     if case .failure(let error) = result, error.isRemembered { print("was not there a minute ago") }
+        /// }
+        /// ```
+        public var failureLifetime = Duration.seconds(60)
         /// How long entries, and pictures decoded from them, stay valid in memory, counted from when they entered
         /// memory. This time may be longer than ``diskExpiration``. With `nil` the disk's expiration applies.
         public var memoryExpiration: Expiration?
@@ -93,6 +108,9 @@ extension DataCache {
         public var retryPolicy = RetryPolicy.default
         /// The longest that a fetch may take; see ``DataRequest/timeout``. `nil` for no limit but those of ``network``.
         public var timeout: Duration?
+        /// The rule for which parameters of URLs are part of the default key; with `nil`, the default, all are, in their
+        /// order. It holds wherever the cache is given a URL or a request, but not for a ``CacheKey``.
+        public var keyRule: KeyRule?
         /// A closure that completes each request of the cache, for the options that have no default here: header
         /// fields, credentials, a modifier, redirects, validation, alternatives. Its changes are part of the key as if
         /// the caller had made them. The cache calls it once for each call and look-up: it must be fast, and must
@@ -115,7 +133,9 @@ extension DataCache {
         ///
         /// At the limit one transfer continues, an urgent one if there is one. The others pause and no other transfer
         /// starts, until a quarter of the limit is free again. A body larger than the limit is fetched alone.
-        public var inFlightLimit = Configuration.defaultInFlightLimit
+        ///
+        /// By default an eighth of the memory of the machine or, if less, of the control group.
+        public var inFlightLimit = Configuration.availableMemory / 8
 
         /// The limits and the order of `fastQueue` when the cache is created; see ``DataCache/fastQueue``.
         public var fastQueue = QueueConfiguration.fast
@@ -214,14 +234,7 @@ extension DataCache {
         /// The machine's memory, or that of the control group if it is less, in bytes.
         package static var availableMemory: Int { MemoryLimit.available() }
 
-        /// The default of ``memoryLimit``: 15 % of the memory of the machine or, if less, of the control group; at most
-        /// 768 MiB.
-        public static var defaultMemoryLimit: Int {
-            min(MemoryLimit.available() / 100 * 15, 768 << 20)
-        }
-
-        /// The default of ``inFlightLimit``: an eighth of the memory of the machine or, if less, of the control group.
-        public static var defaultInFlightLimit: Int { MemoryLimit.available() / 8 }
+        package static var defaultMemoryLimit: Int { min(availableMemory / 100 * 15, 768 << 20) }
 
         /// The folder of the shared cache: `dipper/data` in a folder with the program's name in `$XDG_CACHE_HOME`, or else
         /// in `~/.cache`.

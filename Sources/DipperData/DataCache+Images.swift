@@ -17,9 +17,10 @@ extension DataCache {
 
     @inline(__always)
     package func complete(_ request: DataRequest) -> DataRequest {
-        guard completesRequests, let complete = configuration.completeRequest else { return request }
+        guard completesRequests else { return request }
         var request = request
-        complete(&request)
+        configuration.completeRequest?(&request)
+        if let rule = configuration.keyRule, request.keyRule == nil { request.keyRule = rule }
         return request
     }
 
@@ -171,7 +172,7 @@ extension DataCache {
             let (task, isNew) = engine.revalidations.withLock {
                 $0.task(for: Call(request, key: request.cacheKey, defaults: defaults))
             }
-            if isNew { engine.start(task, claim) }
+            if isNew { task.start(in: engine, claim) }
             return task
         }
     }

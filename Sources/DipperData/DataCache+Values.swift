@@ -1,3 +1,5 @@
+import Foundation
+
 extension DataCache {
     /// Fetches a typed value at once: from memory, or decoded from bytes in memory, on disk or on the network.
     ///
@@ -79,6 +81,7 @@ extension DataCache {
 
     /// Returns a typed value, even one that is out of date, if the cache has it or the bytes to decode it from. A thread
     /// of the cache reads the disk and decodes; the cache does not use the network.
+    @_disfavoredOverload
     public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) async -> Value? {
@@ -86,13 +89,63 @@ extension DataCache {
         return await read { $0.readValue(type, for: request, decoder: decoder) }
     }
 
-    /// Returns a typed value like ``value(_:for:decoder:)``. Blocks the calling thread while it reads the disk and decodes.
+    /// Returns a typed value like ``value(_:for:decoder:)-(_,DataRequestConvertible,_)``. Blocks the calling thread while it
+    /// reads the disk and decodes.
+    @_disfavoredOverload
     public func readValue<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> Value? {
-        let request = complete(source.dataRequest)
+        readValue(type, forCompleted: complete(source.dataRequest), decoder)
+    }
+
+    /// Returns a typed value of a key, such as one that was stored by ``addValue(_:for:encoder:)-(_,CacheKey,_)``; see
+    /// ``value(_:for:decoder:)-(_,DataRequestConvertible,_)``.
+    public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, for key: CacheKey, decoder: Format = JSONValueDecoder()
+    ) async -> Value? {
+        await read { $0.readValue(type, for: key, decoder: decoder) }
+    }
+
+    /// Returns a typed value of a key. Blocks the calling thread while it reads the disk and decodes.
+    public func readValue<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, for key: CacheKey, decoder: Format = JSONValueDecoder()
+    ) -> Value? {
+        readValue(type, forCompleted: DataRequest(string: "").with(\.key, key), decoder)
+    }
+
+    private func readValue<Value: Decodable & Sendable>(
+        _ type: Value.Type, forCompleted request: DataRequest, _ decoder: some ValueDecoder
+    ) -> Value? {
         let origin = Origin(request, policy(of: request), valueSource)
         return typedValues.find(origin, ValueStep(type, decoder)).map { $0.value(as: Value.self) }
+    }
+
+    /// Encodes a typed value of the caller's own, on the caller's thread, and stores its bytes for a URL, or under a
+    /// request's key, as ``addData(_:for:)-(_,DataRequestConvertible)`` does.
+    ///
+    /// ```swift
+    /// struct Settings: Codable { var isDark = false }
+    /// try cache.addValue(Settings(), for: "settings")
+    /// let settings = await cache.value(Settings.self, for: "settings")
+    /// ```
+    /// - Throws: ``DipperError/unencodable``, with the encoder's error as ``DipperError/underlying``;
+    ///   ``DipperError/emptyKey``; ``DipperError/shutDown``.
+    @_disfavoredOverload
+    public func addValue(
+        _ value: some Encodable, for source: some DataRequestConvertible, encoder: some ValueEncoder = JSONEncoder()
+    ) throws(DipperError) {
+        try addData(Self.encoded(value, encoder), for: source)
+    }
+    /// Encodes a typed value of the caller's own, and stores its bytes under a key; see
+    /// ``addValue(_:for:encoder:)-(_,DataRequestConvertible,_)``.
+    public func addValue(
+        _ value: some Encodable, for key: CacheKey, encoder: some ValueEncoder = JSONEncoder()
+    ) throws(DipperError) {
+        try addData(Self.encoded(value, encoder), for: key)
+    }
+
+    private static func encoded(_ value: some Encodable, _ encoder: some ValueEncoder) throws(DipperError) -> Data {
+        do { return try encoder.encode(value) } catch { throw DipperError(error, as: .unencodable) }
     }
 
     /// The memory that values take, in bytes, as their decoders estimate it.

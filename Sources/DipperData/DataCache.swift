@@ -65,7 +65,7 @@ public final class DataCache: Sendable {
     /// ```
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
-        completesRequests = configuration.completeRequest != nil
+        completesRequests = configuration.completeRequest != nil || configuration.keyRule != nil
         let relay = EngineRelay()
         defaults = Call.Defaults(configuration, relay)
         let expiries = ExpiryWatch { expires in relay.post { $0.expires(at: expires) } }
@@ -88,10 +88,9 @@ public final class DataCache: Sendable {
             disk: disk, partials: disk == nil ? MemoryTier(partialsOf: configuration, history, expiries) : nil,
             tiers: SharedTiers(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
-        let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
         engine = Engine(
-            loop: loop, fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
-            transport: configuration.transport ?? CurlTransport(configuration.network, on: loop),
+            fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
+            transport: configuration.transport ?? CurlTransport(configuration.network),
             network: configuration.networkMonitor, time: time, now: configuration.now,
             options: .init(
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
@@ -102,7 +101,7 @@ public final class DataCache: Sendable {
         valueSource = ObjectSource(engine, defaults, watchesBytes: true)
         relay.connect(engine)
         expiries.tell()
-        pressure = PressureRelay(configuration.memoryPressure, on: loop, onChange: events.pressed)
+        pressure = PressureRelay(configuration.memoryPressure, onChange: events.pressed)
         followsPressure = pressure.follow { [weak store = store] in store?.setPressure($0) }
     }
 
@@ -206,7 +205,7 @@ public final class DataCache: Sendable {
         let request = complete(request)
         let call = Call(request, key: request.cacheKey, defaults: defaults)
         let task = DataTask(call, queue: queue, orElse: request.hasHooks ? substitute(for: request) : nil)
-        engine.start(task)
+        task.start(in: engine)
         return task
     }
 
@@ -289,7 +288,7 @@ extension Call.Defaults {
         self.init(
             relay, cachePolicy: configuration.cachePolicy, freshness: configuration.freshness,
             retryPolicy: configuration.retryPolicy, timeout: configuration.timeout,
-            staleIfError: configuration.staleIfError,
+            staleIfError: configuration.staleIfError, failureLifetime: configuration.failureLifetime,
             callbackQueue: configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)"))
     }
 }

@@ -85,9 +85,6 @@ public final class ManualClock: Clock, Sendable {
         return true
     }
 
-    /// The number of sleepers.
-    public var sleeperCount: Int { state.value.sleepers.count }
-
     /// Returns as soon as there are at least `count` sleepers that are to wake up within `span`, or at any time.
     public func waitForSleepers(
         _ count: Int, dueWithin span: Duration? = nil, within limit: Duration = WaitTimeout.standard

@@ -290,6 +290,19 @@ struct DataPrefetcherTests {
         #expect(prefetcher.progress.finished == 3, "nothing is left")
     }
 
+    @Test("a start fetches what the last stop has left, however often others were added and stopped before")
+    func stops() async throws {
+        let prefetcher = DataPrefetcher(answering(1).cache, urls: []).start()
+        prefetcher.pause()
+        for number in 0..<100 {
+            prefetcher.add(urls: [url("\(number)")])
+            prefetcher.stop()
+            #expect(await prefetcher.value.remaining.map(\.url) == [url("\(number)")])
+        }
+        prefetcher.start()
+        #expect(prefetcher.progress.total == 1)
+    }
+
     @Test("the log says that slowQueue fetches less at a time than a prefetcher was told to call for")
     func outstanding() async throws {
         let lines = Box<[String]>([])
@@ -328,7 +341,12 @@ struct DataPrefetcherTests {
         // What a stop has left.
         _ = await prefetcher.start().value
         await test.cache.idle()
-        let done = results.value.flatMap { $0.completed + $0.failed.map(\.request) + $0.skipped }.map(\.url)
+        var done: [URL?] = []
+        for result in results.value {
+            for requests in [result.completed, result.failed.map(\.request), result.skipped] {
+                done += requests.map(\.url)
+            }
+        }
         #expect(done.count == Set(done).count)
         let remaining = results.value.flatMap(\.remaining).map(\.url)
         #expect(Set(done + remaining).count == 140 && results.value.last?.remaining.isEmpty == true)

@@ -67,6 +67,25 @@ struct DecodeLimitTests {
         #expect(await large.error == .cancelled)
     }
 
+    @Test("a picture that is being encoded for the disk counts, as one that is decoded")
+    func encoding() async throws {
+        let door = Door()
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            ($0.decodingThreads, $0.decodingMemory) = (3, 10)
+            $0.options.serializer = door.serializer
+        }
+        for name in ["a", "b"] { try test.script(url(name), picture) }
+        _ = try await test.cache.getImage(ImageRequest(url("a")).inverted).value
+        try await door.waitForArrivals(1)
+        let other = test.cache.getImage(url("b"))
+        for _ in 0..<3 { try await test.passThrough() }
+        await Task.letOthersRun()
+        #expect(test.decoder.decodes == 1, "there is no room for another one")
+        door.stayOpen()
+        _ = try await other.value
+        #expect(test.decoder.decodes == 2)
+    }
+
     @Test("what is to be written stays bounded, whatever is decoded meanwhile")
     func writes() async throws {
         let counts = Box((encoded: 0, ended: 0, most: 0))

@@ -38,6 +38,23 @@ struct DedupTests {
         #expect(test.requests(a).map { $0["If-None-Match"] } == ["\"1\""])
     }
 
+    @Test(
+        "What a call asks for leaves with it: who stays is served as if it had never joined", arguments: [false, true])
+    func leaving(isLast: Bool) async throws {
+        let other = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        try await other.keep("1", ["ETag": "\"1\"", "Cache-Control": "max-age=10"], for: a, age: 10)
+        let (_, running) = try await other.begin(url("running"))
+        let early = isLast ? nil : other.cache.getRemoteData(a)
+        let stays = other.cache.getData(a)
+        let leaves = early ?? other.cache.getRemoteData(a)
+        leaves.cancel()
+        #expect(await leaves.error == .cancelled)
+        other.transport.script(a, [.status(304)])
+        running.finish(with: Data())
+        #expect(try await stays.response.told == "1 from revalidated")
+        #expect(other.requests(a).last?["If-None-Match"] == "\"1\"")
+    }
+
     // MARK: Calls with rules of their own
 
     private static let refusal = ResponseValidation { _ in .rejected }

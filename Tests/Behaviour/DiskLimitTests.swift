@@ -23,6 +23,20 @@ struct DiskLimitTests {
         #expect(bytes < 200_000, "the files are gone, too")
     }
 
+    @Test("an entry that is larger than the limit pushes no other out", arguments: [95_000, 200_000, 4 << 20])
+    func tooLarge(size: Int) async throws {
+        let test = TestCache.onDisk(folder) { $0.diskLimit = 100_000 }
+        try await test.cache.keep((0..<4).map { "k\($0)" }, size: 20_000)
+        try test.cache.addData(Data(count: size), for: "k0")
+        await test.cache.synchronize()
+        #expect(test.cache.diskCount == 3 && !test.cache.hasData(for: "k0", in: .disk))
+        let durable = DataRequest(url("a")).with(\.durability, .durable)
+        await #expect(throws: DipperError.notWritten) {
+            try await test.cache.addDataAndWait(Data(count: size), for: durable)
+        }
+        #expect(test.cache.diskCount == 3)
+    }
+
     @Test("expired entries make room first")
     func expiredFirst() async throws {
         let test = TestCache.onDisk(TemporaryFolder()) { $0.diskLimit = 50_000 }

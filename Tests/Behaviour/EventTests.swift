@@ -105,7 +105,7 @@ struct EventTests {
     func attempts() async throws {
         let test = recorded()
         let answer = TransferResponse(headers: ["ETag": "\"1\"", "Cache-Control": "max-age=10"], body: body)
-        test.transport.script(a, [.status(404), .status(503), .response(answer), .status(304)])
+        test.transport.script(a, [.status(400), .status(503), .response(answer), .status(304)])
         for _ in 0..<3 {
             _ = await test.cache.getData(a).result
             test.date.advance(by: 10)
@@ -113,11 +113,11 @@ struct EventTests {
         try await test.begin(url("b")).0.cancel()
         await end(test.cache)
         let calls: [CacheEvent.Kind] = [
-            .callFailed(.status(404)), .callAnswered(.network), .callAnswered(.revalidated), .callFailed(.cancelled),
+            .callFailed(.status(400)), .callAnswered(.network), .callAnswered(.revalidated), .callFailed(.cancelled),
         ]
         #expect(record.ends(.call) == calls)
         let ends: [CacheEvent.AttemptEnd] = [
-            .failed(.status(404), willRetry: false), .failed(.status(503), willRetry: true), .answered(.network),
+            .failed(.status(400), willRetry: false), .failed(.status(503), willRetry: true), .answered(.network),
             .answered(.revalidated), .stopped,
         ]
         #expect(record.ends(.attempt) == ends.map { .attemptEnded($0) })

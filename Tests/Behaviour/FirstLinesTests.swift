@@ -290,6 +290,16 @@ struct FirstLinesTests {
         #expect(absent.isNotCached && absent.detail == "\(missing.cacheKey)")
     }
 
+    @Test("a key is text with values in it, as well as plain text")
+    func keys() async throws {
+        let user = "ada"
+        test.transport.script(url("a"), [.body(Data("here".utf8))])
+        _ = try await test.cache.getData(DataRequest(url("a")).with(\.key, "inbox of \(user)")).value
+        #expect(await test.cache.data(for: CacheKey("inbox of ada")) == Data("here".utf8))
+        let keys: [CacheKey] = ["a\(7)\n#", "a7\(user.isEmpty ? user : "\n#")", "a7\n#"]
+        #expect(Set(keys) == [CacheKey("a7\n#")])
+    }
+
     @Test("a modifier turns any URL into one that can be fetched")
     func anyScheme() async throws {
         test.transport.script(url("album/12"), [.body(Data("here".utf8))])

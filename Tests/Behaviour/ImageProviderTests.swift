@@ -218,7 +218,7 @@ struct ImageProviderTests {
 
     @Test("an alternative is handed out, processed like the other, and not kept: the next call asks the URL again")
     func alternative() async throws {
-        test.transport.script(a, [.status(404), .status(404), try .image(picture)])
+        test.transport.script(a, [.status(400), .status(400), try .image(picture)])
         let plain = request(try little.png)
         #expect(try await test.pixels(plain) == little.pixels)
         #expect(try await test.pixels(plain.processed(by: Inverting())) == little.inverted)

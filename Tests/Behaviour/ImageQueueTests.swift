@@ -98,10 +98,11 @@ struct ImageQueueTests {
         let (_, running) = try await test.begin(url("running"))
         let (first, second) = (test.cache.getImage(a), test.cache.getImage(b))
         while test.cache.queueCounts.fastWaiting < 2 { await Task.yield() }
-        try await hold.hold(test.cache.data)
-        if isRaised { second.priority = .high } else { first.cancel() }
-        running.finish(with: try picture.png)
-        hold.door.stayOpen()
+        let body = try picture.png
+        try await hold.hold(test.cache.data) {
+            if isRaised { second.priority = .high } else { first.cancel() }
+            running.finish(with: body)
+        }
         let next = try await test.transport.nextTransfer()
         #expect(next.request.url == b && test.transport.transfers(of: a).isEmpty)
         test.cache.cancelAll()

@@ -70,7 +70,7 @@ struct ListLoaderTests {
         try finish(try await test.transport.nextTransfer())
         let failing = try await test.transport.nextTransfer()
         #expect(row(failing) == 1 && failing.queue == .slow)
-        failing.finish(with: Data(), status: 404)
+        failing.finish(with: Data(), status: 400)
         let prefetch = try await test.transport.nextTransfer()
         #expect(row(prefetch) == 2 && prefetch.queue == .slow)
         scroll(list, to: 1..<3)

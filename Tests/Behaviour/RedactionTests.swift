@@ -69,7 +69,7 @@ struct RedactionTests {
             ("user 7 token=abc/def ghi", "user 7 token=***"), ("Authorization: Bearer abc", "Authorization:***"),
             ("thumb|token:abc", "thumb|token:***"), (#"{"a":1,"password":"abc"}"#, #"{"a":1,"password":"***"#),
             ("thumb of https://h/a?token=abc&size=2", "thumb of https://h/a?token=***"),
-        ])
+        ] as [(String, String)])
     func table(text: String, redacted: String) {
         #expect(Redaction.standard.text(text) == redacted)
         #expect(Redaction.standard.text(redacted) == redacted, "redacting twice changes nothing more")

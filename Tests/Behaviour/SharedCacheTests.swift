@@ -47,7 +47,7 @@ struct SharedCacheTests {
 
     @Test("the limit of the bytes of an image cache in memory is the one that was set, also if that is the default")
     func limits() async throws {
-        let byDefault = DataCache.Configuration.defaultMemoryLimit
+        let byDefault = DataCache.Configuration().memoryLimit
         let limits = [nil, byDefault, 1 << 20].map { limit in
             TestImageCache(folder: TemporaryFolder()) { if let limit { $0.data.memoryLimit = limit } }.cache.data
                 .memoryLimit

@@ -12,7 +12,7 @@ struct StandInTests {
         "bytes that are at hand stand in for one call, and are not kept: the next one asks the URL again",
         arguments: [.immutable(for: .days(9)), nil] as [FreshnessPolicy?])
     func standIn(freshness: FreshnessPolicy?) async throws {
-        test.transport.script(a, [.status(404), .text("real")])
+        test.transport.script(a, [.status(400), .text("real")])
         let request = DataRequest(a).with(\.alternatives, [bundled, .url(b)]).with(\.freshness, freshness)
         let task = test.cache.getData(request.with(\.waitsForDiskWrite, true))
         let failures = task.failures()
@@ -20,7 +20,7 @@ struct StandInTests {
         #expect(response.told == "bundled from provider")
         #expect(response.freshUntil.map { $0 <= test.date.now } == true)
         await test.cache.idle()
-        #expect(failures.value == ["status 404"])
+        #expect(failures.value == ["status 400"])
         #expect(!test.cache.hasData(for: a) && !test.cache.hasData(for: CacheKey("bundled")))
         #expect(test.cache.memoryCount == 0 && test.cache.diskCount == 0)
         #expect(try await test.ask(request) == "real from network")
@@ -32,7 +32,7 @@ struct StandInTests {
     func keptStays() async throws {
         let headers: HTTPHeaders = ["Cache-Control": "max-age=10, must-revalidate", "ETag": "\"1\""]
         try await test.keep("old", headers, for: a, age: 20)
-        test.transport.script(a, [.status(404), .status(304, headers)])
+        test.transport.script(a, [.status(400), .status(304, headers)])
         let request = DataRequest(a).with(\.alternatives, [bundled])
         #expect(try await test.ask(request) == "bundled from provider")
         #expect(test.cache.readData(for: a) == Data("old".utf8))
@@ -61,9 +61,9 @@ struct StandInTests {
     @Test("a prefetch and a refresh in the background have no use for it")
     func background() async throws {
         let request = DataRequest(a).with(\.alternatives, [bundled])
-        test.transport.script(a, [.status(404)])
+        test.transport.script(a, [.status(400)])
         let result = await DataPrefetcher(test.cache, [request]).value
-        #expect(result.failed.map(\.error) == [.status(404)])
+        #expect(result.failed.map(\.error) == [.status(400)])
         try await test.keep("old", ["Cache-Control": "max-age=10, stale-while-revalidate=100"], for: a, age: 20)
         test.transport.script(a, [.status(404)])
         let response = try await test.cache.getData(request).response

@@ -154,19 +154,31 @@ final class Journal: EventSink {
     func wait(for count: Int) async throws(WaitTimeout) { try await state.wait { $0.lines.count >= count } }
 }
 
-/// Holds the thread on which a cache decides, from a call for ``marker`` on until the door is opened.
+/// Holds the thread on which caches decide while a closure runs on another. Meanwhile nothing else may be awaited, because
+/// what other tests ask of their caches blocks the threads of Swift's tasks.
 final class LoopHold: EventSink {
-    static let marker = url("holds the loop")
+    private static let marker = url("holds the loop")
     let topics: CacheEvent.Topics = .fetches
-    let door = Door()
+    private let body = Box<(@Sendable () -> Void)?>(nil)
+    private let hasRun = Box(false)
 
     func receive(_ event: CacheEvent) {
-        if event.kind == .fetchBegan(.slow), event.key == CacheKey(Self.marker) { door.pass() }
+        guard event.kind == .fetchBegan(.slow), event.key == CacheKey(Self.marker), let body = body.value else {
+            return
+        }
+        let hasReturned = DispatchSemaphore(value: 0)
+        DispatchQueue(label: "holds the loop").async {
+            body()
+            hasReturned.signal()
+        }
+        hasReturned.wait()
+        hasRun.update { $0 = true }
     }
 
-    func hold(_ cache: DataCache) async throws(WaitTimeout) {
+    func hold(_ cache: DataCache, while body: @escaping @Sendable () -> Void) async throws(WaitTimeout) {
+        self.body.update { $0 = body }
         cache.slowGetData(Self.marker)
-        try await door.waitForArrivals(1)
+        try await hasRun.wait { $0 }
     }
 }
 

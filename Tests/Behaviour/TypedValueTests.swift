@@ -45,6 +45,39 @@ struct TypedValueTests {
         #expect(ended.map(\.state) == [.finished, .finished])
     }
 
+    @Test(
+        "a value that the program stores is read back, for a key, a URL and after a restart", arguments: [true, false])
+    func storing(hasFolder: Bool) async throws {
+        let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
+        let (first, second) = (Feed("first"), Feed("second"))
+        try test.cache.addValue(first, for: "settings")
+        try test.cache.addValue(first, for: url("a"), encoder: PropertyListEncoder())
+        #expect(test.cache.readValue(Feed.self, for: "settings") == first)
+        try test.cache.addValue(second, for: "settings")
+        #expect(await test.cache.value(Feed.self, for: "settings") == second)
+        #expect(await test.cache.value(Feed.self, for: "nothing") == nil)
+        let format = PropertyListValueDecoder()
+        #expect(try await test.cache.getValue(Feed.self, from: url("a"), decoder: format).value == first)
+        #expect(await test.cache.value(Feed.self, for: url("a"), decoder: format) == first)
+        #expect(test.transport.transfers.isEmpty)
+        if hasFolder { #expect(await test.reopened().cache.value(Feed.self, for: "settings") == second) }
+    }
+
+    @Test("a value that cannot be encoded, or has an empty key, throws, and what was stored before stays")
+    func unencodable() throws {
+        struct Unencodable: Encodable {
+            func encode(to encoder: any Encoder) throws {
+                throw EncodingError.invalidValue(self, .init(codingPath: [], debugDescription: "secret"))
+            }
+        }
+        try test.cache.addValue(Feed.sample, for: "a")
+        let error = #expect(throws: DipperError.unencodable) { try test.cache.addValue(Unencodable(), for: "a") }
+        #expect(error?.underlying is EncodingError && error.map { !"\($0)".contains("secret") } == true)
+        #expect(throws: DipperError.unencodable) { try test.cache.addValue(Double.nan, for: url("a")) }
+        #expect(throws: DipperError.emptyKey) { try test.cache.addValue(Feed.sample, for: "") }
+        #expect(test.cache.readValue(Feed.self, for: "a") == .sample)
+    }
+
     @Test("a closure gets the value, from either queue and from the network alone")
     func closures() async throws {
         let (first, second) = (Feed("first"), Feed("second"))

@@ -94,6 +94,24 @@ struct StoreCommandTests {
             try await dipper.run("remove", url, "--json").calls.first == ["removed": 1, "bytes": listed["bytes"] ?? 0])
     }
 
+    @Test("with rules for keys, an entry is found and removed by any signature and by other values of named parameters")
+    func keyRules() async throws {
+        let dipper = try await Dipper(["/photo": Data("x".utf8)])
+        let rules = ["--ignore-signatures", "--ignore-parameter", "token", "--ignore-parameter", "session-*", "--json"]
+        func url(_ value: Int) -> String {
+            dipper.url("/photo?X-Amz-Signature=\(value)&b=1&X-Amz-Date=\(value)&a=1&token=\(value)&session-id=\(value)")
+        }
+        for (value, source) in [(1, "network"), (2, "disk")] {
+            let call = try await dipper.run(["get", url(value)] + rules).calls.first
+            #expect(call?["source"] == .text(source))
+        }
+        let listed = try await dipper.run("list", "--json").calls
+        #expect(listed.map { $0["url"] } == [.text(dipper.url("/photo?a=1&b=1"))])
+        #expect(try await dipper.run(["show", url(3)] + rules).calls.first?["status"] == 200)
+        #expect(try await dipper.run(["remove", url(4)] + rules).calls.first?["removed"] == 1)
+        #expect(try await dipper.run(["get", url(5), "--cache-only", "--json"] + rules.prefix(5)).status == 1)
+    }
+
     @Test("a list that had to go without the index fails")
     func lostIndex() async throws {
         let cache = TestCache(folder: folder).cache

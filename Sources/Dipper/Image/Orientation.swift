@@ -20,11 +20,8 @@ extension Image {
         /// Needs an anticlockwise rotation by 90°.
         case left
 
-        /// Whether the orientation exchanges width and height.
-        public var isTransposing: Bool { rawValue >= 5 }
-
         /// Returns the displayed size for a stored size, or the stored size for a displayed one.
-        public func applied(to size: PixelSize) -> PixelSize { isTransposing ? size.transposed : size }
+        public func applied(to size: PixelSize) -> PixelSize { rawValue >= 5 ? size.transposed : size }
     }
 }
 

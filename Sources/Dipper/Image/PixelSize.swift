@@ -58,14 +58,13 @@ public struct TargetSize: Sendable, Hashable {
         case stretch
     }
 
-    /// The target, in pixels, or in points if ``isInPoints`` is set.
+    /// The target, in pixels, or in ``points`` of the display.
     public var size: PixelSize
     /// The rule for pictures of other proportions.
     public var mode: Mode
     /// Whether pictures smaller than the target are enlarged.
     public var allowsUpscaling: Bool
-    /// Whether the size is in points of the display, which are multiplied by the scale of the request or the picture.
-    public var isInPoints = false
+    var isInPoints = false
 
     /// Creates a target size in pixels. By default pictures are scaled to fit into it and are never enlarged.
     public init(_ size: PixelSize, _ mode: Mode = .fit, allowsUpscaling: Bool = false) {
@@ -79,7 +78,8 @@ public struct TargetSize: Sendable, Hashable {
         self.init(PixelSize(width: width, height: height), mode, allowsUpscaling: allowsUpscaling)
     }
 
-    /// This target with its size in points: `TargetSize(width: 64, height: 64).points`.
+    /// This target with its size in points of the display, which the scale of the request or the picture multiplies:
+    /// `TargetSize(width: 64, height: 64).points`.
     public var points: TargetSize {
         var target = self
         target.isInPoints = true

@@ -43,7 +43,7 @@ final class ImageStep: ObjectStep {
         case .form(let data):
             image = try task.decode { () throws(DipperError) in try tools.codecs.decode(data, decode) }
         }
-        return ProductOf(image, cost: image.footprint)
+        return Product(image, cost: image.footprint)
     }
 
     private func decodeOptions(
@@ -96,7 +96,7 @@ final class ImageStep: ObjectStep {
             let processed = try? options.chain.process(
                 image, ProcessingContext(limits: tools.limits, isCancelled: task.isCancelled))
         else { return nil }
-        return ProductOf(processed, cost: processed.footprint)
+        return Product(processed, cost: processed.footprint)
     }
 
     var isStored: Bool { options.isStored }

@@ -28,6 +28,7 @@ struct Attempt: Sendable {
     private(set) var sentURL: URL
     private var headers: HTTPHeaders
     private let hooks: RequestHooks
+    private let keyRule: KeyRule?
     private let maximumRedirects: Int
     private(set) var chain = RedirectChain()
     var redirects: Int { chain.hops.count }
@@ -45,8 +46,8 @@ struct Attempt: Sendable {
 
     /// - Parameter asked: the URL that the caller asked for, to whose origin alone the credentials belong.
     init(
-        _ origin: URL, insteadOf asked: URL, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
-        stored: StoredData?, partial: PartialBody?
+        _ origin: URL, insteadOf asked: URL, headers: HTTPHeaders, hooks: RequestHooks, keyRule: KeyRule? = nil,
+        maximumRedirects: Int, stored: StoredData?, partial: PartialBody?
     ) {
         self.origin = origin
         url = origin
@@ -54,6 +55,7 @@ struct Attempt: Sendable {
         self.headers = Redirect.headers(headers, from: asked, to: origin, sensitive: hooks.sensitiveNames)
         isAnonymous = !Redirect.isSameOrigin(asked, origin)
         self.hooks = hooks
+        self.keyRule = keyRule
         self.maximumRedirects = maximumRedirects
         // A caller that asks for a range or sets a condition gets the server's answer to exactly that.
         let isPlain = headers.isEmpty || !Self.ranges.contains { headers[$0] != nil }
@@ -83,6 +85,11 @@ struct Attempt: Sendable {
         return request
     }
 
+    /// The text of the present URL, as it is kept with an entry. Rules for keys are for the URL that the caller named.
+    var address: String {
+        (redirects == 0 ? keyRule.map { $0.applied(to: url) } ?? url : url).withoutFragment
+    }
+
     mutating func forgetStored() { stored = nil }
 
     mutating func sent(to url: URL) {
@@ -92,11 +99,11 @@ struct Attempt: Sendable {
 
     /// `nil` after a redirect to another URL, where a validator means nothing (RFC 9110, section 8.8.1).
     private var asked: StoredData? {
-        isTakenBack ? nil : stored.flatMap { $0.info.url == url.withoutFragment ? $0 : nil }
+        isTakenBack ? nil : stored.flatMap { $0.info.url == address ? $0 : nil }
     }
 
     private var continued: PartialBody? {
-        isTakenBack ? nil : partial.flatMap { $0.url == url.withoutFragment ? $0 : nil }
+        isTakenBack ? nil : partial.flatMap { $0.url == address ? $0 : nil }
     }
 
     /// Takes back the range or the condition that the cache has added to the last request. Both are optimisations
@@ -192,7 +199,7 @@ struct Attempt: Sendable {
 
     private func part(of response: TransferResponse, _ origin: BodyOrigin) -> PartialBody? {
         response.status == 206
-            ? continued?.continued(by: response) : PartialBody(response, of: url.withoutFragment, origin: origin)
+            ? continued?.continued(by: response) : PartialBody(response, of: address, origin: origin)
     }
 
     func left(by response: TransferResponse, _ origin: BodyOrigin) -> PartialBody? {

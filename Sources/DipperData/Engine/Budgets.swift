@@ -70,5 +70,5 @@ final class EngineRelay: Sendable {
 
     var engine: Engine? { target.load()?.engine }
 
-    func post(_ notice: @escaping @Sendable (isolated Engine) -> Void) { target.load()?.engine?.post(notice) }
+    func post(_ notice: @escaping @Loop (Engine) -> Void) { target.load()?.engine?.post(notice) }
 }

@@ -17,6 +17,7 @@ final class Call: Sendable {
         let retryPolicy: RetryPolicy
         let timeout: Duration?
         let staleIfError: Duration?
+        let failureLifetime: Duration
         let callbackQueue: CallbackQueue
         let pending = PendingWork()
         fileprivate let relay: EngineRelay
@@ -24,7 +25,7 @@ final class Call: Sendable {
         init(
             _ relay: EngineRelay, cachePolicy: DataRequest.CachePolicy, freshness: FreshnessPolicy,
             retryPolicy: RetryPolicy,
-            timeout: Duration?, staleIfError: Duration?, callbackQueue: CallbackQueue
+            timeout: Duration?, staleIfError: Duration?, failureLifetime: Duration, callbackQueue: CallbackQueue
         ) {
             self.relay = relay
             self.cachePolicy = cachePolicy
@@ -32,6 +33,7 @@ final class Call: Sendable {
             self.retryPolicy = retryPolicy
             self.timeout = timeout
             self.staleIfError = staleIfError
+            self.failureLifetime = failureLifetime
             var queue = callbackQueue
             queue.pending = pending
             self.callbackQueue = queue
@@ -74,6 +76,7 @@ final class Call: Sendable {
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
     var timeout: Duration? { request.timeout ?? defaults.timeout }
     var staleIfError: Duration? { request.staleIfError ?? defaults.staleIfError }
+    var failureLifetime: Duration { request.failureLifetime ?? defaults.failureLifetime }
     var callbackQueue: CallbackQueue { defaults.callbackQueue(of: request) }
     var pending: PendingWork { defaults.pending }
     /// `nil` once the cache is gone.
@@ -132,6 +135,13 @@ final class Call: Sendable {
 
     func use(ofChosen info: EntryInfo, at now: TimeInterval) -> StoredUse {
         freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
+    }
+
+    /// Whether the call may end with a remembered failure.
+    func recalls(_ failure: EntryInfo, hasDisk: Bool, at now: TimeInterval) -> Bool {
+        mayFetch && !insistsOnNetwork && (cachePolicy.readsDisk || !hasDisk) && !hasOwnValidation
+            && failureLifetime > .zero && failure.isChosen(by: request.headers)
+            && StoredAnswer(failure).use(for: request.headers, at: now) == .fresh
     }
 
     func isAnswered(byAccepted info: EntryInfo, at now: TimeInterval) -> Bool {

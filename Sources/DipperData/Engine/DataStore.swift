@@ -78,22 +78,30 @@ final class DataStore: Sendable {
     }
 
     /// Looks up memory and disk, on a reader's thread, and then the tiers below: the entry, or the variant that the
-    /// call's fields choose. Without either, reads the partial body that an earlier attempt has left on disk.
+    /// call's fields choose. Without either, or if it is out of date, reads what an earlier attempt has left on disk.
     func lookUp(
-        _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
-        _ answer: @escaping @Sendable (FoundEntry?, PartialBody?, @escaping @Sendable () -> Void) -> Void
+        _ call: Call, _ place: Workers.Place, wantsRemnant: Bool,
+        _ answer: @escaping @Sendable (FoundEntry?, Remnant?, @escaping @Sendable () -> Void) -> Void
     ) -> Workers.Ticket? {
         let lookUp = readers?.add(
             place,
             untilTaken: { delivered in
                 let found = self.find(call.key, call.request.headers, for: call)
                 self.lookBelow(call, place, unless: found, delivered) { found, delivered in
-                    answer(found, found == nil && wantsPartial ? self.disk?.partial(of: call.key) : nil, delivered)
+                    answer(found, wantsRemnant ? self.remnant(for: call, beside: found) : nil, delivered)
                 }
             })
         if let lookUp { return lookUp }
-        lookBelow(call, place, unless: kept(for: call), {}) { answer($0, nil, $1) }
+        lookBelow(call, place, unless: kept(for: call), {}) { found, delivered in
+            answer(found, self.failureInMemory(of: call.key).map(Remnant.failure), delivered)
+        }
         return nil
+    }
+
+    private func remnant(for call: Call, beside found: FoundEntry?) -> Remnant? {
+        guard let info = found?.value.info else { return disk?.remnant(of: call.key) }
+        if info.status < 400, call.use(of: info, at: now().timeIntervalSince1970) != .revalidate { return nil }
+        return disk?.remnant(of: call.key, withBody: false)?.failure.map(Remnant.failure)
     }
 
     private func lookBelow(
@@ -132,7 +140,7 @@ final class DataStore: Sendable {
     func readPartial(
         of key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (PartialBody?) -> Void
     ) -> Bool {
-        readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
+        readers?.add(place, { answer(self.disk?.remnant(of: key)?.partial) }) != nil
     }
 
     func runOnReader(_ place: Workers.Place, _ work: @escaping @Sendable () -> Void) {
@@ -381,6 +389,43 @@ final class DataStore: Sendable {
         call?.cachePolicy == .diskOnly ? .expired : call?.request.memoryExpiration ?? defaults.memoryExpiration
     }
 
+    // MARK: Failures
+
+    /// Returns the time in seconds since 1970 until which a failure is remembered; `nil` if it is not.
+    func end(
+        ofFailure response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
+        after chain: RedirectChain
+    ) -> TimeInterval? {
+        let (headers, own) = (response.headers, call.failureLifetime.timeInterval)
+        if call.freshness.ignoresServer {
+            let isLasting = Freshness.heuristicStatuses.contains(response.status) && !call.directives.noStore
+            return isLasting && own > 0 ? received + own : nil
+        }
+        guard own > 0, Storing.mayRemember(status: response.status, request: call.request.headers, response: headers)
+        else { return nil }
+        // A failure that says nothing is as fresh as a success would be with this default.
+        let freshness = Freshness(
+            status: 200, headers: headers, requested: requested, received: received, defaultLifetime: own)
+        let until = chain.freshness(freshness, defaultLifetime: own).until
+        return until > received ? min(until, received + max(own, Self.longestFailure)) : nil
+    }
+
+    /// In seconds.
+    private static let longestFailure: TimeInterval = 3_600
+
+    func keepFailure(_ info: EntryInfo, for key: CacheKey, claim: Claim) {
+        let value = StoredData(data: Data(), info: info)
+        let lifetime = Lifetime(expires: info.freshness.until, accessExtension: nil)
+        disk?.keepFailure(EntryRecord(key: key, value: value, lifetime: lifetime), claim: claim)
+        partials?.insert(
+            value, for: key, cost: value.cost(for: key), lifetime: lifetime,
+            permit: Permit(info, claim, isLatest: true))
+    }
+
+    func failureInMemory(of key: CacheKey) -> EntryInfo? {
+        partials?.peek(key) { copy $0 }.flatMap { Remnant($0)?.failure }
+    }
+
     // MARK: Partial bodies
 
     /// - Parameters:
@@ -405,7 +450,7 @@ final class DataStore: Sendable {
 
     func partialInMemory(of key: CacheKey) -> PartialBody? {
         // Reading does not count as a use: the oldest partial body leaves first.
-        partials?.peek(key) { copy $0 }.flatMap { PartialBody($0) }
+        partials?.peek(key) { copy $0 }.flatMap { Remnant($0)?.partial }
     }
 
     func dropPartial(of key: CacheKey) {

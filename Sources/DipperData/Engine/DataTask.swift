@@ -41,11 +41,10 @@ public final class DataTask: FetchTask {
     let identity = EventIdentity()
     private let feed: TaskFeed<Event>
 
-    // Only the engine uses these.
-    nonisolated(unsafe) var wait: FetchWait
-    nonisolated(unsafe) var isGivenUp = false
+    @Loop var wait: FetchWait
+    @Loop var isGivenUp = false
     /// Is shown the bytes received so far.
-    nonisolated(unsafe) private(set) var viewer: (@Sendable (Data) -> Void)?
+    @Loop private(set) var viewer: (@Sendable (Data) -> Void)?
 
     init(
         _ call: Call, queue: FetchQueue, orElse substitute: Call? = nil, isRevalidation: Bool = false,
@@ -161,7 +160,7 @@ public final class DataTask: FetchTask {
         feed.post { engine, _ in
             guard self.feed.isAttached else { return }
             self.viewer = body
-            engine.want(.bytes, for: self)
+            self.wait.fetch?.want(.bytes, for: self)
         }
     }
 
@@ -229,11 +228,11 @@ public final class DataTask: FetchTask {
         if let substitute { _ = substituted.storeIfNil(substitute) }
     }
 
-    func begin(reads: Bool) {
+    @Loop func begin(reads: Bool) {
         wait = FetchWait(Urgency(requestedQueue, priority), reads: reads, fetches: call.mayFetch)
     }
 
-    func detach(in queue: FetchQueue, attempts: Int) {
+    @Loop func detach(in queue: FetchQueue, attempts: Int) {
         viewer = nil
         feed.detach(in: queue, attempts: attempts)
     }
@@ -251,13 +250,24 @@ extension DataTask: FedTask {
 }
 
 extension DataTask: WaitingCall {
-    func status(in engine: isolated Engine) -> CallStatus? {
+    func status(in engine: Engine) -> CallStatus? {
         wait.fetch.map { CallStatus(queue: wait.want.queue, attempts: $0.attempts, state: $0.state) }
     }
-    func cancel(in engine: isolated Engine) { engine.cancel(self) }
-    func move(to queue: FetchQueue, in engine: isolated Engine) { engine.move(self, to: queue) }
-    func setPriority(_ priority: Priority, in engine: isolated Engine) { engine.setPriority(priority, of: self) }
-    func wantProgress(in engine: isolated Engine) { engine.want(.progress, for: self) }
+    func cancel(in engine: Engine) {
+        if let fetch = wait.fetch { fetch.end(self, .failure(.cancelled)) } else { isGivenUp = true }
+    }
+    func move(to queue: FetchQueue, in engine: Engine) {
+        guard wait.want.queue != queue, let fetch = wait.fetch else { return }
+        fetch.change(self, to: Urgency(queue: queue, level: wait.want.level))
+        fetch.settle()
+        if queue == .fast { fetch.endBackOff() }
+    }
+    func setPriority(_ priority: Priority, in engine: Engine) {
+        guard let fetch = wait.fetch else { return }
+        fetch.change(self, to: Urgency(wait.want.queue, priority))
+        fetch.settle()
+    }
+    func wantProgress(in engine: Engine) { wait.fetch?.want(.progress, for: self) }
 }
 
 extension DataTask.Event: TaskEvent {

@@ -2,11 +2,12 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Decides which fetch runs next, on one thread, its ``EventLoop``: whatever may change lives there.
+/// Decides which fetch of a cache runs next, on the ``Loop``: whatever may change lives there.
 ///
 /// Other threads post messages. What blocks or computes, and all code of the program's own, runs elsewhere; its results
 /// come back as messages with their fetch, which may be over by then.
-actor Engine: LoopClient {
+@Loop
+final class Engine: LoopClient {
     struct Options: Sendable {
         var progressInterval: Duration
         var maximumRedirects = 10
@@ -22,22 +23,20 @@ actor Engine: LoopClient {
         var proxyCredentials: Credentials?
     }
 
-    nonisolated let loop: EventLoop
-    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-    nonisolated let store: DataStore
-    nonisolated let transport: any Transport
-    nonisolated let network: any NetworkMonitor
-    nonisolated let time: TimeSource
-    nonisolated let now: @Sendable () -> Date
-    nonisolated let options: Options
-    nonisolated let events: EventHub
+    let store: DataStore
+    let transport: any Transport
+    let network: any NetworkMonitor
+    let time: TimeSource
+    let now: @Sendable () -> Date
+    let options: Options
+    let events: EventHub
     nonisolated let isShutDown = Atomic(false)
     nonisolated let revalidations = Mutex(RevalidationTasks())
     /// Runs hooks, which may be slow: those that follow from one part of a turn one after the other.
-    private nonisolated let hooks = DispatchQueue(label: "dipper.hooks", attributes: .concurrent)
+    private let hooks = DispatchQueue(label: "dipper.hooks", attributes: .concurrent)
     /// Shows the bytes received so far, in their order.
-    nonisolated let views = DispatchQueue(label: "dipper.views")
-    nonisolated let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
+    let views = DispatchQueue(label: "dipper.views")
+    let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
 
     var queues: Queues
     var fetches: [CacheKey: Fetch] = [:]
@@ -55,27 +54,26 @@ actor Engine: LoopClient {
     private var cleaning: (timer: TimerID, due: Duration)?
     private static let cleaningInterval = Duration.seconds(60)
     private var sleeper: Task<Void, Never>?
-    private nonisolated(unsafe) var nextTurn: ContinuousClock.Instant?
     private var sleepsUntil: Duration?
     private var lastNumber: UInt64 = 0
     private var isUndecided = false
     private(set) var isClosed = false
     var guests: [any EngineGuest] = []
     private var hasLeft = false
-    private var client: UInt32 = 0
+    private var seat: LoopSeat?
     private var observation: ChangeObservation?
     /// The callers that wait until nothing is under way, or nothing of a guest.
     private var idle: [(guest: (any EngineGuest)?, continuation: CheckedContinuation<Void, Never>)] = []
     /// The hooks that follow from the parts of this turn.
     private var steps: [[Afterwards.Step]] = []
-    private nonisolated let part = Afterwards()
+    private let part = Afterwards()
 
-    init(
-        loop: EventLoop, fast: QueueConfiguration, slow: QueueConfiguration, store: DataStore,
+    nonisolated init(
+        fast: QueueConfiguration, slow: QueueConfiguration, store: DataStore,
         transport: any Transport, network: any NetworkMonitor, time: TimeSource, now: @escaping @Sendable () -> Date,
         options: Options, events: EventHub
     ) {
-        (self.loop, self.store, self.transport, self.network) = (loop, store, transport, network)
+        (self.store, self.transport, self.network) = (store, transport, network)
         (self.time, self.now, self.options, self.events) = (time, now, options, events)
         queues = Queues(fast: fast, slow: slow)
         bodies = BodyBudget(limit: options.inFlightLimit)
@@ -83,34 +81,36 @@ actor Engine: LoopClient {
             self?.events.networkChanged()
             self?.post { $0.networkChanged() }
         }
-        let observation =
-            (network as? NetlinkMonitor)?.observe(on: loop, onChange) ?? network.observe(onChange)
+        let observation = network.observe(onChange)
         post { $0.begin(observation) }
     }
 
     private func begin(_ observation: ChangeObservation) {
         self.observation = observation
-        client = loop.add(self)
+        seat = Loop.add(self)
         holdingChanged()
     }
 
     // MARK: Any thread
 
     /// Runs a closure on the engine, after all that this thread has posted before.
-    /// - Returns: `false`, and nothing runs, if the engine has ended, or does not run yet and nothing `waits`.
+    /// - Returns: `false`, and nothing runs, if there is no thread yet and nothing `waits`.
     @discardableResult
-    nonisolated func post(waits: Bool = true, _ body: @escaping @Sendable (isolated Engine) -> Void) -> Bool {
-        loop.post(waits: waits) { self.enter(body) }
+    nonisolated func post(waits: Bool = true, _ body: @escaping @Loop (Engine) -> Void) -> Bool {
+        Loop.post(waits: waits) { self.enter(body) }
     }
 
-    nonisolated func perform(_ body: @escaping @Sendable (isolated Engine) -> Void) {
-        if loop.isCurrent { run(body) } else { post(body) }
+    nonisolated func perform(_ body: @escaping @Loop (Engine) -> Void) {
+        if Loop.isCurrent { run(body) } else { post(body) }
     }
 
-    /// Asks the engine, after all that this thread has posted before; `nil` if the engine has ended.
-    nonisolated func ask<Answer: Sendable>(_ body: @escaping @Sendable (isolated Engine) -> Answer) -> Answer? {
-        if loop.isCurrent { return assumeIsolated { body($0) } }
+    /// Asks the engine, after all that this thread has posted before; `nil` if there is no thread.
+    nonisolated func ask<Answer: Sendable>(_ body: @escaping @Loop (Engine) -> Answer) -> Answer? {
         let answer = Handover<Answer>()
+        if Loop.isCurrent {
+            Loop.run { answer.give(body(self)) }
+            return answer.value
+        }
         let isAnswered = DispatchSemaphore(value: 0)
         let isPosted = post(waits: false) { engine in
             engine.takeTurn()
@@ -121,17 +121,20 @@ actor Engine: LoopClient {
         return answer.value
     }
 
-    /// Does what `assumeIsolated` does, which allocates each time.
-    nonisolated func run(_ body: @escaping @Sendable (isolated Engine) -> Void) {
-        loop.checkIsolated()
-        unsafeBitCast(body, to: (@Sendable (Engine) -> Void).self)(self)
+    /// Runs a closure in place, on the loop's thread.
+    nonisolated func run(_ body: @Loop (Engine) -> Void) {
+        Loop.run {
+            seat?.wake()
+            body(self)
+        }
     }
 
-    private nonisolated func enter(_ body: @escaping @Sendable (isolated Engine) -> Void) {
+    private func enter(_ body: @Loop (Engine) -> Void) {
         Afterwards.begin(part)
-        run(body)
+        body(self)
         Afterwards.end()
-        if !part.isEmpty { run { $0.endPart() } }
+        seat?.wake()
+        if !part.isEmpty { endPart() }
     }
 
     /// No prefetch starts before hooks have returned: one that hears of bytes may have no room for more.
@@ -154,11 +157,11 @@ actor Engine: LoopClient {
     }
 
     nonisolated func work<Result: Sendable>(
-        _ body: @escaping @Sendable () -> Result, then goOn: @escaping @Sendable (isolated Engine, Result) -> Void
+        _ body: @escaping @Sendable () -> Result, then goOn: @escaping @Loop (Result) -> Void
     ) {
         workers.async {
             let result = body()
-            self.post { goOn($0, result) }
+            self.post { _ in goOn(result) }
         }
     }
 
@@ -177,23 +180,22 @@ actor Engine: LoopClient {
 
     // MARK: Turns
 
-    nonisolated func ready(_ descriptor: Int32, _ events: UInt32) {}
+    func ready(_ descriptor: Int32, _ events: UInt32) {}
 
-    nonisolated func turn() -> ContinuousClock.Instant? {
-        enter { $0.takeTurn() }
-        run { $0.endTurn() }
-        return nextTurn
+    func turn() -> ContinuousClock.Instant? {
+        Afterwards.begin(part)
+        takeTurn()
+        Afterwards.end()
+        if !part.isEmpty { endPart() }
+        let next = sleep()
+        callHooks()
+        if !idle.isEmpty { tellIdle() }
+        return next
     }
 
     private func takeTurn() {
         if let due = timers.first, due <= time.now() { fireTimers() }
         decide()
-        nextTurn = sleep()
-    }
-
-    private func endTurn() {
-        callHooks()
-        if !idle.isEmpty { tellIdle() }
     }
 
     private func tellIdle() {
@@ -218,9 +220,9 @@ actor Engine: LoopClient {
         for action in actions {
             switch action {
             case .start(let entry):
-                if entry.place == .running, !entry.isOnNetwork { start(unsafeDowncast(entry, to: Fetch.self)) }
+                if entry.place == .running, !entry.isOnNetwork { (entry as? Fetch)?.start() }
             case .throttle(let entry, let isThrottled):
-                if entry.isThrottled == isThrottled { throttle(unsafeDowncast(entry, to: Fetch.self), isThrottled) }
+                if entry.isThrottled == isThrottled { (entry as? Fetch)?.throttle(isThrottled) }
             case .armPause(let longest, let number):
                 timers.cancel(pause)
                 pause = timers.add(at: time.now() + longest, .pause(number))
@@ -245,7 +247,7 @@ actor Engine: LoopClient {
         switch timer {
         case .backOff(let fetch):
             fetch.findings.backOff = nil
-            wake(fetch)
+            fetch.wake()
         case .pause(let number):
             var actions: [Queues.Action] = []
             queues.pauseElapsed(number, into: &actions)
@@ -253,14 +255,14 @@ actor Engine: LoopClient {
         case .cleaning:
             cleaning = nil
             workers.async { [store] in store.expiries.clean() }
-        case .timeout(let waiter): watch(waiter)
+        case .timeout(let waiter): waiter.wait.fetch?.watch(waiter)
         case .making(let end): end(self)
         case .patience(let waiter):
-            if waiter.wait.fetch?.place == .parked { end(waiter) }
+            if let fetch = waiter.wait.fetch, fetch.place == .parked { fetch.end(waiter) }
         case .report(let fetch, let reports):
-            if let progress = fetch.progress { report(reports, of: fetch, progress, isAgain: true) }
+            if let progress = fetch.progress { fetch.report(reports, progress, isAgain: true) }
         case .slots(let queue, let starts, let blocked): relieve(queue, starts, since: blocked)
-        case .grace(let fetch, let number, let received): watchUnreachable(fetch, since: (number, received))
+        case .grace(let fetch, let number, let received): fetch.watchUnreachable(since: (number, received))
         }
     }
 
@@ -296,7 +298,7 @@ actor Engine: LoopClient {
 
     // MARK: End
 
-    nonisolated func becomeIdle(_ guest: (any EngineGuest & Sendable)? = nil) async {
+    nonisolated func becomeIdle(_ guest: (any EngineGuest)? = nil) async {
         await wait { engine, continuation in
             if engine.hasLeft { continuation.resume() } else { engine.idle.append((guest, continuation)) }
         }
@@ -304,7 +306,7 @@ actor Engine: LoopClient {
 
     /// Returns when the continuation is resumed; at once if the engine has ended.
     nonisolated func wait(
-        _ body: @escaping @Sendable (isolated Engine, CheckedContinuation<Void, Never>) -> Void
+        _ body: @escaping @Loop (Engine, CheckedContinuation<Void, Never>) -> Void
     ) async {
         await withCheckedContinuation { continuation in
             if !post(waits: false, { body($0, continuation) }) { continuation.resume() }
@@ -338,9 +340,10 @@ actor Engine: LoopClient {
         await transport.shutdown()
         await wait { _, continuation in continuation.resume() }
         await store.shutdown()
-        post { $0.leave() }
-        loop.end()
-        await loop.join()
+        await wait { engine, continuation in
+            engine.leave()
+            continuation.resume()
+        }
     }
 
     private func close() {
@@ -359,14 +362,16 @@ actor Engine: LoopClient {
         hasLeft = true
         callHooks()
         tellIdle()
-        loop.remove(client: client)
+        seat?.leave()
+        seat = nil
     }
 }
 
 /// A part of the library that lives on an engine's loop and makes calls of it.
-protocol EngineGuest: AnyObject {
+@Loop
+protocol EngineGuest: AnyObject, Sendable {
     var isIdle: Bool { get }
-    func close(in engine: isolated Engine)
+    func close(in engine: Engine)
     /// Lets go of those who wait: nothing happens any more.
     func leave()
 }

@@ -6,7 +6,7 @@ extension EventHub {
         tell(.calls, task.key, task.identity.id, .callBegan(task.requestedQueue))
     }
 
-    func joined(_ task: DataTask, _ fetch: Fetch) {
+    @Loop func joined(_ task: DataTask, _ fetch: Fetch) {
         tell(.calls, task.key, task.identity.id, .callJoined(fetch: fetch.identity.id))
     }
 
@@ -14,9 +14,10 @@ extension EventHub {
     func ended(_ task: DataTask, _ result: Result<ResponseSource, DipperError>) {
         callEnded(task.key, task.identity.id, result)
     }
+}
 
-    // MARK: Fetches
-
+@Loop
+extension EventHub {
     func tell(_ fetch: Fetch, _ kind: @autoclosure () -> CacheEvent.Kind) {
         tell(.fetches, fetch.key, fetch.identity.id, kind())
     }

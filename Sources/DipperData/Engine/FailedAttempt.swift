@@ -19,7 +19,7 @@ struct FailedAttempt: Sendable {
     func verdict(
         by policy: RetryPolicy, timeout: Duration?, after count: Count, unit: @autoclosure () -> Double
     ) -> FailureVerdict {
-        guard error.mayPass || count.answer != nil else { return .end }
+        guard !error.isRemembered, error.mayPass || count.answer != nil else { return .end }
         if isOffline {
             guard mayWait, policy.waitsForNetwork else { return .end }
             guard let deadline = policy.deadline else { return .waitForNetwork(nil) }

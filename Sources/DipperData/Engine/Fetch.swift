@@ -1,17 +1,17 @@
 import Foundation
 import Synchronization
 
-/// Only the engine uses it.
 struct FetchWait {
     fileprivate(set) var want: Urgency
     var reads = false
     var fetches = false
-    unowned(unsafe) fileprivate(set) var fetch: Fetch?
-    unowned(unsafe) fileprivate var next: DataTask?
-    unowned(unsafe) fileprivate var previous: DataTask?
+    fileprivate(set) var fetch: Fetch?
+    fileprivate var next: DataTask?
+    fileprivate var previous: DataTask?
     fileprivate(set) var knownLimits: Limits?
 
     /// The part that only calls with a time limit or with failures have.
+    @Loop
     final class Limits {
         var failures = FailureCount()
         /// The time spent on the fetch at which the call ends.
@@ -26,7 +26,7 @@ struct FetchWait {
         (self.want, self.reads, self.fetches) = (want, reads, fetches)
     }
 
-    var limits: Limits {
+    @Loop var limits: Limits {
         mutating get {
             if let known = knownLimits { return known }
             let new = Limits()
@@ -37,8 +37,7 @@ struct FetchWait {
 }
 
 /// The fetch of a key: wanted by several calls, and made once.
-// Only the engine uses it. Closures that come back to the engine carry it through other threads.
-final class Fetch: QueueEntry, @unchecked Sendable {
+final class Fetch: QueueEntry {
     enum LookUpState { case notDone, underWay, missed }
 
     struct Reports: OptionSet {
@@ -48,14 +47,15 @@ final class Fetch: QueueEntry, @unchecked Sendable {
         static let bytes = Reports(rawValue: 2)
     }
 
+    let engine: Engine
     let key: CacheKey
-    let identity = EventIdentity()
+    nonisolated let identity = EventIdentity()
     /// The events of the look-up and of the attempt under way, if their begin was told.
     var lookUpEvents: CacheEvent.ID?
     var attemptEvents: CacheEvent.ID?
-    // Each task owns itself while it waits: a chain of a million strong references would be released by recursion.
-    unowned(unsafe) private var first: DataTask?
-    unowned(unsafe) private var last: DataTask?
+    // Each leaves by itself, so that no chain of tasks is released at once.
+    private var first: DataTask?
+    private var last: DataTask?
     private(set) var wants = Urgencies()
     private var readers: Int32 = 0
     private(set) var demand = FetchDemand()
@@ -77,7 +77,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
     /// The key of the URL alone that the first call asked for, if the fetch has another one.
     let alias: CacheKey?
 
-    init(_ call: Call, _ want: Urgency) {
+    init(_ call: Call, _ want: Urgency, in engine: Engine) {
+        self.engine = engine
         key = call.key
         alias = call.request.plainKey
         sources = FetchSources(call)
@@ -106,6 +107,23 @@ final class Fetch: QueueEntry, @unchecked Sendable {
         (findings.attempts, findings.budget) = (known.attempts, known.budget)
     }
 
+    /// Runs a closure on the loop later, as a message to the engine.
+    @discardableResult
+    nonisolated func post(_ body: @escaping @Loop () -> Void) -> Bool { engine.post { _ in body() } }
+
+    /// Takes the URL of the latest call for the next attempt, if rules for keys have brought calls with several together:
+    /// an earlier one's signature may have expired.
+    /// - Returns: whether that is another URL than before.
+    @discardableResult
+    func followLatestURL() -> Bool {
+        let lead = sources.lead
+        guard lead.request.keyRule != nil, lead.request.key == nil, sources.isFirst, let latest = last?.call,
+            let url = latest.request.url, url.withoutFragment != lead.request.url?.withoutFragment
+        else { return false }
+        sources.follow(latest)
+        return true
+    }
+
     // MARK: Waiters
 
     func add(_ task: DataTask) {
@@ -125,6 +143,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
         (task.wait.previous, task.wait.next, task.wait.fetch) = (nil, nil, nil)
         wants.remove(task.wait.want)
         if task.wait.reads { readers -= 1 }
+        // What the last one has asked for holds for an answer that comes too late.
+        if !wants.isEmpty { demand.remove(task.call) }
     }
 
     func change(_ task: DataTask, to want: Urgency) {
@@ -156,6 +176,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 
     // MARK: Network
 
+    var transport: any Transport { engine.transport(of: sources.lead) }
+
     /// The answer of the tiers, if the server may confirm it.
     var confirmable: FoundEntry? { demand.insistsOnNetwork ? nil : findings.found }
 
@@ -180,8 +202,8 @@ final class Fetch: QueueEntry, @unchecked Sendable {
 }
 
 /// An attempt under way: its requests, and the transfer of the present one.
-// Only the engine uses it. Closures that come back to the engine carry it through other threads.
-final class Run: @unchecked Sendable {
+@Loop
+final class Run {
     var attempt: Attempt
     var transfer: (any Transfer)?
     var reception = Reception()
@@ -238,28 +260,61 @@ final class Reception: Sendable {
     }
 }
 
+/// The wishes of a fetch's calls together. Those of a call leave with it.
 struct FetchDemand {
-    private(set) var insistsOnNetwork = false
-    private(set) var keepsOnDisk = false
-    private(set) var renewsOnDisk = false
-    private(set) var keepsInMemory = false
-    private(set) var usesMemory = false
-    private(set) var durability = Durability.relaxed
-    private(set) var hasTimeLimits = false
-    private(set) var judgesAnswers = false
-    private(set) var hasOwnPace = false
+    private struct Wishes: OptionSet {
+        let rawValue: UInt16
 
-    mutating func add(_ call: Call) {
-        if call.insistsOnNetwork { insistsOnNetwork = true }
-        if call.keepsOnDisk { keepsOnDisk = true }
-        if call.renewsOnDisk { renewsOnDisk = true }
-        if call.keepsInMemory { keepsInMemory = true }
-        if call.keepsInMemory, call.cachePolicy != .diskOnly { usesMemory = true }
-        if call.request.durability == .durable { durability = .durable }
-        if call.timeout != nil { hasTimeLimits = true }
-        if call.hasOwnValidation { judgesAnswers = true }
-        if call.request.progressInterval != nil { hasOwnPace = true }
+        static let network = Wishes(rawValue: 1 << 0)
+        static let disk = Wishes(rawValue: 1 << 1)
+        static let diskRenewal = Wishes(rawValue: 1 << 2)
+        static let memory = Wishes(rawValue: 1 << 3)
+        static let memoryUse = Wishes(rawValue: 1 << 4)
+        static let durability = Wishes(rawValue: 1 << 5)
+        static let timeLimit = Wishes(rawValue: 1 << 6)
+        static let ownJudgement = Wishes(rawValue: 1 << 7)
+        static let ownPace = Wishes(rawValue: 1 << 8)
     }
+
+    /// The number of calls with each wish.
+    private var counts = InlineArray<9, Int32>(repeating: 0)
+
+    mutating func add(_ call: Call) { count(Self.wishes(of: call), 1) }
+    mutating func remove(_ call: Call) { count(Self.wishes(of: call), -1) }
+
+    private mutating func count(_ wishes: Wishes, _ change: Int32) {
+        var rest = wishes.rawValue
+        while rest != 0 {
+            counts[rest.trailingZeroBitCount] += change
+            rest &= rest - 1
+        }
+    }
+
+    private static func wishes(of call: Call) -> Wishes {
+        var wishes: Wishes = []
+        if call.insistsOnNetwork { wishes.insert(.network) }
+        if call.keepsOnDisk { wishes.insert(.disk) }
+        if call.renewsOnDisk { wishes.insert(.diskRenewal) }
+        if call.keepsInMemory { wishes.insert(.memory) }
+        if call.keepsInMemory, call.cachePolicy != .diskOnly { wishes.insert(.memoryUse) }
+        if call.request.durability == .durable { wishes.insert(.durability) }
+        if call.timeout != nil { wishes.insert(.timeLimit) }
+        if call.hasOwnValidation { wishes.insert(.ownJudgement) }
+        if call.request.progressInterval != nil { wishes.insert(.ownPace) }
+        return wishes
+    }
+
+    private func has(_ wish: Wishes) -> Bool { counts[wish.rawValue.trailingZeroBitCount] > 0 }
+
+    var insistsOnNetwork: Bool { has(.network) }
+    var keepsOnDisk: Bool { has(.disk) }
+    var renewsOnDisk: Bool { has(.diskRenewal) }
+    var keepsInMemory: Bool { has(.memory) }
+    var usesMemory: Bool { has(.memoryUse) }
+    var durability: Durability { has(.durability) ? .durable : .relaxed }
+    var hasTimeLimits: Bool { has(.timeLimit) }
+    var judgesAnswers: Bool { has(.ownJudgement) }
+    var hasOwnPace: Bool { has(.ownPace) }
 }
 
 /// The time spent on a fetch since its first attempt, without the time in which it was held back or had no network.

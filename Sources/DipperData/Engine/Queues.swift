@@ -1,6 +1,6 @@
 /// The part of a fetch that ``Queues`` reads and changes.
-// Only the engine uses it.
-class QueueEntry: @unchecked Sendable {
+@Loop
+class QueueEntry {
     enum Place: Equatable {
         case none
         case looking
@@ -21,9 +21,9 @@ class QueueEntry: @unchecked Sendable {
     fileprivate var arrival: Int64 = 0
     fileprivate var goesToFront = false
     fileprivate var group: QueueGroup?
-    // Not strong: the engine holds the fetches, and releasing a chain of a million would overflow the stack.
-    fileprivate unowned(unsafe) var next: QueueEntry?
-    fileprivate unowned(unsafe) var previous: QueueEntry?
+    // Each leaves by itself, so that no chain of entries is released at once.
+    fileprivate var next: QueueEntry?
+    fileprivate var previous: QueueEntry?
 
     /// The host that ``QueueConfiguration/maxPerHost`` counts.
     var host: String { "" }
@@ -36,9 +36,10 @@ class QueueEntry: @unchecked Sendable {
     }
 }
 
+@Loop
 private struct EntryList {
-    unowned(unsafe) var first: QueueEntry?
-    unowned(unsafe) var last: QueueEntry?
+    var first: QueueEntry?
+    var last: QueueEntry?
 
     mutating func append(_ entry: QueueEntry) {
         (entry.previous, entry.next) = (last, nil)
@@ -69,6 +70,7 @@ private struct EntryList {
 }
 
 /// The entries of one queue; with `maxPerHost`, those of one host.
+@Loop
 private final class QueueGroup {
     let host: String
     var levels: [EntryList] = Array(repeating: EntryList(), count: 101)
@@ -78,10 +80,7 @@ private final class QueueGroup {
     init(host: String) { self.host = host }
 
     var waiting: [QueueEntry] {
-        var found: [QueueEntry] = []
-        // By index: Swift 6.3 mistakes an empty list in an optional for `nil`, because its references are not counted.
-        for level in levels.indices { found += levels[level].all }
-        return found
+        levels.flatMap(\.all)
     }
 
     func next(_ order: QueueConfiguration.Order) -> QueueEntry? {
@@ -92,6 +91,7 @@ private final class QueueGroup {
     }
 }
 
+@Loop
 private final class Lane {
     /// An entry that may start next, if it still is the next one of its group.
     private struct Candidate: Comparable {
@@ -128,7 +128,7 @@ private final class Lane {
     private var lastArrival: Int64 = 0
     private var firstArrival: Int64 = 0
 
-    init(_ configuration: QueueConfiguration) { self.configuration = configuration }
+    nonisolated init(_ configuration: QueueConfiguration) { self.configuration = configuration }
 
     var waiting: Int { looking + queued }
     var isBusy: Bool { reservations + waiting + runningCount > 0 }
@@ -285,6 +285,7 @@ private final class Lane {
 ///   download, hold none up, and are not throttled.
 /// - While a fetch waits for a slot alone, the engine looks for a transfer that brings too little, and parks it.
 /// - Each operation but a change of the configuration takes the same time, however many fetches wait.
+@Loop
 struct Queues {
     enum Action {
         case start(QueueEntry)
@@ -306,14 +307,14 @@ struct Queues {
     /// By who holds fetches back.
     private var holds: [ObjectIdentifier: FetchQueue] = [:]
 
-    init(fast: QueueConfiguration, slow: QueueConfiguration) {
+    nonisolated init(fast: QueueConfiguration, slow: QueueConfiguration) {
         (self.fast, self.slow) = (Lane(fast), Lane(slow))
         (localFast, localSlow) = (Lane(Self.local(fast)), Lane(Self.local(slow)))
     }
 
-    static let mostLocal = 4
+    nonisolated static let mostLocal = 4
 
-    private static func local(_ configuration: QueueConfiguration) -> QueueConfiguration {
+    private nonisolated static func local(_ configuration: QueueConfiguration) -> QueueConfiguration {
         var local = configuration
         (local.maxConcurrent, local.maxPerHost, local.maxPause) = (mostLocal, nil, nil)
         return local

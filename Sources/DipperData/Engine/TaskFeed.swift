@@ -170,7 +170,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     fileprivate var link: Link? { state.withLock { $0.link } }
     var isAttached: Bool { link != nil }
 
-    func post(_ body: @escaping @Sendable (isolated Engine, any WaitingCall) -> Void) {
+    func post(_ body: @escaping @Loop (Engine, any WaitingCall) -> Void) {
         if let link { link.engine.post { body($0, link.call) } }
     }
 
@@ -255,18 +255,19 @@ extension FedTask {
 }
 
 /// A call as the engine in which it waits knows it.
+@Loop
 protocol WaitingCall: AnyObject, Sendable {
     /// `nil` if the call does not wait.
-    func status(in engine: isolated Engine) -> CallStatus?
-    func cancel(in engine: isolated Engine)
-    func move(to queue: FetchQueue, in engine: isolated Engine)
-    func setPriority(_ priority: Priority, in engine: isolated Engine)
-    func wantProgress(in engine: isolated Engine)
-    func wantPreviews(in engine: isolated Engine)
+    func status(in engine: Engine) -> CallStatus?
+    func cancel(in engine: Engine)
+    func move(to queue: FetchQueue, in engine: Engine)
+    func setPriority(_ priority: Priority, in engine: Engine)
+    func wantProgress(in engine: Engine)
+    func wantPreviews(in engine: Engine)
 }
 
 extension WaitingCall {
-    func wantPreviews(in engine: isolated Engine) {}
+    func wantPreviews(in engine: Engine) {}
 }
 
 struct Link: Sendable {

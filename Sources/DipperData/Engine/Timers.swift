@@ -8,7 +8,7 @@ extension Engine {
             case pause(UInt64)
             case cleaning
             case timeout(DataTask)
-            case making(@Sendable (isolated Engine) -> Void)
+            case making(@Loop (Engine) -> Void)
             case patience(DataTask)
             case report(Fetch, Fetch.Reports)
             /// A look at the slots of a queue: the number of fetches that had started, and since when none has.

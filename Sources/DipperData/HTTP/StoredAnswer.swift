@@ -56,15 +56,20 @@ struct StoredAnswer: Sendable, Hashable {
         limit: TimeInterval? = nil
     ) -> Bool {
         guard mayServeDisconnected(for: request) else { return false }
-        if let limit { return isStale(at: now, within: limit) }
+        if let limit { return mayReplaceFailure(at: now, within: limit) }
         return isOffline || isUnreached && control.staleIfError == nil
-            || isStale(at: now, within: control.staleIfError)
-            || isStale(at: now, within: CacheControl(request: request).staleIfError)
+            || mayReplaceFailure(at: now, within: control.staleIfError)
+            || mayReplaceFailure(at: now, within: CacheControl(request: request).staleIfError)
     }
 
     /// Whether the answer may be used at any age while the server cannot be reached.
     func mayServeDisconnected(for request: HTTPHeaders) -> Bool {
         !control.mustRevalidate && !control.noCache && !CacheControl(request: request).noCache
+    }
+
+    /// A limit of zero means never, also in the moment in which the answer becomes stale.
+    private func mayReplaceFailure(at now: TimeInterval, within limit: TimeInterval?) -> Bool {
+        limit != 0 && isStale(at: now, within: limit)
     }
 
     private func isStale(at now: TimeInterval, within limit: TimeInterval?) -> Bool {
@@ -85,25 +90,36 @@ package enum StoredUse: Sendable, Equatable {
 /// The rules for what a private cache may keep of the answer to a GET (RFC 9111, section 3).
 enum Storing {
     static func mayStore(status: Int, request: HTTPHeaders, response: HTTPHeaders) -> Bool {
-        // mutant HTTPCaching|StoredAnswer: `status != 206, status != 304 else` => `status != 304 else`
-        guard (200...599).contains(status), status != 206, status != 304 else { return false }
-        guard !CacheControl(request: request).noStore else { return false }
+        guard !isForbidden(status, request, response) else { return false }
         let control = CacheControl(response: response)
-        if control.mustUnderstand {
-            // A cache that knows the status may keep the answer (section 5.2.2.3).
-            guard understood.contains(status) else { return false }
-            // mutant HTTPCaching: `} else if control.noStore {` => `} else if control.noStore, status != 200 {`
-        } else if control.noStore {
-            return false
-        }
-        // mutant Variant: `ains("*") else` => `ains("**") else`
-        guard !response.varying.contains("*") else { return false }
-        // Otherwise unread fields of the connection would be kept.
-        guard !response.fieldList("Connection").isCut else { return false }
-
         if control.isPublic || control.isPrivate || Freshness.isExplicit(in: response, control) { return true }
         guard Freshness.heuristicStatuses.contains(status) else { return false }
         return Freshness.successes.contains(status) || !Validators(response).isEmpty
+    }
+
+    /// Whether a failure may be remembered: a cache may do without a validator where nothing but the status counts.
+    static func mayRemember(status: Int, request: HTTPHeaders, response: HTTPHeaders) -> Bool {
+        status >= 400 && !isForbidden(status, request, response)
+            && (Freshness.heuristicStatuses.contains(status)
+                || Freshness.isExplicit(in: response, CacheControl(response: response)))
+    }
+
+    private static func isForbidden(_ status: Int, _ request: HTTPHeaders, _ response: HTTPHeaders) -> Bool {
+        // mutant HTTPCaching|StoredAnswer: `status != 206, status != 304 else` => `status != 304 else`
+        guard (200...599).contains(status), status != 206, status != 304 else { return true }
+        guard !CacheControl(request: request).noStore else { return true }
+        let control = CacheControl(response: response)
+        if control.mustUnderstand {
+            // A cache that knows the status may keep the answer (section 5.2.2.3).
+            guard understood.contains(status) else { return true }
+            // mutant HTTPCaching: `} else if control.noStore {` => `} else if control.noStore, status != 200 {`
+        } else if control.noStore {
+            return true
+        }
+        // mutant Variant: `ains("*") else` => `ains("**") else`
+        guard !response.varying.contains("*") else { return true }
+        // Otherwise unread fields of the connection would be kept.
+        return response.fieldList("Connection").isCut
     }
 
     /// Whether an answer may be stored where others read it. Stricter than RFC 9111: not if it sets cookies.

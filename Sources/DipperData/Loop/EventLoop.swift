@@ -2,161 +2,125 @@ import Foundation
 import ProcessShims
 import Synchronization
 
+/// The thread on which the library decides and transfers: one for the process.
+///
+/// What is isolated to this actor is touched on its thread alone, as the compiler checks. It never blocks, never runs
+/// code of the program, and does nothing that grows with a body, a file or the number of calls.
+@globalActor
+package actor Loop {
+    package static let shared = Loop()
+    fileprivate static let events = EventLoop()
+
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { Loop.events.asUnownedSerialExecutor() }
+
+    /// Runs a message on the loop, in the order of posting.
+    /// - Parameter waits: whether the message may wait until the system gives a thread.
+    /// - Returns: `false`, and nothing runs, if the message may not wait and there is no thread.
+    @discardableResult
+    nonisolated static func post(waits: Bool = true, _ message: @escaping @Loop () -> Void) -> Bool {
+        events.post(waits: waits, message)
+    }
+
+    nonisolated static var isCurrent: Bool { events.isCurrent }
+
+    /// Runs a closure in place, on the loop's thread: for callbacks from C, and code that may be called on any thread.
+    nonisolated static func run(_ body: @Loop () -> Void) {
+        events.checkIsolated()
+        withoutActuallyEscaping(body) { unsafeBitCast($0, to: (() -> Void).self)() }
+    }
+
+    @Loop static func add(_ client: some LoopClient) -> LoopSeat { events.add(client) }
+}
+
 /// One thread that waits in the kernel for messages, descriptors and times.
 ///
-/// A turn of the loop runs the posted messages, tells clients which descriptors are ready, and gives each client its
-/// turn. A client never blocks, never runs code of the program, and does nothing that grows with a body, a file or the
-/// number of calls.
-// The clients are used on the loop's thread only. Everything else that changes is behind a lock.
-final class EventLoop: SerialExecutor, @unchecked Sendable {
-    typealias Message = @Sendable () -> Void
+/// A round runs the posted messages, tells clients which descriptors are ready, and gives a turn to each client that has
+/// been woken or is due.
+private final class EventLoop: SerialExecutor {
+    typealias Message = @Loop () -> Void
 
     private struct Inbox {
         var messages: [Message] = []
         var isAsleep = false
-        var isRunning = false
-        var isEnded = false
+        /// Once the thread runs: it wakes when this file is written to.
+        var wakeup: Int32?
     }
 
     private let inbox = Mutex(Inbox())
-    private let thread = AtomicLazyReference<JoinableThread>()
     private let number = Atomic<UInt>(0)
-    private let name: String
-    // Both change before the thread starts, and not afterwards.
-    private var epoll: Int32 = -1
-    private var wakeup: Int32 = -1
-    private var clients: [UInt32: any LoopClient] = [:]
-    private var lastClient: UInt32 = 0
-    private var isEnding = false
-
-    /// Runs until ``end()``, even if nothing refers to it.
-    init(name: String) {
-        self.name = name
-        begin()
-    }
-
-    /// Starts the thread unless it runs. While the system gives no descriptor or no thread, returns `false`, and messages
-    /// wait.
-    @discardableResult
-    private func begin() -> Bool {
-        inbox.withLock { inbox in
-            if inbox.isRunning || inbox.isEnded { return inbox.isRunning }
-            (epoll, wakeup) = (epoll_create1(Int32(EPOLL_CLOEXEC)), dipper_event())
-            if epoll >= 0, wakeup >= 0 {
-                set(EPOLL_CTL_ADD, wakeup, EPOLLIN.rawValue, client: 0)
-                // The thread waits for the lock.
-                if let started = JoinableThread(name: name, { self.run() }) {
-                    _ = thread.storeIfNil(started)
-                    inbox.isRunning = true
-                }
-            }
-            if !inbox.isRunning { closeFiles() }
-            return inbox.isRunning
-        }
-    }
-
-    private static let observers = AtomicLazyReference<EventLoop>()
-
-    /// Shared by the program's observers; `nil` while the system gives no descriptor.
-    static var forObservers: EventLoop? {
-        if let present = observers.load() { return present }
-        let made = EventLoop(name: "dipper-observe")
-        guard made.begin() else { return nil }
-        let loop = observers.storeIfNil(made)
-        if loop !== made { made.end() }
-        return loop
-    }
-
-    deinit { closeFiles() }
-
-    private func closeFiles() {
-        for descriptor in [epoll, wakeup] where descriptor >= 0 { close(descriptor) }
-        (epoll, wakeup) = (-1, -1)
-    }
+    @Loop private var epoll: Int32 = -1
+    @Loop private var seats: [UInt32: LoopSeat] = [:]
+    @Loop private var awake: [LoopSeat] = []
+    @Loop private var lastSeat: UInt32 = 0
 
     // MARK: Any thread
 
-    /// Runs a message on the loop's thread, in the order of posting; returns `false` if the loop has ended.
-    /// - Parameter waits: whether the message may wait until the system gives a thread; otherwise `false` is returned as
-    ///   if the loop had ended.
-    @discardableResult
-    func post(waits: Bool = true, _ message: @escaping Message) -> Bool {
-        let (isTaken, isRunning, wakes) = inbox.withLock { inbox in
-            if inbox.isEnded || !(inbox.isRunning || waits) { return (false, inbox.isEnded, false) }
-            inbox.messages.append(message)
-            return (true, inbox.isRunning, exchange(&inbox.isAsleep, with: false))
+    /// Starts the thread unless it runs; returns `false`, and messages wait, while the system gives no descriptor or no
+    /// thread.
+    private func begin() -> Bool {
+        inbox.withLock { inbox in
+            if inbox.wakeup != nil { return true }
+            let (epoll, wakeup) = (epoll_create1(Int32(EPOLL_CLOEXEC)), dipper_event())
+            // The thread waits for the lock.
+            let isRunning =
+                epoll >= 0 && wakeup >= 0
+                && JoinableThread(name: "dipper-loop") { self.start(epoll, wakeup) } != nil
+            if isRunning {
+                inbox.wakeup = wakeup
+            } else {
+                for descriptor in [epoll, wakeup] where descriptor >= 0 { close(descriptor) }
+            }
+            return isRunning
         }
-        if wakes { eventfd_write(wakeup, 1) }
-        if isRunning || !begin() { return isTaken }
-        return isTaken || post(message)
     }
 
-    var isEnded: Bool { inbox.withLock { $0.isEnded } }
+    func post(waits: Bool, _ message: @escaping Message) -> Bool {
+        let (isTaken, wakeup, isRunning) = inbox.withLock { inbox -> (Bool, Int32?, Bool) in
+            if inbox.wakeup == nil, !waits { return (false, nil, false) }
+            inbox.messages.append(message)
+            return (true, exchange(&inbox.isAsleep, with: false) ? inbox.wakeup : nil, inbox.wakeup != nil)
+        }
+        if let wakeup { eventfd_write(wakeup, 1) }
+        if isRunning || !begin() { return isTaken }
+        return isTaken || post(waits: waits, message)
+    }
 
     var isCurrent: Bool { number.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        post { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+        _ = post(waits: true) { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
+
+    func isIsolatingCurrentContext() -> Bool? { isCurrent }
 
     func checkIsolated() { precondition(isCurrent, "not on the thread of the loop") }
 
-    func end() {
-        if post(waits: false, { [self] in isEnding = true }) { return }
-        let dropped = inbox.withLock { inbox in
-            inbox.isEnded = true
-            return exchange(&inbox.messages, with: [])
-        }
-        withExtendedLifetime(dropped) {}
-    }
-
-    func join() async { await thread.load()?.join() }
-
     // MARK: The loop's thread
 
-    func add(_ client: some LoopClient) -> UInt32 {
-        lastClient += 1
-        clients[lastClient] = client
-        return lastClient
+    private func start(_ epoll: Int32, _ wakeup: Int32) {
+        inbox.withLock { _ in number.store(UInt(pthread_self()), ordering: .relaxed) }
+        Loop.run {
+            self.epoll = epoll
+            control(EPOLL_CTL_ADD, wakeup, EPOLLIN.rawValue, seat: 0)
+            run(wakeup)
+        }
     }
 
-    func remove(client: UInt32) { clients[client] = nil }
-
-    /// - Parameter old: the present events of epoll(7); zero, as for `events`, if the descriptor is not watched.
-    func watch(_ descriptor: Int32, for events: UInt32, insteadOf old: UInt32, client: UInt32) {
-        guard events != old else { return }
-        set(
-            events == 0 ? EPOLL_CTL_DEL : old == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor, events, client: client)
-    }
-
-    private func set(_ operation: Int32, _ descriptor: Int32, _ events: UInt32, client: UInt32) {
-        var event = epoll_event(
-            events: events, data: epoll_data_t(u64: UInt64(client) << 32 | UInt64(UInt32(bitPattern: descriptor))))
-        epoll_ctl(epoll, operation, descriptor, &event)
-    }
-
-    private func run() {
+    @Loop private func run(_ wakeup: Int32) {
         let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 256)
-        defer { events.deallocate() }
-        number.store(UInt(pthread_self()), ordering: .relaxed)
         var messages: [Message] = []
-        var due: ContinuousClock.Instant?
         var round = 0
         while true {
-            let (isIdle, isEnded) = inbox.withLock { inbox in
+            let isIdle = inbox.withLock { inbox in
                 swap(&inbox.messages, &messages)
-                inbox.isAsleep = messages.isEmpty
-                inbox.isEnded = isEnding
-                return (inbox.isAsleep, inbox.isEnded)
+                inbox.isAsleep = messages.isEmpty && awake.isEmpty
+                return inbox.isAsleep
             }
-            if isEnded { break }
             // Messages that follow from messages come first, for a few rounds.
             round = isIdle ? 0 : (round + 1) % 4
             var count: Int32 = 0
-            if round == 0 {
-                count = epoll_wait(epoll, events.baseAddress, Int32(events.count), isIdle ? Self.patience(due) : 0)
-            }
+            if round == 0 { count = epoll_wait(epoll, events.baseAddress, Int32(events.count), isIdle ? patience : 0) }
             if isIdle { inbox.withLock { $0.isAsleep = false } }
             for message in messages { message() }
             messages.removeAll(keepingCapacity: true)
@@ -165,30 +129,91 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
                 if descriptor == wakeup {
                     var number: UInt64 = 0
                     eventfd_read(wakeup, &number)
-                } else {
-                    clients[UInt32(event.data.u64 >> 32)]?.ready(descriptor, event.events)
+                } else if let seat = seats[UInt32(event.data.u64 >> 32)] {
+                    seat.wake()
+                    seat.client?.ready(descriptor, event.events)
                 }
             }
-            due = nil
-            for client in clients.values {
-                if let next = client.turn() { due = min(due ?? next, next) }
-            }
+            wakeDue()
+            // Those woken meanwhile have their turn in the next round.
+            for seat in exchange(&awake, with: []) { seat.takeTurn() }
         }
-        for message in messages { message() }
-        clients = [:]
-        // A later thread may have the number.
-        number.store(0, ordering: .relaxed)
+    }
+
+    @Loop private func wakeDue() {
+        var now: ContinuousClock.Instant?
+        for seat in seats.values {
+            guard let due = seat.due else { continue }
+            let moment = now ?? .now
+            now = moment
+            if due <= moment { seat.wake() }
+        }
     }
 
     /// In milliseconds.
-    private static func patience(_ due: ContinuousClock.Instant?) -> Int32 {
-        due.map { Int32(clamping: max(0, ContinuousClock.now.duration(to: $0).milliseconds)) } ?? -1
+    @Loop private var patience: Int32 {
+        guard let due = seats.values.lazy.compactMap(\.due).min() else { return -1 }
+        return Int32(clamping: max(0, ContinuousClock.now.duration(to: due).milliseconds))
+    }
+
+    // MARK: Clients
+
+    @Loop func add(_ client: some LoopClient) -> LoopSeat {
+        lastSeat += 1
+        let seat = LoopSeat(client, lastSeat)
+        seats[lastSeat] = seat
+        return seat
+    }
+
+    @Loop fileprivate func remove(_ seat: LoopSeat) { seats[seat.number] = nil }
+
+    @Loop fileprivate func wake(_ seat: LoopSeat) { awake.append(seat) }
+
+    @Loop fileprivate func control(_ operation: Int32, _ descriptor: Int32, _ events: UInt32, seat: UInt32) {
+        var event = epoll_event(
+            events: events, data: epoll_data_t(u64: UInt64(seat) << 32 | UInt64(UInt32(bitPattern: descriptor))))
+        epoll_ctl(epoll, operation, descriptor, &event)
     }
 }
 
-/// Used on the loop's thread only.
-protocol LoopClient: AnyObject {
+/// The place of a client on the loop.
+@Loop
+final class LoopSeat {
+    fileprivate let number: UInt32
+    fileprivate private(set) var client: (any LoopClient)?
+    fileprivate private(set) var due: ContinuousClock.Instant?
+    private var isAwake = false
+
+    fileprivate init(_ client: some LoopClient, _ number: UInt32) { (self.client, self.number) = (client, number) }
+
+    /// Gives the client a turn in this round or the next.
+    func wake() {
+        if client == nil || exchange(&isAwake, with: true) { return }
+        Loop.events.wake(self)
+    }
+
+    /// - Parameter old: the present events of epoll(7); zero, as for `events`, if the descriptor is not watched.
+    func watch(_ descriptor: Int32, for events: UInt32, insteadOf old: UInt32) {
+        guard events != old else { return }
+        let operation = events == 0 ? EPOLL_CTL_DEL : old == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
+        Loop.events.control(operation, descriptor, events, seat: number)
+    }
+
+    fileprivate func takeTurn() {
+        isAwake = false
+        due = client?.turn()
+    }
+
+    /// Lets go of the client.
+    func leave() {
+        (client, due) = (nil, nil)
+        Loop.events.remove(self)
+    }
+}
+
+@Loop
+protocol LoopClient: AnyObject, Sendable {
     func ready(_ descriptor: Int32, _ events: UInt32)
-    /// Does what is due, once in each turn of the loop; returns the time of the next turn at the latest.
+    /// Does what is due, after the client was woken or its time has come; returns the time of the next turn.
     func turn() -> ContinuousClock.Instant?
 }

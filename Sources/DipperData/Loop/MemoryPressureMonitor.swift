@@ -43,7 +43,7 @@ public protocol MemoryPressureMonitor: Sendable {
 ///
 /// The monitor uses pressure stall information (Linux, Documentation/accounting/psi.rst) and `memory.events` of control
 /// groups of version 2. Every five seconds it reads the use of groups with a limit, and pressure files that this
-/// process may not wait for. The thread of a cache waits for the kernel; other observers share a thread. No privilege
+/// process may not wait for. The thread of the library waits for the kernel. No privilege
 /// is needed. Where the kernel reports nothing the level is `normal`, and the monitor logs this once.
 public final class KernelMemoryPressure: MemoryPressureMonitor {
     /// The monitor that the whole program shares.
@@ -71,15 +71,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     public var level: MemoryPressure { watches.all.map(\.level).max() ?? .normal }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        guard let loop = EventLoop.forObservers else {
-            logger.warning("memory pressure is not watched", metadata: ["error": "the system gives no descriptor"])
-            return ChangeObservation {}
-        }
-        return observe(on: loop, onChange)
-    }
-
-    func observe(on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        let watch = PressureWatch(self, on: loop, onChange)
+        let watch = PressureWatch(self, onChange)
         let observation = watches.observe(watch) { watch.end() }
         watch.open()
         return observation
@@ -118,13 +110,12 @@ package final class PressureRelay: Sendable {
     private let isEnded = Atomic(false)
 
     /// - Parameter onChange: called with each new level, after all followers, until ``end()``.
-    init(_ monitor: (any MemoryPressureMonitor)?, on loop: EventLoop, onChange: @escaping Follower) {
+    init(_ monitor: (any MemoryPressureMonitor)?, onChange: @escaping Follower) {
         self.monitor = monitor
         self.onChange = onChange
         guard let monitor else { return }
         let tell: @Sendable () -> Void = { [weak self] in self?.tell() }
-        let observation = (monitor as? KernelMemoryPressure)?.observe(on: loop, tell) ?? monitor.observe(tell)
-        _ = self.observation.storeIfNil(observation)
+        _ = observation.storeIfNil(monitor.observe(tell))
     }
 
     /// `normal` after ``end()``.

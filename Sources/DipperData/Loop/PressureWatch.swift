@@ -2,63 +2,67 @@ import Foundation
 import ProcessShims
 import Synchronization
 
-/// An observer of a monitor, with descriptors of its own on a loop.
-// `state` and `opened` belong to the monitor's queue; all else that changes, to the thread of the loop.
-final class PressureWatch: LoopClient, @unchecked Sendable {
+/// An observer of a monitor, with descriptors of its own.
+@Loop
+final class PressureWatch: LoopClient {
+    /// Changed on the monitor's queue.
+    private struct Knowledge {
+        var state: PressureState
+        var opened: PressureSources?
+    }
+
     let onChange: @Sendable () -> Void
     private let monitor: KernelMemoryPressure
-    private let loop: EventLoop
-    private let rank = Atomic(MemoryPressure.normal.rank)
-    private var state: PressureState
-    private var opened: PressureSources?
+    private nonisolated let rank = Atomic(MemoryPressure.normal.rank)
+    private nonisolated let knowledge: Mutex<Knowledge>
     private var sources: PressureSources?
-    private var client: UInt32 = 0
+    private var seat: LoopSeat?
     private var signs: Set<PressureSign> = []
     private var isLooking = false
     private var restsUntil = ContinuousClock.now
     private var nextLook: ContinuousClock.Instant? = .now
 
-    init(_ monitor: KernelMemoryPressure, on loop: EventLoop, _ onChange: @escaping @Sendable () -> Void) {
-        (self.monitor, self.loop, self.onChange) = (monitor, loop, onChange)
-        state = PressureState(monitor.timing)
+    nonisolated init(_ monitor: KernelMemoryPressure, _ onChange: @escaping @Sendable () -> Void) {
+        (self.monitor, self.onChange) = (monitor, onChange)
+        knowledge = Mutex(Knowledge(state: PressureState(monitor.timing)))
     }
 
-    var level: MemoryPressure { MemoryPressure.allCases[rank.load(ordering: .relaxed)] }
+    nonisolated var level: MemoryPressure { MemoryPressure.allCases[rank.load(ordering: .relaxed)] }
 
     /// On the monitor's queue: the kernel takes 15 ms to close a file.
-    func open() {
+    nonisolated func open() {
         monitor.calls.async { [self] in
             let sources = PressureSources()
             if sources.isDeaf { return monitor.isDeaf() }
-            opened = sources
-            if !loop.post({ self.begin(sources) }) { close() }
+            knowledge.withLock { $0.opened = sources }
+            Loop.post { self.begin(sources) }
         }
     }
 
     private func begin(_ sources: PressureSources) {
         self.sources = sources
-        client = loop.add(self)
+        let seat = Loop.add(self)
         // Edge-triggered: a changed file stays ready until it is read.
         let events = EPOLLPRI.rawValue | EPOLLET.rawValue
-        for descriptor in sources.signs.keys { loop.watch(descriptor, for: events, insteadOf: 0, client: client) }
+        for descriptor in sources.signs.keys { seat.watch(descriptor, for: events, insteadOf: 0) }
+        self.seat = seat
+        seat.wake()
     }
 
     /// On the monitor's queue as well, and so after ``open()``.
-    func end() {
+    nonisolated func end() {
         monitor.calls.async { [self] in
-            let isPosted = loop.post(waits: false) { [self] in
-                loop.remove(client: client)
-                sources = nil
+            Loop.post { [self] in
+                seat?.leave()
+                (seat, sources) = (nil, nil)
                 monitor.calls.async { [self] in close() }
             }
-            // A loop that has ended has let go of its clients.
-            if !isPosted { close() }
             if level != .normal { monitor.changed() }
         }
     }
 
     /// The kernel takes closed files out of the loop's epoll.
-    private func close() { exchange(&opened, with: nil)?.closeFiles() }
+    private nonisolated func close() { knowledge.withLock { exchange(&$0.opened, with: nil) }?.closeFiles() }
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
         guard let sign = sources?.signs[descriptor] else { return }
@@ -76,15 +80,21 @@ final class PressureWatch: LoopClient, @unchecked Sendable {
         return nil
     }
 
-    private func look(_ found: Set<PressureSign>, _ sources: PressureSources, at moment: ContinuousClock.Instant) {
+    private nonisolated func look(
+        _ found: Set<PressureSign>, _ sources: PressureSources, at moment: ContinuousClock.Instant
+    ) {
         let reading = sources.read(at: moment)
-        state.apply(found, reading)
+        let state = knowledge.withLock { knowledge in
+            knowledge.state.apply(found, reading)
+            return knowledge.state
+        }
         // The kernel reports a limit only once it is reached.
         let isRegular = reading.groupUse != nil || !sources.polled.isEmpty
-        loop.post { [self, due = state.due, timing = monitor.timing] in
+        Loop.post { [self, due = state.due, timing = monitor.timing] in
             isLooking = false
             restsUntil = .now + timing.spacing
             nextLook = [due, isRegular ? ContinuousClock.now + timing.period : nil].compactMap { $0 }.min()
+            seat?.wake()
         }
         if rank.exchange(state.level.rank, ordering: .relaxed) != state.level.rank { monitor.changed() }
     }

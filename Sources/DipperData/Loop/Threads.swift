@@ -83,10 +83,10 @@ package actor OnceTask {
     }
 }
 
-/// Code of the program, such as hooks, that a thread runs once it has stopped carrying out actions. It may be slow, and
-/// may wait for the thread's next actions.
-// Only the thread that carries out the actions uses it.
-package final class Afterwards: @unchecked Sendable {
+/// Code of the program, such as hooks, that follows from what the loop does, and runs elsewhere. It may be slow, and may
+/// wait for what the loop does next.
+@Loop
+package final class Afterwards {
     package typealias Step = @Sendable () -> Void
 
     var steps: [Step] = []
@@ -112,33 +112,39 @@ package final class Afterwards: @unchecked Sendable {
         }
     }
 
-    private static let key: pthread_key_t = {
-        var key = pthread_key_t()
-        pthread_key_create(&key, nil)
-        return key
-    }()
+    private static var present: Afterwards?
 
-    private static var present: Afterwards? {
-        pthread_getspecific(key).map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
+    nonisolated init() {}
+
+    static func begin(_ list: Afterwards) { present = list }
+
+    static func end() { present = nil }
+
+    private nonisolated static func add(_ body: @Loop (Afterwards) -> Void) -> Bool {
+        guard Loop.isCurrent else { return false }
+        var isAdded = false
+        Loop.run {
+            guard let present else { return }
+            body(present)
+            isAdded = true
+        }
+        return isAdded
     }
 
-    static func begin(_ list: Afterwards) { pthread_setspecific(key, Unmanaged.passUnretained(list).toOpaque()) }
+    /// Runs a step after what the loop does now; at once on another thread.
+    package nonisolated static func run(_ step: @escaping Step) {
+        if !add({ $0.steps.append(step) }) { step() }
+    }
 
-    static func end() { pthread_setspecific(key, nil) }
-
-    /// Runs a step when this thread has stopped carrying out actions; at once if it carries out none.
-    package static func run(_ step: @escaping Step) {
-        if let present { present.steps.append(step) } else { step() }
+    /// Lets another thread go on after the steps so far; with those that are woken if there are none.
+    static func letGoOn(_ step: @escaping Step) {
+        guard let present else { return step() }
+        if present.steps.isEmpty { present.wakes.append((nil, step)) } else { present.steps.append(step) }
     }
 
     /// Wakes others at the time of ``run(_:)``. Without a queue, the step must return at once.
-    static func wake(on queue: DispatchQueue? = nil, _ step: @escaping Step) {
-        if let present {
-            present.wakes.append((queue, step))
-        } else if let queue {
-            queue.async(execute: step)
-        } else {
-            step()
-        }
+    nonisolated static func wake(on queue: DispatchQueue? = nil, _ step: @escaping Step) {
+        if add({ $0.wakes.append((queue, step)) }) { return }
+        if let queue { queue.async(execute: step) } else { step() }
     }
 }

@@ -13,8 +13,9 @@ import Foundation
 /// ```swift
 /// let data = try await cache.getData(DataRequest(url).with(\.key, "front page")).value
 /// let again = cache.readData(for: "front page")
+/// let inbox = DataRequest(url).with(\.key, "inbox of \(session.account)")
 /// ```
-public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
+public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringInterpolation {
     /// The key as text.
     public let string: String
     /// Made once, so that a prepared key is found without reading its text again.

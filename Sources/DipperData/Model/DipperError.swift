@@ -21,6 +21,7 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
         var asked: (any Sendable)?
         var underlying: (any Error)?
         var retryAfter: Duration?
+        var isRemembered = false
         var earlier: [DipperError] = []
     }
 
@@ -72,6 +73,16 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
     public internal(set) var retryAfter: Duration? {
         get { boxed?.value.retryAfter }
         set { notes.retryAfter = newValue }
+    }
+
+    /// Whether the cache remembers the failure from an earlier answer and has not asked the server again; see
+    /// ``DataCache/Configuration/failureLifetime``.
+    public var isRemembered: Bool { boxed?.value.isRemembered ?? false }
+
+    var remembered: DipperError {
+        var copy = with(detail: "remembered")
+        copy.notes.isRemembered = true
+        return copy
     }
 
     /// The failures of the sources tried before this one, in order; see ``DataRequest/alternatives``.
@@ -128,7 +139,7 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
     public static let undecodable = DipperError("undecodable")
     /// The picture's header announces more pixels, frames or memory than the limits allow.
     public static let imageTooLarge = DipperError("image too large")
-    /// The picture cannot be written in the requested format.
+    /// The picture or the value cannot be written in the requested format.
     public static let unencodable = DipperError("unencodable")
     /// A processor could not do its work.
     public static let processingFailed = DipperError("processing failed")

@@ -105,6 +105,7 @@ extension UnsafeRawBufferPointer {
     }
 }
 
+@Loop
 enum CurlErrors {
     static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, of transfer: CurlTransfer) -> DipperError {
         if transfer.isTooLarge { return .tooLarge }
@@ -112,7 +113,7 @@ enum CurlErrors {
             return .status(407).with(detail: "the proxy opens no tunnel")
         }
         if code == CURLE_COULDNT_CONNECT, transfer.isRefused == true { return .addressRefused }
-        if code == CURLE_SSL_CONNECT_ERROR, isBrokenHandshake(transfer.errorText) {
+        if code == CURLE_SSL_CONNECT_ERROR, isBrokenHandshake(transfer.errorText.text) {
             return .connectionLost.with(detail: "the TLS handshake was broken off")
         }
         let osError = Int32(dipper_curl_long(handle, CURLINFO_OS_ERRNO))

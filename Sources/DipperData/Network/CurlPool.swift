@@ -3,8 +3,8 @@ import Foundation
 import ProcessShims
 
 /// A libcurl multi handle, the connections of one queue, and the transfers that use them.
-// Only the thread of the loop uses it. Others post messages to the loop.
-final class CurlPool: LoopClient, @unchecked Sendable {
+@Loop
+final class CurlPool: LoopClient {
     /// The number for one transfer: libcurl may forget the addresses before it connects.
     private static let mostLookups = 4
     /// The most rounds of libcurl in one turn of the loop.
@@ -22,24 +22,21 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     let decoding = DispatchGroup()
     private var transfers: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
-    private let loop: EventLoop
-    private var client: UInt32 = 0
+    private var seat: LoopSeat?
     private var curlDue: ContinuousClock.Instant?
     /// When to look for connections on which nothing can arrive.
     private var nextLook: ContinuousClock.Instant?
     private var nextCheck = ContinuousClock.now
     private var isClosed = false
 
-    init(
-        _ queue: FetchQueue, _ configuration: CurlConfiguration, proxies: ProxySettings, resolver: HostResolver,
-        loop: EventLoop
+    nonisolated init(
+        _ queue: FetchQueue, _ configuration: CurlConfiguration, proxies: ProxySettings, resolver: HostResolver
     ) {
         self.queue = queue
         self.configuration = configuration
         self.proxies = proxies
         self.resolver = resolver
-        self.loop = loop
-        post { pool in pool.client = pool.loop.add(pool) }
+        post { pool in pool.seat = Loop.add(pool) }
     }
 
     private func makeMulti() -> Bool {
@@ -59,37 +56,44 @@ final class CurlPool: LoopClient, @unchecked Sendable {
     // MARK: Any thread
 
     @discardableResult
-    func post(waits: Bool = true, _ body: @escaping @Sendable (CurlPool) -> Void) -> Bool {
-        loop.post(waits: waits) { body(self) }
+    nonisolated func post(waits: Bool = true, _ body: @escaping @Loop (CurlPool) -> Void) -> Bool {
+        Loop.post(waits: waits) {
+            body(self)
+            self.seat?.wake()
+        }
     }
-
-    var isEnded: Bool { loop.isEnded }
 
     // MARK: The loop
 
-    private static func pool(_ context: UnsafeMutableRawPointer?) -> CurlPool? {
+    private nonisolated static func pool(_ context: UnsafeMutableRawPointer?) -> CurlPool? {
         context.map { Unmanaged<CurlPool>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    private static let schedule: curl_multi_timer_callback = { _, delay, context in
-        CurlPool.pool(context)?.curlDue = delay < 0 ? nil : .now + .milliseconds(delay)
+    private nonisolated static let schedule: curl_multi_timer_callback = { _, delay, context in
+        let pool = CurlPool.pool(context)
+        Loop.run { pool?.curlDue = delay < 0 ? nil : .now + .milliseconds(delay) }
         return 0
     }
 
-    private static let watch: curl_socket_callback = { _, socket, what, context, _ in
-        guard let pool = CurlPool.pool(context) else { return 0 }
+    private nonisolated static let watch: curl_socket_callback = { _, socket, what, context, _ in
+        let pool = CurlPool.pool(context)
+        Loop.run { pool?.watch(socket, what) }
+        return 0
+    }
+
+    private func watch(_ socket: Int32, _ what: Int32) {
         let waitsToRead = what == CURL_POLL_IN || what == CURL_POLL_INOUT
         let waitsToWrite = what == CURL_POLL_OUT || what == CURL_POLL_INOUT
         let events = (waitsToRead ? EPOLLIN.rawValue : 0) | (waitsToWrite ? EPOLLOUT.rawValue : 0)
-        if let old = pool.sockets.wait(for: events, on: socket) {
-            pool.loop.watch(socket, for: events, insteadOf: old, client: pool.client)
+        if let old = sockets.wait(for: events, on: socket) {
+            seat?.watch(socket, for: events, insteadOf: old)
         }
-        return 0
     }
 
     func ready(_ socket: Int32, _ events: UInt32) {
         if let old = sockets.idleEvents(of: socket) {
-            return loop.watch(socket, for: 0, insteadOf: old, client: client)
+            seat?.watch(socket, for: 0, insteadOf: old)
+            return
         }
         var what: Int32 = 0
         if events & EPOLLIN.rawValue != 0 { what |= CURL_CSELECT_IN }
@@ -175,7 +179,8 @@ final class CurlPool: LoopClient, @unchecked Sendable {
         for handle in idleHandles { curl_easy_cleanup(handle) }
         idleHandles = []
         curl_multi_cleanup(multi)
-        loop.remove(client: client)
+        seat?.leave()
+        seat = nil
     }
 }
 
@@ -219,11 +224,7 @@ extension CurlPool {
         if configuration.decodesContent, headers["Accept-Encoding"] == nil {
             headers.append("Accept-Encoding", ContentCoding.accepted)
         }
-        let fields = Self.list(
-            headers.fields.lazy.map { field in
-                // libcurl drops a field without a value unless it ends with a semicolon.
-                field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
-            })
+        let fields = Self.list(of: headers)
         let proxyFields = Self.list(request.proxyAuthorization.map { ["Proxy-Authorization: \($0)"] } ?? [])
         let names = Self.list(resolved(transfer))
         transfer.lists = [fields, proxyFields, names]
@@ -265,7 +266,15 @@ extension CurlPool {
         }
     }
 
-    private static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
+    private nonisolated static func list(of headers: HTTPHeaders) -> UnsafeMutablePointer<curl_slist>? {
+        list(
+            headers.fields.lazy.map { field in
+                // libcurl drops a field without a value unless it ends with a semicolon.
+                field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
+            })
+    }
+
+    private nonisolated static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
         var list: UnsafeMutablePointer<curl_slist>?
         for line in lines { list = curl_slist_append(list, line.fieldBytes.map { CChar(bitPattern: $0) } + [0]) }
         return list
@@ -291,6 +300,7 @@ extension CurlPool {
         let hosts = transfer.route.names.map(\.host)
         guard let host = hosts.first(where: { addresses(of: $0, for: transfer) == nil }) else { return begin(transfer) }
         transfer.lookup = resolver.lookUp(host, for: transfer) { answer in
+            self.seat?.wake()
             transfer.lookup = nil
             switch answer {
             case .failure(let error): self.end(transfer, error)

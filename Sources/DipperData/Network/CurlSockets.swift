@@ -1,9 +1,10 @@
 import CCurl
 import Foundation
 
-/// The open sockets of a pool, for the loop's thread only.
+/// The open sockets of a pool.
 // libcurl's callbacks hold its address; the pool keeps it alive until libcurl has closed every socket.
-final class CurlSockets: @unchecked Sendable {
+@Loop
+final class CurlSockets {
     private final class Socket {
         var wanted: UInt32 = 0
         var watched: UInt32 = 0
@@ -16,6 +17,9 @@ final class CurlSockets: @unchecked Sendable {
     }
 
     private var open: [Int32: Socket] = [:]
+
+    nonisolated init() {}
+
     /// The events that the loop waits for on descriptors opened by libcurl itself.
     private var foreign: [Int32: UInt32] = [:]
     private static let patience = Duration.milliseconds(1_500)
@@ -42,7 +46,7 @@ final class CurlSockets: @unchecked Sendable {
         return exchange(&state.watched, with: 0)
     }
 
-    struct Ports: Equatable {
+    struct Ports: Sendable, Equatable {
         let local: Int32
         let peer: Int32
         let address: String
@@ -84,7 +88,7 @@ final class CurlSockets: @unchecked Sendable {
     }
 
     @discardableResult
-    private static func set(_ socket: Int32, _ level: Int32, _ option: Int32, _ number: Int) -> Bool {
+    private nonisolated static func set(_ socket: Int32, _ level: Int32, _ option: Int32, _ number: Int) -> Bool {
         var number = Int32(clamping: number)
         return setsockopt(socket, level, option, &number, socklen_t(MemoryLayout<Int32>.size)) == 0
     }
@@ -96,7 +100,7 @@ final class CurlSockets: @unchecked Sendable {
     /// About how many bytes the sender may have in flight.
     static func window(_ socket: Int32) -> Int? { info(socket).map { Int($0.tcpi_rcv_ssthresh) } }
 
-    private static func info(_ socket: Int32) -> tcp_info? {
+    private nonisolated static func info(_ socket: Int32) -> tcp_info? {
         var info = tcp_info()
         var length = socklen_t(MemoryLayout<tcp_info>.size)
         return getsockopt(socket, Int32(IPPROTO_TCP), TCP_INFO, &info, &length) == 0 ? info : nil
@@ -127,7 +131,7 @@ final class CurlSockets: @unchecked Sendable {
 
     private typealias Name = (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
 
-    private static func endpoint(of socket: Int32, _ name: Name) -> (address: IPAddress, port: Int32)? {
+    private nonisolated static func endpoint(of socket: Int32, _ name: Name) -> (address: IPAddress, port: Int32)? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         return withUnsafeMutablePointer(to: &storage) {
@@ -141,9 +145,9 @@ final class CurlSockets: @unchecked Sendable {
     }
 
     /// IFF_UP and IFF_RUNNING of <net/if.h>, enumerators in some headers and macros in others.
-    private static let running: UInt32 = 0x1 | 0x40
+    private nonisolated static let running: UInt32 = 0x1 | 0x40
 
-    private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
+    private nonisolated static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
         var first: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&first) == 0, let list = first else { return nil }
         defer { freeifaddrs(list) }
@@ -161,6 +165,7 @@ final class CurlSockets: @unchecked Sendable {
 ///
 /// After a transfer is paused, bytes arrive until the buffer is full, so its size decides how soon the link is free. It
 /// begins near what a usual path holds, and grows only while that makes the transfer faster.
+@Loop
 struct ReceiveWindow {
     struct Path {
         var size: Int

@@ -1,9 +1,10 @@
 import CCurl
 import Foundation
 
-/// One transfer by libcurl. The methods of ``Transfer`` post messages; all else belongs to the loop's thread.
-// A loop that has ended takes no messages: a new transfer then ends on the thread that starts it.
-final class CurlTransfer: Transfer, @unchecked Sendable {
+/// One transfer by libcurl. The methods of ``Transfer`` post messages.
+// Without a thread a transfer ends on the thread that starts it.
+@Loop
+final class CurlTransfer: Transfer {
     /// With the present queue and throttling.
     private(set) var request: TransferRequest
     let pool: CurlPool
@@ -11,7 +12,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var handle: UnsafeMutableRawPointer?
     var lists: [UnsafeMutablePointer<curl_slist>?] = []
-    let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
+    nonisolated let errorText = CurlErrorText()
     private(set) lazy var route = pool.proxies.route(to: request.url)
     var addresses: [String: [HostAddress]] = [:]
     var needsAddresses = false
@@ -34,7 +35,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var errorBytes = 0
     /// The length at which the next part of the body is reported.
     private var nextPart = CurlTransfer.partStep
-    private static let partStep = 1 << 20
+    private nonisolated static let partStep = 1 << 20
     private(set) var isTooLarge = false
     /// Whether the address policy has refused every address so far; `nil` before the first.
     private(set) var isRefused: Bool?
@@ -42,26 +43,23 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// `nil` unless the transfer is in `slowQueue` and shares its connection with none.
     private var window: ReceiveWindow?
 
-    init(
+    nonisolated init(
         _ request: TransferRequest, pool: CurlPool, receive: @escaping @Sendable (TransferEvent) -> Void
     ) {
         self.request = request
         self.pool = pool
         self.receive = receive
-        errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
     }
-
-    deinit { errorBuffer.deallocate() }
 
     // MARK: Commands
 
-    func start() {
-        if !pool.post(waits: false, { $0.begin(self) }) { end(pool.isEnded ? .shutDown : .noThread) }
+    nonisolated func start() {
+        if !pool.post(waits: false, { $0.begin(self) }) { receive(.finished(.failure(.noThread))) }
     }
-    func cancel() { pool.post { $0.end(self, .cancelled) } }
-    func setThrottled(_ isThrottled: Bool) { pool.post { $0.setThrottled(self, isThrottled) } }
-    func setQueue(_ queue: FetchQueue) { pool.post { _ in self.move(to: queue) } }
-    func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
+    nonisolated func cancel() { pool.post { $0.end(self, .cancelled) } }
+    nonisolated func setThrottled(_ isThrottled: Bool) { pool.post { $0.setThrottled(self, isThrottled) } }
+    nonisolated func setQueue(_ queue: FetchQueue) { pool.post { _ in self.move(to: queue) } }
+    nonisolated func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
         pool.post { _ in
             guard !self.isOver, self.body.count > 0, [200, 206].contains(self.answer.status) else { return }
             guard let codings = self.codings else { return reply(self.body.snapshot(), self.offset) }
@@ -84,8 +82,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         needsAddresses = true
         return false
     }
-
-    var errorText: String { String(cString: errorBuffer) }
 
     func openSocket(to address: UnsafeMutablePointer<curl_sockaddr>) -> Int32 {
         let policy = pool.configuration.addressPolicy
@@ -284,6 +280,17 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             TransferResponse(status: answer.status, headers: answer.fields, body: $0, metrics: metrics)
         }
     }
+}
+
+/// The memory for the reason of a failure, in which libcurl writes.
+final class CurlErrorText: @unchecked Sendable {
+    let bytes = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
+
+    init() { bytes.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE)) }
+
+    deinit { bytes.deallocate() }
+
+    var text: String { String(cString: bytes) }
 }
 
 /// A least average rate and a longest duration of a transfer, without the time in which it may not use the link.

@@ -4,35 +4,27 @@ import Synchronization
 
 /// A transport for HTTP and HTTPS that uses libcurl.
 ///
-/// One thread serves both queues. Each queue has its own connections, and those of `slowQueue` have a receive window
+/// One thread of the process serves all transports. Each queue has its own connections, and those of `slowQueue` have a receive window
 /// close to the bandwidth-delay product of the path, so that a paused transfer frees the link. Host names are resolved
 /// on separate threads: a name server that does not answer delays only the transfers that wait for it. The transport
 /// does not follow redirects. It decodes the content codings gzip, deflate, br
 /// and zstd.
 public final class CurlTransport: Transport {
-    private let loop: EventLoop
-    private let ownsLoop: Bool
     private let fast: CurlPool
     private let slow: CurlPool
     private let proxies: ProxySettings
     private let resolver: HostResolver
 
-    /// Creates a transport and starts its thread.
-    /// - Parameters:
-    ///   - configuration: the limits and options of both queues.
-    ///   - name: the prefix of the thread's name.
-    public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
-        self.init(configuration, on: EventLoop(name: JoinableThread.name(name, "loop")), ownsLoop: true)
-    }
-
-    init(_ configuration: CurlConfiguration, on loop: EventLoop, ownsLoop: Bool = false) {
+    /// Creates a transport.
+    /// - Parameter configuration: the limits and options of both queues.
+    public init(_ configuration: CurlConfiguration = .init()) {
         _ = Self.prepare()
         let proxies = ProxySettings(fixed: configuration.proxySetting)
-        let resolver = HostResolver(on: loop)
+        let resolver = HostResolver()
         func pool(_ queue: FetchQueue) -> CurlPool {
-            CurlPool(queue, configuration, proxies: proxies, resolver: resolver, loop: loop)
+            CurlPool(queue, configuration, proxies: proxies, resolver: resolver)
         }
-        (self.loop, self.ownsLoop, self.proxies, self.resolver) = (loop, ownsLoop, proxies, resolver)
+        (self.proxies, self.resolver) = (proxies, resolver)
         (fast, slow) = (pool(.fast), pool(.slow))
     }
 
@@ -57,7 +49,7 @@ public final class CurlTransport: Transport {
     }
 
     public func networkChanged() {
-        loop.post { [resolver] in resolver.networkChanged() }
+        Loop.post { [resolver] in resolver.networkChanged() }
         for pool in [fast, slow] { pool.post { $0.dropOrphans() } }
     }
 
@@ -69,12 +61,8 @@ public final class CurlTransport: Transport {
 
     public func shutdown() async {
         end()
-        if ownsLoop {
-            await loop.join()
-        } else {
-            await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-                if !loop.post(waits: false, { continuation.resume() }) { continuation.resume() }
-            }
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            if !Loop.post(waits: false, { continuation.resume() }) { continuation.resume() }
         }
         for pool in [fast, slow] {
             await withCheckedContinuation { continuation in
@@ -85,7 +73,6 @@ public final class CurlTransport: Transport {
 
     private func end() {
         for pool in [fast, slow] { pool.post { $0.close() } }
-        if ownsLoop { loop.end() }
     }
 }
 
@@ -282,7 +269,7 @@ struct CurlOptions {
             CURLOPT_RESOLVER_START_DATA,
         ]
         for option in options { set(option, pointer: context) }
-        set(CURLOPT_ERRORBUFFER, pointer: transfer.map { UnsafeMutableRawPointer($0.errorBuffer) })
+        set(CURLOPT_ERRORBUFFER, pointer: transfer.map { UnsafeMutableRawPointer($0.errorText.bytes) })
     }
 
     static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
@@ -294,36 +281,61 @@ struct CurlOptions {
     private static let takeBody: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
         guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
-        if transfer.request.isThrottled { return Int(CURL_WRITEFUNC_PAUSE) }
-        return transfer.take(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
+        let place = UInt(bitPattern: data)
+        var taken = Int(CURL_WRITEFUNC_PAUSE)
+        Loop.run {
+            if transfer.request.isThrottled { return }
+            let bytes = UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: place), count: length)
+            taken = transfer.take(bytes) ? length : 0
+        }
+        return taken
     }
 
     private static let takeHeader: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
         guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
-        return transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
+        let place = UInt(bitPattern: data)
+        var isTaken = false
+        Loop.run {
+            let line = UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: place), count: length)
+            isTaken = transfer.takeHeaderLine(line)
+        }
+        return isTaken ? length : 0
     }
 
     /// libcurl would wait for its resolver thread, so the pool looks up the names.
     private static let mayResolve: curl_resolver_start_callback = { _, _, context in
         guard let transfer = CurlOptions.transfer(context) else { return 1 }
-        return transfer.mayResolve() ? 0 : 1
+        var mayResolve = false
+        Loop.run { mayResolve = transfer.mayResolve() }
+        return mayResolve ? 0 : 1
     }
 
     private static let openSocket: curl_opensocket_callback = { context, _, address in
         guard let address, let transfer = CurlOptions.transfer(context) else { return CURL_SOCKET_BAD }
-        return transfer.openSocket(to: address)
+        let place = UInt(bitPattern: address)
+        var socket = CURL_SOCKET_BAD
+        Loop.run {
+            if let address = UnsafeMutablePointer<curl_sockaddr>(bitPattern: place) {
+                socket = transfer.openSocket(to: address)
+            }
+        }
+        return socket
     }
 
     private static let closeSocket: curl_closesocket_callback = { context, socket in
-        if let context { Unmanaged<CurlSockets>.fromOpaque(context).takeUnretainedValue().remove(socket) }
+        if let context {
+            let sockets = Unmanaged<CurlSockets>.fromOpaque(context).takeUnretainedValue()
+            Loop.run { sockets.remove(socket) }
+        }
         return close(socket)
     }
 
     private static let connected: curl_prereq_callback = { context, peer, _, peerPort, localPort in
-        guard let transfer = CurlOptions.transfer(context), let peer,
-            transfer.connected(from: .init(local: localPort, peer: peerPort, address: String(cString: peer)))
-        else { return CURL_PREREQFUNC_ABORT }
-        return CURL_PREREQFUNC_OK
+        guard let transfer = CurlOptions.transfer(context), let peer else { return CURL_PREREQFUNC_ABORT }
+        let ports = CurlSockets.Ports(local: localPort, peer: peerPort, address: String(cString: peer))
+        var mayGoOn = false
+        Loop.run { mayGoOn = transfer.connected(from: ports) }
+        return mayGoOn ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
     }
 }

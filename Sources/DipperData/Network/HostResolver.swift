@@ -5,11 +5,12 @@ import Foundation
 /// transfers that wait for it. Transfers that wait for one name share a look-up.
 ///
 /// A look-up that hangs keeps its thread, so the number of threads is bounded, and further names wait.
-// Used on the loop's thread only; the threads of look-ups post their answers to the loop.
-final class HostResolver: @unchecked Sendable {
+@Loop
+final class HostResolver {
     typealias Answer = Result<[HostAddress], DipperError>
 
-    final class Lookup: @unchecked Sendable {
+    @Loop
+    final class Lookup {
         fileprivate let host: String
         fileprivate var replies: [ObjectIdentifier: (Answer) -> Void] = [:]
 
@@ -23,15 +24,12 @@ final class HostResolver: @unchecked Sendable {
     /// How long addresses are used: the system does not report how long they are valid.
     private static let timeToLive = Duration.seconds(60)
 
-    private let loop: EventLoop
     private var known: [String: (addresses: [HostAddress], until: ContinuousClock.Instant)] = [:]
     private var current: [String: Lookup] = [:]
     private var queue = Deque<Lookup>()
     private var threads = 0
 
-    init(on loop: EventLoop) {
-        self.loop = loop
-    }
+    nonisolated init() {}
 
     func addresses(of host: String) -> [HostAddress]? {
         if let loopback = KnownHosts.loopback(host) { return loopback.map { HostAddress($0) } }
@@ -64,8 +62,8 @@ final class HostResolver: @unchecked Sendable {
                 continue
             }
             threads += 1
-            let finish: @Sendable (Answer) -> Void = { [loop] answer in
-                loop.post { self.finished(lookup, answer) }
+            let finish: @Sendable (Answer) -> Void = { answer in
+                Loop.post { self.finished(lookup, answer) }
             }
             guard JoinableThread(name: "dipper-dns", { finish(Self.ask(lookup.host)) }) == nil else { continue }
             // The end of another look-up starts this one.
@@ -92,7 +90,7 @@ final class HostResolver: @unchecked Sendable {
         startNext()
     }
 
-    private static func ask(_ host: String) -> Answer {
+    private nonisolated static func ask(_ host: String) -> Answer {
         // The longest name of DNS has 253 bytes, and libcurl has no room for more.
         guard !host.isEmpty, host.utf8.count < 254 else { return .failure(.hostNotFound) }
         var hints = addrinfo()

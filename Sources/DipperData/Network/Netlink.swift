@@ -15,7 +15,8 @@ struct NetlinkError: Error, CustomStringConvertible {
 
 /// A socket that asks the kernel about links, addresses and routes (`rtnetlink(7)`), without privilege. It never waits:
 /// the kernel answers within the system call that asks, and some sandboxes never answer.
-final class Netlink {
+// The owner of a socket of libmnl, used by one thread at a time.
+final class Netlink: @unchecked Sendable {
     static let changes = [
         RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
         RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,

@@ -59,13 +59,15 @@ public struct NetworkConditions: Sendable, Hashable {
 /// consists not only of containers and virtual machines of this host; a name in `/etc/hosts` counts as its addresses.
 /// This machine is always reachable.
 ///
-/// The thread of a cache hears of changes; other observers share a thread. No privilege is needed. Where the kernel
+/// The thread of the library hears of changes. No privilege is needed. Where the kernel
 /// reports nothing, as in some sandboxes, every host counts as reachable, and the monitor logs this once.
 public final class NetlinkMonitor: NetworkMonitor {
     /// The monitor that the whole program shares.
     public static let shared = NetlinkMonitor()
 
     private struct State {
+        /// The number of watches that hear of the next change at once.
+        var listening = 0
         /// The number of observations that hear of no change.
         var unwatchedObservations = 0
         var conditions = NetworkConditions()
@@ -113,7 +115,8 @@ public final class NetlinkMonitor: NetworkMonitor {
         state.withLock { [canReach] state in
             if isGuess { state.hasGuessed = true }
             for name in target == nil || silence != nil ? [host, group] : [host] {
-                state.answers.keep(canReach, for: name, isFailure: silence != nil, askedAt: changes)
+                state.answers.keep(
+                    canReach, for: name, isFailure: silence != nil, isWatched: state.listening > 0, askedAt: changes)
             }
         }
         if let silence { warn(silence) }
@@ -160,17 +163,11 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        observe(on: EventLoop.forObservers, onChange)
-    }
-
-    /// - Parameter onChange: called on the thread that sets the conditions, and after a change in the kernel on a queue.
-    func observe(on loop: EventLoop?, _ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         readHosts()
         var watch: NetlinkWatch?
         do throws(NetlinkError) {
-            guard let loop else { throw NetlinkError("epoll") }
             // Here, so that no change is missed.
-            watch = NetlinkWatch(self, on: loop, try Netlink(groups: Netlink.changes), onChange)
+            watch = NetlinkWatch(self, try Netlink(groups: Netlink.changes), onChange)
         } catch {
             lostWatch(error)
         }
@@ -180,20 +177,27 @@ public final class NetlinkMonitor: NetworkMonitor {
         }
     }
 
-    fileprivate func forgetAnswers() { state.withLock { $0.answers.forget() } }
-
     /// An observation hears of no change any more, so nothing may wait for one.
     fileprivate func lostWatch(_ error: NetlinkError) {
         state.withLock { $0.unwatchedObservations += 1 }
         warn(error)
     }
 
+    /// Answers hold for longer while a watch listens, and until it hears of a change.
+    fileprivate func setListening(_ listens: Bool) {
+        state.withLock { state in
+            state.listening += listens ? 1 : -1
+            state.answers.forget()
+        }
+    }
+
     fileprivate func endedUnwatched() { state.withLock { $0.unwatchedObservations -= 1 } }
 }
 
 private struct ReachabilityAnswers {
-    /// How long an answer holds. A change may not have been heard yet.
+    /// How long an answer holds if no watch tells of changes, and if one does.
     private static let life = Duration.milliseconds(10)
+    private static let watchedLife = Duration.seconds(1)
     /// For a question that the kernel does not answer, which takes long.
     private static let rest = Duration.seconds(60)
     private static let mostAnswers = 1_024
@@ -206,10 +210,13 @@ private struct ReachabilityAnswers {
         answers[host].flatMap { .now < $0.until ? $0.canReach : nil }
     }
 
-    mutating func keep(_ canReach: Bool, for host: String, isFailure: Bool, askedAt changes: Int) {
+    mutating func keep(
+        _ canReach: Bool, for host: String, isFailure: Bool, isWatched: Bool, askedAt changes: Int
+    ) {
         guard changes == self.changes else { return }
         if answers.count >= Self.mostAnswers { answers = [:] }
-        answers[host] = (canReach, .now + (isFailure ? Self.rest : Self.life))
+        let life = isFailure ? Self.rest : isWatched ? Self.watchedLife : Self.life
+        answers[host] = (canReach, .now + life)
     }
 
     mutating func forget() {
@@ -218,42 +225,43 @@ private struct ReachabilityAnswers {
     }
 }
 
-// Used on the thread of the loop only, but for `begin` and `end`.
-private final class NetlinkWatch: LoopClient, @unchecked Sendable {
+@Loop
+private final class NetlinkWatch: LoopClient {
     /// From the first change to the call: plugging in a cable causes a dozen changes.
     private static let settling = Duration.milliseconds(20)
     private static let spacing = Duration.milliseconds(100)
 
     private let monitor: NetlinkMonitor
-    private let loop: EventLoop
     private let socket: Netlink
     private let onChange: @Sendable () -> Void
     /// Calls the observer, which may be slow.
     private let queue = DispatchQueue(label: "dipper.observe")
     private var filter = NetlinkChangeFilter()
-    private var client: UInt32 = 0
+    private var seat: LoopSeat?
     private var due: ContinuousClock.Instant?
     private var lastCall = ContinuousClock.now
+    private var isListening = false
     /// Whether the socket has failed, so that nothing is heard any more.
     private var isLost = false
 
-    init(
-        _ monitor: NetlinkMonitor, on loop: EventLoop, _ socket: Netlink, _ onChange: @escaping @Sendable () -> Void
+    nonisolated init(
+        _ monitor: NetlinkMonitor, _ socket: Netlink, _ onChange: @escaping @Sendable () -> Void
     ) {
-        (self.monitor, self.loop, self.socket, self.onChange) = (monitor, loop, socket, onChange)
+        (self.monitor, self.socket, self.onChange) = (monitor, socket, onChange)
     }
 
-    func begin() {
-        loop.post { [self] in
-            client = loop.add(self)
+    nonisolated func begin() {
+        Loop.post { [self] in
+            seat = Loop.add(self)
             listen(insteadOf: 0)
         }
     }
 
-    /// A loop that has ended has let go of its clients.
-    func end() {
-        loop.post { [self] in
-            loop.remove(client: client)
+    nonisolated func end() {
+        Loop.post { [self] in
+            seat?.leave()
+            seat = nil
+            stopListening()
             if isLost { monitor.endedUnwatched() }
         }
     }
@@ -261,10 +269,19 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
     /// Until the next event, so that a burst wakes the thread once.
     private func listen(insteadOf old: UInt32) {
         let once = EPOLLIN.rawValue | EPOLLONESHOT.rawValue
-        loop.watch(socket.descriptor, for: once, insteadOf: old, client: client)
+        seat?.watch(socket.descriptor, for: once, insteadOf: old)
+        isListening = true
+        monitor.setListening(true)
     }
 
-    func ready(_ descriptor: Int32, _ events: UInt32) { due = max(.now + Self.settling, lastCall + Self.spacing) }
+    private func stopListening() {
+        if exchange(&isListening, with: false) { monitor.setListening(false) }
+    }
+
+    func ready(_ descriptor: Int32, _ events: UInt32) {
+        stopListening()
+        due = max(.now + Self.settling, lastCall + Self.spacing)
+    }
 
     func turn() -> ContinuousClock.Instant? {
         guard let due, due <= .now else { return due }
@@ -282,7 +299,6 @@ private final class NetlinkWatch: LoopClient, @unchecked Sendable {
             (isChanged, isLost) = (true, true)
             monitor.lostWatch(error)
         }
-        monitor.forgetAnswers()
         if isChanged { queue.async(execute: onChange) }
         return nil
     }

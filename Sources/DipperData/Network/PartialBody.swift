@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// Names the bytes of a body: of two partial bodies with the same origin, the shorter one is the beginning of the other.
 final class BodyOrigin: Sendable {}
@@ -65,8 +66,8 @@ struct PartialBody: Sendable {
         let replaced = Set(news.map(\.name.asciiLowercased))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
-        // mutant Resume: `pieces: pieces + [response.body],` => `pieces: [response.body],`
         return PartialBody(
+            // mutant Resume: `pieces: pieces + [response.body],` => `pieces: [response.body],`
             pieces: pieces + [response.body], count: count + response.body.count, headers: headers, url: url,
             validator: validator, origin: origin)
     }
@@ -103,22 +104,23 @@ extension PartialBody: RedactedStringConvertible {
 }
 
 /// The partial body of an earlier attempt with the bytes of the current transfer. Each call copies only new bytes.
-// Used by one thread at a time: by the queue on which the engine shows bytes.
-final class JoinedBody: @unchecked Sendable {
+final class JoinedBody: Sendable {
     private let beginning: PartialBody
-    private var bytes = ByteBuffer()
+    private let bytes = Mutex(ByteBuffer())
 
-    init(_ beginning: PartialBody) {
-        self.beginning = beginning
-    }
+    init(_ beginning: PartialBody) { self.beginning = beginning }
 
     /// - Returns: bytes that must not be changed in place; `nil` if there is no memory.
     func joined(_ rest: Data) -> Data? {
-        if bytes.count == 0 {
-            guard bytes.reserve(beginning.count + rest.count), append(beginning.bytes) else { return nil }
+        bytes.withLock { bytes in
+            if bytes.count == 0 {
+                guard bytes.reserve(beginning.count + rest.count), bytes.append(beginning.bytes) else { return nil }
+            }
+            return bytes.append(rest.dropFirst(bytes.count - beginning.count)) ? bytes.snapshot() : nil
         }
-        return append(rest.dropFirst(bytes.count - beginning.count)) ? bytes.snapshot() : nil
     }
+}
 
-    private func append(_ data: Data) -> Bool { data.withUnsafeBytes { bytes.append($0) } }
+extension ByteBuffer {
+    fileprivate mutating func append(_ data: Data) -> Bool { data.withUnsafeBytes { append($0) } }
 }

@@ -2,6 +2,10 @@ import Foundation
 
 /// The interface that moves bytes from a server into memory; `DipperTesting` has a scripted transport for tests.
 ///
+/// A transport sends the ``TransferRequest/method``, the ``TransferRequest/headers`` and the ``TransferRequest/body`` of
+/// a request to its ``TransferRequest/url``, and leaves redirects, retries and ranges to the cache. The other properties
+/// of the request are for transports that keep connections, use proxies or check certificates.
+///
 /// A transport built on another one also passes on ``networkChanged()``, ``firstHop(to:)`` and ``proxy(for:)``, whose
 /// default implementations know of no connections and no proxies.
 ///
@@ -18,8 +22,8 @@ import Foundation
 public protocol Transport: Sendable {
     /// Starts a transfer. Never blocks.
     ///
-    /// The transport calls `receive` from any thread, one call at a time: with progress and parts any number of times, and last
-    /// with the end, also after a cancel.
+    /// The transport calls `receive` from any thread, one call at a time, also before this method returns: with progress
+    /// and parts any number of times, and last with the end, also after a cancel.
     func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer
@@ -73,6 +77,10 @@ public protocol Transfer: Sendable {
 }
 
 extension Transfer {
+    /// Does nothing: for a transfer that cannot be slowed down.
+    public func setThrottled(_ isThrottled: Bool) {}
+    /// Does nothing: for a transfer that is the same in both queues.
+    public func setQueue(_ queue: FetchQueue) {}
     /// Does not call back.
     public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {}
 }

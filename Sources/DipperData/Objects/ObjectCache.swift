@@ -4,8 +4,8 @@ import Synchronization
 /// A cache of objects that are made from the bytes of data caches, each of them once however many calls wait. It keeps
 /// them in memory, and their stored forms in the data caches that the bytes came from.
 package final class ObjectCache: Sendable {
-    /// Only the engine uses it.
-    final class State: @unchecked Sendable {
+    @Loop
+    final class State {
         var works: [CacheKey: WorksOfKey] = [:]
         /// Calls by other keys than those of their work: the keys that their callers asked for, and the keys of calls
         /// that have no work yet.
@@ -16,12 +16,12 @@ package final class ObjectCache: Sendable {
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isGuest = false
         /// The calls that are on their way to the engine, such as the renewal of a call that ends in this turn.
-        let posted = Atomic(0)
+        nonisolated let posted = Atomic(0)
         private var backlog: Backlog?
         /// The engines that bring bytes.
         private var engines: [WeakEngine] = []
 
-        init(waitingLimit: Int?) { backlog = waitingLimit.map(Backlog.init) }
+        nonisolated init(waitingLimit: Int?) { backlog = waitingLimit.map(Backlog.init) }
 
         var isIdle: Bool {
             works.isEmpty && aliases.isEmpty && writes.isEmpty && posted.load(ordering: .relaxed) == 0
@@ -63,12 +63,12 @@ package final class ObjectCache: Sendable {
     // MARK: Calls
 
     package func demote(_ key: CacheKey, andOthers: Bool) {
-        engine.post { [state] in $0.demote(key, andOthers: andOthers, in: state) }
+        engine.post { [state] _ in state.demote(key, andOthers: andOthers) }
     }
     package func cancel(_ key: CacheKey, andOthers: Bool) {
-        engine.post { [state] in $0.cancel(key, andOthers: andOthers, in: state) }
+        engine.post { [state] _ in state.cancel(key, andOthers: andOthers) }
     }
-    package func cancelAll() { engine.post { [state] in $0.cancelAll(in: state) } }
+    package func cancelAll() { engine.post { [state] _ in state.cancelAll() } }
 
     // MARK: Ending
 
@@ -77,8 +77,8 @@ package final class ObjectCache: Sendable {
 
     /// Ends all calls, writes what waits to be written, and returns when the threads have ended.
     package func shutdown() async {
-        await engine.wait { [state] engine, continuation in
-            engine.cancelAll(in: state)
+        await engine.wait { [state] _, continuation in
+            state.cancelAll()
             continuation.resume()
         }
         await workers.shutdown()
@@ -99,7 +99,7 @@ package final class ObjectCache: Sendable {
 
     package func hit(_ origin: Origin, _ step: some ObjectStep) -> MadeObject? {
         // The loop does not read the index.
-        guard origin.looks, !origin.waitsForDisk || !engine.loop.isCurrent && origin.isWritten(step),
+        guard origin.looks, !origin.waitsForDisk || !Loop.isCurrent && origin.isWritten(step),
             let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
         else { return nil }
         switch origin.source.use(of: entry.info, for: origin.request) {
@@ -285,18 +285,20 @@ package final class ObjectCache: Sendable {
         }
         insert(object, key, for: origin, claim, isLatest: true)
         guard isWritten else { return }
-        let isPosted = engine.post { $0.write(WriteWork(added, origin, step), in: self) }
+        let isPosted = engine.post { _ in WriteWork(added, origin, step, in: self).enter() }
         if !isPosted { unstage(key, added) }
     }
 
     private func waiting(_ key: CacheKey) -> MadeObject? {
         staged.withLock { $0[key] }.flatMap { $0.basis.claim?.isCurrent == true ? $0 : nil }
     }
-    func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool { waiting(key)?.product === object.product }
+    func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool {
+        waiting(key).map { $0.product === object.product } ?? false
+    }
 
     func unstage(_ key: CacheKey, _ object: MadeObject? = nil) {
         let removed = staged.withLock { staged -> MadeObject? in
-            if let object, staged[key]?.product !== object.product { return nil }
+            if let object, let present = staged[key], !(present.product === object.product) { return nil }
             return staged.removeValue(forKey: key)
         }
         withExtendedLifetime(removed) {}

@@ -30,6 +30,16 @@ extension ValueDecoder {
     public func cost<Value>(of value: Value, decodedFrom data: Data) -> Int { data.count }
 }
 
+/// An encoder of typed values that a program stores: ``DataCache/addValue(_:for:encoder:)-(_,CacheKey,_)``.
+/// `JSONEncoder` and `PropertyListEncoder` are encoders of values.
+public protocol ValueEncoder {
+    /// Encodes a value. Called on the caller's thread.
+    func encode<Value: Encodable>(_ value: Value) throws -> Data
+}
+
+extension JSONEncoder: ValueEncoder {}
+extension PropertyListEncoder: ValueEncoder {}
+
 /// A decoder of JSON, by Foundation's `JSONDecoder`.
 ///
 /// ```swift
@@ -126,7 +136,7 @@ final class ValueStep: ObjectStep {
         suffix = "\n#value \(number) \(name.utf8.count):\(name)"
         decode = { data in
             let value = try decoder.decode(Value.self, from: data)
-            return ProductOf(value, cost: decoder.cost(of: value, decodedFrom: data))
+            return Product(value, cost: decoder.cost(of: value, decodedFrom: data))
         }
     }
 

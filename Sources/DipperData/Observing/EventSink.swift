@@ -1,7 +1,8 @@
 /// A receiver of a cache's events: a log, a recorder, a bridge to tracing.
 ///
 /// A sink receives every event of its topics, at once and on the thread that does the work, from many threads at a
-/// time. ``DataCache/events`` is for listeners that take their time.
+/// time. It must return at once, because all caches of the process may wait for that thread. ``DataCache/events`` is for
+/// listeners that take their time.
 ///
 /// ```swift
 /// struct FailureLog: EventSink {

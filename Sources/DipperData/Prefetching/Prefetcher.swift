@@ -38,7 +38,7 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         /// The calls that wait for the network or a retry: they do not count towards `maxOutstanding`.
         var parked: Set<Int> = []
         var result = PrefetchResult<Request>()
-        /// The requests that `start()` continues with, also if their end has been told.
+        /// The requests that the last stop has left, with which `start()` continues, also if their end has been told.
         var stopped: [Request] = []
         var hasStarted = false
         var isPaused = false
@@ -133,8 +133,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
         state = Mutex(State(waiting: Deque(requests)))
     }
 
-    /// Starts the prefetcher; after ``stop()``, continues with the requests that were not done. Otherwise without effect
-    /// the second time.
+    /// Starts the prefetcher; after ``stop()``, continues with the requests that the last stop has left. Otherwise without
+    /// effect the second time.
     @discardableResult
     public func start() -> Prefetcher {
         // The old result is released where no lock is held.
@@ -196,8 +196,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
             guard !state.hasEnded else { return [] }
             let calls = state.calls.keys.sorted().compactMap { state.leave($0) }
             let stopped = calls.map(\.request) + state.waiting
-            state.stopped += stopped
             state.result.remaining += stopped
+            state.stopped = state.result.remaining
             state.waiting = []
             state.hasStarted = true
             return calls

@@ -36,9 +36,11 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
         struct Values: Sendable, Equatable {
             var unparsed: String?
             var key: CacheKey?
+            var keyRule: KeyRule?
             var timeout: Duration?
             var freshness: FreshnessPolicy?
             var staleIfError: Duration?
+            var failureLifetime: Duration?
             var memoryExpiration: Expiration?
             var diskExpiration: Expiration?
             var memoryAccessExtension: AccessExtension?
@@ -89,6 +91,15 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
         get { rare?.value.values.key }
         set { change { $0.values.key = newValue } }
     }
+    /// The rule for which parameters of the URL are part of the default key; `nil` uses the cache's default,
+    /// ``DataCache/Configuration/keyRule``.
+    ///
+    /// If calls with different URLs share a fetch because of the rule, each attempt uses the URL of the latest call, and a
+    /// failure ends no call before that URL has been tried.
+    public var keyRule: KeyRule? {
+        get { rare?.value.values.keyRule }
+        set { change { $0.values.keyRule = newValue } }
+    }
     /// The order of the fetch inside its queue.
     public var priority = Priority.normal
     /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
@@ -110,6 +121,12 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
     public var staleIfError: Duration? {
         get { rare?.value.values.staleIfError }
         set { change { $0.values.staleIfError = newValue } }
+    }
+    /// How long a failure of the server is remembered, and whether this call takes a remembered one for an answer; `nil`
+    /// uses the cache's default, ``DataCache/Configuration/failureLifetime``.
+    public var failureLifetime: Duration? {
+        get { rare?.value.values.failureLifetime }
+        set { change { $0.values.failureLifetime = newValue } }
     }
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
     /// memory. It may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
@@ -268,14 +285,20 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
     /// The key by which this request is cached and deduplicated: ``key`` or the default key, with the identities of
     /// ``credentials``, ``modifier`` and ``bodyTransform``.
     public var cacheKey: CacheKey {
-        let plain = key ?? url.map { CacheKey($0, headers: headers) } ?? CacheKey(unparsed ?? "")
+        let plain = key ?? keyURL.map { CacheKey($0, headers: headers) } ?? CacheKey(unparsed ?? "")
         guard let mark = box?.mark else { return plain }
         return plain.marked(mark)
     }
 
+    /// The URL as it is part of the key.
+    private var keyURL: URL? {
+        guard let url, let rule = keyRule else { return url }
+        return rule.applied(to: url)
+    }
+
     /// The key of the URL alone; `nil` if that is the key of the request.
     var plainKey: CacheKey? {
-        guard let url, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
+        guard let url = keyURL, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
         let plain = CacheKey(url)
         return plain == cacheKey ? nil : plain
     }
@@ -302,11 +325,11 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
             && own.retryPolicy == nil && others.retryPolicy == nil && own.values == others.values
     }
 
-    /// The URL's text without user and fragment, as it is kept with an entry.
-    package var address: String { url?.withoutFragment ?? unparsed ?? "" }
+    /// The URL's text without user and fragment, and without what ``keyRule`` leaves out, as it is kept with an entry.
+    package var address: String { keyURL?.withoutFragment ?? unparsed ?? "" }
 
     /// The URL whose entry is kept under a key; see ``RemovalHistory/removeAll(of:from:)``.
-    func address(of key: CacheKey) -> String? { url?.withoutFragment ?? key.address }
+    func address(of key: CacheKey) -> String? { keyURL?.withoutFragment ?? key.address }
 
     /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }

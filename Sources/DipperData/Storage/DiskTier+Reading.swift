@@ -113,13 +113,15 @@ extension DiskTier {
         return record
     }
 
-    func partial(of key: CacheKey) -> PartialBody? {
+    func remnant(of key: CacheKey, withBody: Bool = true) -> Remnant? {
         let slot = StagingArea.Slot(key: key, table: .partial)
-        if let item = state.withLock({ $0.staged[slot] }) { return item.partial?.body }
-        guard let (record, _) = find(slot, EntryIndex.id(of: key)),
+        if let item = state.withLock({ $0.staged[slot] }) {
+            return item.partial.map { .partial($0.body) } ?? item.record.flatMap { Remnant($0.value) }
+        }
+        guard let (record, _) = find(slot, EntryIndex.id(of: key), withBody: withBody),
             !record.lifetime.isExpired(at: now().timeIntervalSince1970)
         else { return nil }
-        return PartialBody(record.value)
+        return Remnant(record.value)
     }
 
     /// Returns the rows whose entries have not been removed or flushed.

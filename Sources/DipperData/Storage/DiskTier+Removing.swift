@@ -38,6 +38,9 @@ extension DiskTier {
         job.end(self)
     }
 
+    /// The most bytes that ``keepLimit()`` leaves.
+    var largestEntry: Int { sizeLimit.map { $0 - $0 / 10 } ?? .max }
+
     private func limit(_ bytes: Int) -> (bytes: Int, isForRoom: Bool) {
         let limit = sizeLimit ?? .max
         let vain = state.withLock { $0.lastVainEviction }

@@ -33,6 +33,11 @@ extension DiskTier {
             for: .init(key: key, table: .partial), ifAllowed: { claim.isCurrent })
     }
 
+    /// The failure takes the place of a partial body.
+    func keepFailure(_ record: EntryRecord, claim: Claim) {
+        stage(record, for: .init(key: record.key, table: .partial), ifAllowed: { claim.isCurrent })
+    }
+
     func dropPartial(of key: CacheKey) { stage(nil, for: .init(key: key, table: .partial)) }
 
     /// Waits for the staged write of an entry that the caller already has. If a durable entry has none, flushes the

@@ -61,6 +61,12 @@ extension DiskTier {
                     record.value = StoredData(data: partial.body.bytes, info: record.value.info)
                 }
                 let (body, trailer) = try options.format.encode(record, isPlain: table == .partial)
+                // Such an entry would push out all others, and leave as well.
+                if table == .entry, body.count + trailer.count > largestEntry {
+                    growing.withLock { $0.forget(id) }
+                    failed.insert(item.number)
+                    continue
+                }
                 var blob: String?
                 if body.count + trailer.count > options.inlineLimit {
                     // The name shows other programs a whole body.
@@ -70,7 +76,9 @@ extension DiskTier {
                         ?? files.write(body, id, name, item.durability)
                 }
                 if let blob { written.append(blob) }
-                change?.new = (row(record, id, trailer, body.count, at: time, in: blob), blob == nil ? body : nil)
+                var new = row(record, id, trailer, body.count, at: time, in: blob)
+                if table == .partial, record.value.info.status >= 400 { new.size = 0 }
+                change?.new = (new, blob == nil ? body : nil)
             } catch {
                 complain("an entry cannot be written and stays in memory only", error)
                 failed.insert(item.number)
@@ -89,7 +97,7 @@ extension DiskTier {
         regainRoom()
         let present = Set(changes.compactMap { $0.new?.row.blob })
         remove(unneeded.filter { !present.contains($0) })
-        if batch.contains(where: { $0.partial?.isArriving == false }) {
+        if batch.contains(where: { $0.slot.table == .partial && $0.record != nil && $0.partial?.isArriving != true }) {
             let excess = EntryIndex.Selection.partials(
                 expiredAt: time, bytes: options.partialLimit, count: Self.mostPartials,
                 sparing: growing.withLock { $0.arriving })

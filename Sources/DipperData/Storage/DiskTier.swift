@@ -7,7 +7,8 @@ import Synchronization
 //     dipper-cache     the marker (CacheFolder.swift)
 //     index.sqlite     application_id "DIPR", user_version 4. Tables `entry` and `partial` have a row for each entry
 //                      and partial body: key, URL, times, size, the trailer with metadata and checksum
-//                      (RecordFormat.swift), and a small body, or the name of its file. Table `total` has the number
+//                      (RecordFormat.swift), and a small body, or the name of its file. A row of `partial` without
+//                      size and body, with a status from 400, is the memory of a failure. Table `total` has the number
 //                      and the size of all entries, so that opening costs the same at any size, and the place up to
 //                      which rows have been cleared. Table `swept` has the boot in which rows and files were compared.
 //     index-2.sqlite   replaces a damaged index, and so on; the highest number counts (IndexFile.swift).

@@ -47,7 +47,8 @@ extension EntryIndex {
         /// The rows with other keys than the URL itself, which was asked for or answered.
         case url(String, Table)
         case stored(before: TimeInterval, after: Int?)
-        /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold.
+        /// The partial bodies that have expired or were stored before a time, then the oldest until the limits hold; of
+        /// the remembered failures, which have no size, likewise.
         case partials(
             expiredAt: TimeInterval = -.infinity, storedBefore: TimeInterval = -.infinity, bytes: Int = .max,
             count: Int = .max, sparing: Set<Int> = [])
@@ -106,11 +107,14 @@ extension EntryIndex {
             return try selectOldest(untilSize: size, most, db)
         case .partials(let time, let limit, let bytes, let count, let spared):
             let all = try db.all("\(query) ORDER BY turn", body: Row.init).filter { !spared.contains($0.id) }
-            var (size, left) = (all.reduce(0) { min($0 + $1.size, 1 << 60) }, all.count)
             var leaving: [Row] = []
-            for row in all where row.stored < limit || row.lifetime.expires <= time || size > bytes || left > count {
-                leaving.append(row)
-                (size, left) = (size - row.size, left - 1)
+            for rows in [all.filter { $0.size > 0 }, all.filter { $0.size == 0 }] {
+                var (size, left) = (rows.reduce(0) { min($0 + $1.size, 1 << 60) }, rows.count)
+                for row in rows
+                where row.stored < limit || row.lifetime.expires <= time || size > bytes || left > count {
+                    leaving.append(row)
+                    (size, left) = (size - row.size, left - 1)
+                }
             }
             return (leaving, nil)
         }

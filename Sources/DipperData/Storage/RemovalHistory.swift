@@ -45,7 +45,7 @@ package final class RemovalHistory: Sendable {
         let claim = Claim(key, url, self, outer, number, isAddition: isAddition)
         claims.withLock { claims in
             if isReplacing { for losses in claims.removeValue(forKey: key) ?? [] { losses.add(.max) } }
-            claim.losses.place = claims[key]?.count ?? 0
+            claim.losses.place.store(claims[key]?.count ?? 0, ordering: .relaxed)
             claims[key, default: []].append(claim.losses)
         }
         return claim
@@ -126,7 +126,7 @@ package final class Claim: Sendable {
         let isOfAddition: Bool
         let number: UInt64
         /// Among those of its key, so that each of thousands leaves in constant time; under the lock of the history.
-        nonisolated(unsafe) var place = 0
+        let place = Atomic(0)
         private let rights = Atomic<UInt8>(0)
         let url: CacheKey?
 
@@ -176,9 +176,10 @@ package final class Claim: Sendable {
 
 extension [Claim.Losses] {
     fileprivate mutating func remove(_ losses: Claim.Losses) {
-        guard indices.contains(losses.place), self[losses.place] === losses else { return }
-        swapAt(losses.place, count - 1)
-        self[losses.place].place = losses.place
+        let place = losses.place.load(ordering: .relaxed)
+        guard indices.contains(place), self[place] === losses else { return }
+        swapAt(place, count - 1)
+        self[place].place.store(place, ordering: .relaxed)
         removeLast()
     }
 }

@@ -22,9 +22,6 @@ protocol SQLiteValue {
     func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32
 }
 
-// Makes SQLite copy a bound value.
-nonisolated(unsafe) private let copying = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
-
 extension Int: SQLiteValue {
     func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32 {
         sqlite3_bind_int64(statement, parameter, Int64(self))
@@ -39,7 +36,7 @@ extension Double: SQLiteValue {
 
 extension String: SQLiteValue {
     func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32 {
-        sqlite3_bind_text(statement, parameter, self, Int32(clamping: utf8.count), copying)
+        sqlite3_bind_text(statement, parameter, self, Int32(clamping: utf8.count), dipper_sqlite_copying())
     }
 }
 
@@ -47,7 +44,9 @@ extension Data: SQLiteValue {
     func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32 {
         // No bytes would be bound as NULL.
         if isEmpty { return sqlite3_bind_zeroblob(statement, parameter, 0) }
-        return withUnsafeBytes { sqlite3_bind_blob64(statement, parameter, $0.baseAddress, UInt64($0.count), copying) }
+        return withUnsafeBytes {
+            sqlite3_bind_blob64(statement, parameter, $0.baseAddress, UInt64($0.count), dipper_sqlite_copying())
+        }
     }
 }
 
@@ -215,22 +214,22 @@ final class SQLiteConnection: @unchecked Sendable {
 }
 
 /// The connections of one process to a database with a log: one writer and a few readers.
-// Unchecked: one thread at a time uses the writer, that of the disk tier.
-final class SQLitePool: @unchecked Sendable {
+final class SQLitePool: Sendable {
     private static let mostReaders = 4
 
     private let open: @Sendable () throws -> SQLiteConnection
-    private var writer: SQLiteConnection?
+    /// Used by one thread at a time, that of the disk tier.
+    private let writer: Mutex<SQLiteConnection?>
     private let readers = Mutex<[SQLiteConnection]?>([])
     private let permits = DispatchSemaphore(value: mostReaders)
 
     init(writer: SQLiteConnection?, reader open: @escaping @Sendable () throws -> SQLiteConnection) {
-        self.writer = writer
+        self.writer = Mutex(writer)
         self.open = open
     }
 
     func write<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
-        guard let writer else { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
+        guard let writer = writer.withLock({ $0 }) else { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
         return try body(writer)
     }
 
@@ -248,6 +247,7 @@ final class SQLitePool: @unchecked Sendable {
     func close() {
         let free = readers.withLock { exchange(&$0, with: nil) }
         _ = consume free
-        writer = nil
+        let last = writer.withLock { exchange(&$0, with: nil) }
+        _ = consume last
     }
 }

@@ -91,6 +91,25 @@ package final class EntryInfo: Sendable {
     package func mayBeShown(to request: HTTPHeaders) -> Bool { (200...299).contains(status) && isChosen(by: request) }
 }
 
+/// The trace that an attempt leaves if it brings no entry.
+enum Remnant: Sendable {
+    case partial(PartialBody)
+    case failure(EntryInfo)
+
+    init?(_ kept: StoredData) {
+        if kept.info.status >= 400 {
+            self = .failure(kept.info)
+        } else if let partial = PartialBody(kept) {
+            self = .partial(partial)
+        } else {
+            return nil
+        }
+    }
+
+    var partial: PartialBody? { if case .partial(let partial) = self { partial } else { nil } }
+    var failure: EntryInfo? { if case .failure(let info) = self { info } else { nil } }
+}
+
 /// The URLs of an entry in one text: the one after redirects, then, after a line break, the one asked for if it differs.
 struct Addresses {
     var url: String

@@ -64,17 +64,12 @@ struct Boxed<Value: Sendable>: Sendable {
 }
 
 /// A value that one thread gives, at most once, to another that waits for it by other means.
-// The flag tells Thread Sanitizer the order of memory, which it does not see in a continuation.
-final class Handover<Value: Sendable>: @unchecked Sendable {
-    private var given: Value?
-    private let isGiven = Atomic(false)
+final class Handover<Value: Sendable>: Sendable {
+    private let given = Mutex<Value?>(nil)
 
-    var value: Value? { isGiven.load(ordering: .acquiring) ? given : nil }
+    var value: Value? { given.withLock { $0 } }
 
-    func give(_ value: Value?) {
-        given = value
-        isGiven.store(true, ordering: .releasing)
-    }
+    func give(_ value: Value?) { given.withLock { $0 = value } }
 }
 
 /// Waits for another thread's answer, which is given exactly once.

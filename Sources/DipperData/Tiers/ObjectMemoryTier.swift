@@ -58,24 +58,27 @@ package final class ObjectMemoryTier: Sendable {
 }
 
 /// A picture or value that is made from bytes. The engine does not know its type.
-package class Product: @unchecked Sendable {
+package struct Product: Sendable {
     /// In bytes of memory.
     package let cost: Int
+    private let holder: any AnyObject & Sendable
 
-    fileprivate init(cost: Int) { self.cost = cost }
+    package init(_ value: some Sendable, cost: Int) {
+        self.cost = cost
+        holder = Holder(value)
+    }
 
     /// The type must be right.
     @inline(__always)
     package func value<Value: Sendable>(as type: Value.Type = Value.self) -> Value {
-        unsafeDowncast(self, to: ProductOf<Value>.self).value
+        unsafeDowncast(holder, to: Holder<Value>.self).value
     }
+
+    static func === (a: Product, b: Product) -> Bool { a.holder === b.holder }
 }
 
-package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
-    package let value: Value
+private final class Holder<Value: Sendable>: Sendable {
+    let value: Value
 
-    package init(_ value: Value, cost: Int) {
-        self.value = value
-        super.init(cost: cost)
-    }
+    init(_ value: Value) { self.value = value }
 }

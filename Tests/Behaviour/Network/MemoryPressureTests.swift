@@ -170,7 +170,8 @@ struct MemoryPressureTests {
         probe.write("take \(group.room(upTo: 0.89))\n")
         let moderate = await probe.nextLine() ?? ""
         #expect(moderate.hasPrefix("moderate "))
-        #expect(Int(moderate.split(separator: " ").last ?? "") ?? .max <= 1 << 20)
+        let left = try #require(moderate.split(separator: " ").last.flatMap { Int($0) })
+        #expect(left <= 1_048_576)
         probe.write("take 1\n")
         #expect(await probe.nextLine() == start)
         guard Checks.areOn else { return }

@@ -253,16 +253,15 @@ struct NetworkMonitorTests {
         await #expect(processExitsWith: .success) {
             let lines = Box<[String]>([])
             let monitor = NetlinkMonitor(logger: .recording(lines: { line in lines.update { $0.append(line) } }))
-            var files: [Int32] = []
             var limit = rlimit()
             getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            limit.rlim_cur = 100
-            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            while case let file = dup(0), file >= 0 { files.append(file) }
+            var none = limit
+            none.rlim_cur = 0
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
             let isReachable = ["example.org", "10.99.99.99", "fd99::1"].allSatisfy { monitor.canReach($0) }
             let observation = monitor.observe {}
             let isStillReachable = monitor.canReach("example.org")
-            for file in files { close(file) }
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             #expect(isReachable && isStillReachable)
             #expect(
                 lines.value.count == 1 && lines.value[0].contains("every host counts as reachable"), "\(lines.value)")

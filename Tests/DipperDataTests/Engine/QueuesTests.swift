@@ -6,6 +6,7 @@ import Testing
 @Suite("The queues against a naive model", .timeLimit(.minutes(2)))
 struct QueuesTests {
     @Test("the rules hold over random operations", arguments: 0..<8)
+    @Loop
     func randomOperations(run: Int) async {
         var walk = QueueWalk(run)
         for number in 0..<workload(20_000) where !walk.hasFailed {
@@ -18,8 +19,9 @@ struct QueuesTests {
 }
 
 /// Drives the queues at random, and compares what they decide with the rules in the plainest words.
+@Loop
 private struct QueueWalk {
-    private final class Item: QueueEntry, @unchecked Sendable {
+    private final class Item: QueueEntry {
         let name: Int
         override var host: String { "h\(name % 3)" }
         /// Changes when the fetch turns to another source.

@@ -122,6 +122,7 @@ struct StoredAnswerTests {
             ("stale-if-error=60", sie, 150, true), (sie, "max-age=0", 120, true), (sie, "no-cache", 120, false),
             ("stale-if-error=20, no-cache", "", 120, false), ("stale-if-error=20, must-revalidate", "", 120, false),
             ("stale-if-error=20, no-cache=\"a\"", "", 120, true), ("stale-if-error", "", 120, false),
+            ("stale-if-error=0", "", 100, false), ("", "stale-if-error=0", 100, false),
         ] as [(String, String, TimeInterval, Bool)])
     func onError(response: String, request: String, age: TimeInterval, expected: Bool) {
         #expect(answer(response).mayServeOnError(for: ["Cache-Control": request], at: age) == expected)

@@ -69,6 +69,7 @@ struct DataGuideTests {
         let shown = Box(0)
         try await DataGuides.values(test.cache, url("feed"), url("next"), url("menu")) { _ in shown.update { $0 += 1 } }
         #expect(shown.value == 3)
+        #expect(try await DataGuides.stored(test.cache))
         test.transport.script(a, [.body(Data(#"{"made_at": "2026-11-01T08:00:00Z"}"#.utf8))])
         #expect(try await DataGuides.options(test.cache, a) == Date(timeIntervalSince1970: 1_793_520_000))
     }
@@ -161,6 +162,12 @@ struct DataGuideTests {
         #expect(try await DataGuides.decrypted(test.cache, a, key) == bytes)
         var configuration = DataCache.Configuration()
         DataGuides.settings(&configuration, key, Loop())
+        DataGuides.signed(&configuration)
+        let signed = DataRequest(url("a?token=1&session-id=2&b=3")).with(\.keyRule, configuration.keyRule)
+        #expect(signed.cacheKey == CacheKey(url("a?b=3")))
+        let cache = TestCache()
+        cache.transport.script(a, [.status(404)])
+        #expect(await cache.cache.getData(DataGuides.remembered(&configuration, cache.cache, a)).error?.status == 404)
         #expect(configuration.recordCodec?.identifier == "aes-gcm, key of 2026")
         #expect(configuration.network.maximumBodySize == 20 << 20)
         DataGuides.trust(&configuration, Data("house".utf8), Data(), Data(), "secret")

@@ -3,13 +3,6 @@ import TestSupport
 
 /// The code of DipperData's guides.
 enum DataGuides {
-    static func landingPage(_ feedURL: URL, _ nextPageURL: URL) async throws -> Data {
-        let cache = DataCache.shared
-        let feed = try await cache.getData(feedURL).value
-        cache.slowGetData(nextPageURL)
-        return feed
-    }
-
     // MARK: Getting started
 
     static func oneCall(_ folder: URL, _ url: URL) async throws -> Data {
@@ -148,6 +141,27 @@ enum DataGuides {
         configuration.slowQueue.allowsConstrainedNetwork = false  // no prefetches there
         let film = DataRequest(url).with(\.allowsConstrainedNetwork, false)
         return film
+    }
+
+    static func remembered(
+        _ configuration: inout DataCache.Configuration, _ cache: DataCache, _ photo: URL
+    ) -> DataRequest {
+        configuration.failureLifetime = .seconds(600)  // .zero remembers nothing
+        let avatar = DataRequest(photo).with(\.failureLifetime, .seconds(3_600))
+        cache.getRemoteData(photo)  // asks the server in any case
+        return avatar
+    }
+
+    static func signed(_ configuration: inout DataCache.Configuration) {
+        configuration.keyRule = .signatures.leavingOut("token", "session-*")
+    }
+
+    static func stored(_ cache: DataCache) async throws -> Bool {
+        struct Feed: Codable { var items = [1] }
+        let feed = Feed()
+        try cache.addValue(feed, for: "draft")
+        let draft = await cache.value(Feed.self, for: "draft")
+        return draft?.items == feed.items
     }
 
     static func downloaded(_ cache: DataCache, _ url: URL, _ file: URL) async throws {

@@ -2,6 +2,13 @@ import TestSupport
 
 // What the code of the guides is surrounded by in a program: it notes what it is told.
 
+/// The caches that the examples call `ImageCache.shared` and `DataCache.shared`: those of the test that runs them, so
+/// that no test changes the caches that all share.
+enum SharedCaches {
+    enum ImageCache { @TaskLocal static var shared = Dipper.ImageCache() }
+    enum DataCache { @TaskLocal static var shared = DipperData.DataCache() }
+}
+
 final class Stage: Sendable {
     let shown = Box<[Image]>([])
     let noted = Box<[String]>([])

@@ -92,6 +92,34 @@ struct GuideTests {
         #expect(other.image?.pixels == picture.pixels && second.isOnScreen)
     }
 
+    @Test("the first lines of the README and of the landing pages load, prefetch and process with the shared caches")
+    func landingPages() async throws {
+        let (feed, next) = (url("feed"), url("next.png"))
+        let data = TestCache()
+        for transport in [test.transport, data.transport] {
+            transport.script(feed, [.body(Data("[]".utf8))])
+            for url in [a, next] { try transport.script(url, [.image(picture)]) }
+        }
+        test.transport.script(url("gone"), [.status(404)])
+        let (view, banner) = (Stage(), Stage())
+        try await SharedCaches.ImageCache.$shared.withValue(test.cache) {
+            try await LandingPages.readme(a, next, feed, banner, Stage(), view)
+            #expect(try await LandingPages.dipper(a, next).pixels == picture.pixels)
+            SGImageCacheGuide.Shared.image(url("gone"), view, Stage(), banner)
+        }
+        await test.cache.idle()
+        #expect(view.images.first?.pixels == picture.pixels && banner.texts == ["status 404 for good"])
+        #expect(view.images.contains { $0.size == PixelSize(width: 200, height: 200) })
+        for url in [a, next, feed] { #expect(test.transport.transfers(of: url).count == 1) }
+
+        let bytes = try await SharedCaches.DataCache.$shared.withValue(data.cache) {
+            try await LandingPages.dipperData(feed, next)
+        }
+        #expect(bytes == Data("[]".utf8))
+        await data.cache.idle()
+        #expect(data.transport.transfers.map(\.request.url) == [feed, next])
+    }
+
     @Test("errors are caught as the guide says, and the progress of a call is gone through to its end")
     func errors() async throws {
         test.transport.script(a, [.status(404)])
@@ -183,6 +211,8 @@ struct GuideTests {
         #expect(try await TestingGuide.failures(a).pixels == picture.pixels)
         try await TestingGuide.decoders(a)
         try await TestingGuide.offline(a)
+        let folder = TemporaryFolder()
+        try await TestingGuide.restart(a, folder.url)
         let other = TestCache()
         try await TestingGuide.parts(other.cache, a, other.transport)
         try await TestingGuide.displays(a, test.transport, test.cache, picture)
@@ -203,6 +233,10 @@ struct GuideTests {
         try await told.wait { $0.last == "000000ff" }
         try await test.transport.waitForTransfers(1, of: url("3"))
         withExtendedLifetime((view, list)) {}
+        let closed = TestImageCache()
+        DisplaysGuide.screen(closed.cache, [url("near")], [url("passed")])
+        try await closed.cache.idle(within: .seconds(30))
+        #expect(closed.transport.transfers.allSatisfy(\.isCancelled) && !closed.cache.hasImage(for: url("near")))
     }
 
     @Test("a display shows how far its picture is, and that it waits")
@@ -252,6 +286,10 @@ struct GuideTests {
         #expect(image.size == PixelSize(width: 100, height: 50) && image[1, 1] == SIMD4(225, 225, 225, 255))
         #expect(DecodingGuide.chain(a).options.processors?.count == 2)
         await test.cache.shutdown()
+        let choosing = TestImageCache { DecodingGuide.accept(&$0) }
+        choosing.cache.getImage(a)
+        let accept = try await choosing.transport.nextTransfer().request.headers["Accept"]
+        #expect(accept == CodecRegistry.standard.accept)
         let bytes = try Pictures.data("jpeg/large.jpg")
         #expect(try DecodingGuide.info(bytes).format == .jpeg)
         let (file, small) = try DecodingGuide.codecs(bytes)

@@ -1,8 +1,11 @@
 import Dipper
 import Foundation
 
-/// The code of the README and of Dipper's landing page.
+/// The code of the README and of the landing pages.
 enum LandingPages {
+    typealias ImageCache = SharedCaches.ImageCache
+    typealias DataCache = SharedCaches.DataCache
+
     static func readme(
         _ url: URL, _ nextURL: URL, _ feedURL: URL, _ banner: Stage, _ bar: Stage, _ view: Stage
     ) async throws {
@@ -29,5 +32,12 @@ enum LandingPages {
         let image = try await cache.getImage(url).value
         cache.slowGetImage(nextURL)
         return image
+    }
+
+    static func dipperData(_ feedURL: URL, _ nextPageURL: URL) async throws -> Data {
+        let cache = DataCache.shared
+        let feed = try await cache.getData(feedURL).value
+        cache.slowGetData(nextPageURL)
+        return feed
     }
 }

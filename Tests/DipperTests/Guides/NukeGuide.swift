@@ -54,6 +54,25 @@ enum NukeGuide {
         return prefetcher
     }
 
+    struct MemoryTransport: Transport {  // DataLoading
+        struct Answered: Transfer { func cancel() {} }  // Cancellable
+
+        let bodies: [URL: Data]
+
+        func start(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) -> any Transfer {
+            let body = bodies[request.url]
+            let response = TransferResponse(status: body == nil ? 404 : 200, body: body ?? Data())
+            receive(.finished(.success(response)))  // at any time, on any thread, but once
+            return Answered()
+        }
+
+        func shutdown() async {}
+    }
+
+    static func loader(_ configuration: inout ImageCache.Configuration, _ bodies: [URL: Data]) {
+        configuration.data.transport = MemoryTransport(bodies: bodies)  // configuration.dataLoader = …
+    }
+
     struct FailureLog: EventSink {
         var topics: CacheEvent.Topics { .calls }
 
@@ -85,6 +104,18 @@ struct NukeGuideTests {
         let prefetcher = NukeGuide.prefetch(test.cache, [ImageRequest(a), ImageRequest(url("gone"))], banner)
         try await banner.noted.wait { $0 == ["1 failed"] }
         #expect(prefetcher.progress.skipped == 1)
+    }
+
+    @Test("a transport of a few lines answers, also a call that was a prefetch")
+    func loader() async throws {
+        var configuration = ImageCache.Configuration()
+        configuration.data.networkMonitor = ManualNetwork()
+        NukeGuide.loader(&configuration, [a: try picture.png])
+        let cache = ImageCache(configuration)
+        cache.slowGetImage(a)
+        #expect(try await cache.getImage(a).value.pixels == picture.pixels)
+        #expect(await cache.getImage(url("gone")).error == .status(404))
+        await cache.shutdown()
     }
 
     @Test("requests and settings have what they were given")

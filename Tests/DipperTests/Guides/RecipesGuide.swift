@@ -156,6 +156,18 @@ enum RecipesGuide {
         return image
     }
 
+    static func signatures(_ configuration: inout ImageCache.Configuration) {
+        configuration.data.keyRule = .signatures.leavingOut("token")
+    }
+
+    static func missing(_ cache: ImageCache, _ url: URL) {
+        let avatar = ImageRequest(url).with(\.failureLifetime, .seconds(3_600))
+        cache.getImage(avatar).onEnd { result in
+            if case .failure(let error) = result, !error.isRemembered { print(error) }
+        }
+        cache.getRemoteImage(url)  // the user asks again: so does the cache
+    }
+
     static func cookies(_ cache: ImageCache, _ url: URL) async throws -> Image {
         let cookies = RedirectHandler { redirection, request in
             let (from, to) = (redirection.url, request.url)
@@ -405,7 +417,6 @@ struct RecipesTests {
         await test.cache.idle()
         #expect(shown.value == ["old"] && banner.texts.isEmpty)
         test.network.isUp = false
-        test.date.advance(by: 1)
         await RecipesGuide.oldAndNew(test.cache, a, banner, show)
         try await test.cache.waitForParked()
         #expect(shown.value == ["old", "old"] && banner.texts == ["No network"])

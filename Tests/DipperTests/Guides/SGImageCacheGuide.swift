@@ -3,11 +3,15 @@ import Foundation
 
 /// The code of "Coming from SGImageCache".
 enum SGImageCacheGuide {
-    static func shared(_ url: URL, _ view: Stage, _ spinner: Stage, _ banner: Stage) {
-        let task = ImageCache.shared.getImage(url)
-        task.then { image in view.show(image) }
-        task.onRetry { spinner.start() }
-        task.onFail { error, isFatal in banner.show(error, isFatal ? "for good" : "for now") }
+    enum Shared {
+        typealias ImageCache = SharedCaches.ImageCache
+
+        static func image(_ url: URL, _ view: Stage, _ spinner: Stage, _ banner: Stage) {
+            let task = ImageCache.shared.getImage(url)
+            task.then { image in view.show(image) }
+            task.onRetry { spinner.start() }
+            task.onFail { error, isFatal in banner.show(error, isFatal ? "for good" : "for now") }
+        }
     }
 
     static func request(_ url: URL, _ user: String, _ token: String) -> ImageRequest {

@@ -114,4 +114,24 @@ enum TestingGuide {
         network.isUp = false
         #expect(try await cache.getData(url).response.source == .stale)
     }
+
+    static func restart(_ url: URL, _ folder: URL) async throws {
+        let network = ManualNetwork()
+        func cache(_ transport: ScriptedTransport) -> DataCache {
+            var configuration = DataCache.Configuration(directory: folder)
+            configuration.transport = transport
+            configuration.networkMonitor = network
+            return DataCache(configuration)
+        }
+        let (before, after) = (ScriptedTransport(), ScriptedTransport())
+        before.script(url, [.body(Data("here".utf8))])
+        let first = cache(before)
+        _ = try await first.getData(url).value(within: .seconds(5))
+        await first.shutdown()  // the program ends
+
+        network.isUp = false
+        let second = cache(after)  // and starts without a network
+        #expect(await second.data(for: url) == Data("here".utf8) && after.transfers.isEmpty)
+        await second.shutdown()
+    }
 }

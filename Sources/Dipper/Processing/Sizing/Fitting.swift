@@ -6,10 +6,9 @@ extension ImageProcessors {
     /// let page = ImageRequest(url).processed(by: .fitting(width: 800, height: 600, .aspectFit, background: .black))
     /// ```
     public struct Fitting: ImageProcessor, Hashable {
-        /// The size of the frame, in pixels, or in points if ``isInPoints`` is set.
+        /// The size of the frame, in pixels, or in ``points`` of the display.
         public let frame: PixelSize
-        /// Whether the size of the frame is in points of the display.
-        public private(set) var isInPoints = false
+        private var isInPoints = false
         /// The way in which the picture is put into the frame.
         public let mode: ContentMode
         /// The colour around the picture, and behind its transparent parts.

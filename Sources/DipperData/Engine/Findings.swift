@@ -1,144 +1,7 @@
 import Foundation
 
-/// A look-up in the tiers takes no slot of a queue and waits behind no download.
-extension Engine {
-    func lookUp(_ fetch: Fetch) {
-        fetch.lookUpState = .underWay
-        events.looking(fetch)
-        let number = nextNumber()
-        fetch.lookUpNumber = number
-        // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = store.history.claim(fetch.key, of: fetch.alias)
-        // Before the first attempt, a call keeps the claim that it has come with.
-        if fetch.attempts > 0 || fetch.findings.claim == nil { fetch.findings.claim(claim) }
-        fetch.lookUp = store.lookUp(
-            fetch.sources.lead, place(of: fetch), wantsPartial: fetch.findings.partial == nil
-        ) { found, partial, delivered in
-            let isPosted = self.post { $0.lookedUp(fetch, number, found, partial, claim, delivered) }
-            if !isPosted { delivered() }
-        }
-    }
-
-    func place(of fetch: Fetch) -> Workers.Place {
-        place(Urgency(queue: fetch.queue, level: fetch.level))
-    }
-
-    func moveLookUp(of fetch: Fetch) {
-        if fetch.lookUpState == .underWay { fetch.lookUp?.move(to: place(of: fetch)) }
-    }
-
-    func forgetLookUp(of fetch: Fetch) {
-        if fetch.lookUpState == .underWay {
-            fetch.lookUp?.cancel()
-            events.lookedUp(fetch, nil)
-        }
-        (fetch.lookUp, fetch.lookUpNumber) = (nil, 0)
-        fetch.lookUpState = .notDone
-    }
-
-    /// - Parameters:
-    ///   - claim: claimed before the look-up began.
-    ///   - delivered: called once the waiting calls have been told.
-    private func lookedUp(
-        _ fetch: Fetch, _ number: UInt64, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim,
-        _ delivered: @escaping @Sendable () -> Void
-    ) {
-        guard fetch.lookUpNumber == number else { return delivered() }
-        fetch.lookUp = nil
-        judge(found?.value, for: fetch.calls) { engine, verdicts in
-            if fetch.lookUpNumber == number { engine.finishLookUp(of: fetch, found, partial, claim, verdicts) }
-            Afterwards.run(delivered)
-        }
-    }
-
-    private func finishLookUp(
-        of fetch: Fetch, _ found: FoundEntry?, _ partial: PartialBody?, _ claim: Claim, _ verdicts: Verdicts
-    ) {
-        events.lookedUp(fetch, found?.source)
-        let moment = now().timeIntervalSince1970
-        var hit = found
-        if let found,
-            let call = fetch.calls.first(where: {
-                $0.mayFetch && verdicts.use(of: found.value, for: $0, at: moment) == .staleWhileRevalidating
-            })
-        {
-            let renewal = renewal(call)
-            hit?.revalidation = renewal.task
-            if renewal.isNew { take(renewal.task, claim, reads: false, found: found) }
-        }
-        fetch.findings.lookedUp(hit, partial, claim, isAttempting: fetch.run != nil)
-        if hit == nil { turnToSubstitutes(fetch) }
-        var isWantedAnew = false
-        for waiter in fetch.waiters {
-            if let hit, waiter.wait.reads, verdicts.isAnswered(waiter.call, by: hit.value, at: moment) {
-                leave(waiter, .success(response(of: hit, for: waiter.call)))
-            } else if !waiter.wait.fetches {
-                leave(waiter, .failure(.notCached.about(waiter.key)))
-            } else if waiter.wait.reads {
-                isWantedAnew = true
-            }
-        }
-        fetch.lookUpState = hit != nil && !isWantedAnew ? .notDone : .missed
-        settle(fetch)
-        guard !fetch.isOver else { return }
-        switch fetch.place {
-        case .looking:
-            queues.remove(fetch)
-            enqueue(fetch)
-        case .running where !fetch.isOnNetwork: goToNetwork(fetch)
-        default: break
-        }
-    }
-
-    // MARK: Renewals
-
-    /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller starts a new one.
-    private nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
-        revalidations.withLock { tasks in
-            let renewal = tasks.task(for: call.withoutStandIns)
-            if renewal.isNew { renewal.task.attach(renewal.task, to: self) }
-            return renewal
-        }
-    }
-
-    nonisolated func answer(_ task: DataTask, withOld found: FoundEntry) {
-        let (newer, isNew) = renewal(task.call)
-        if isNew {
-            // An entry that is removed before the engine takes the call is not brought back.
-            let claim = store.history.claim(task.key, of: task.call.request.plainKey)
-            if !post({ $0.take(newer, claim, reads: false, found: found) }) { refuse(newer) }
-        }
-        let response = DataResponse(found.value, source: .stale, revalidation: newer)
-        finish(task, .success(response), kept: found.place ?? task.key)
-    }
-}
-
-/// The fetches of newer bytes: at most one for each stale answer. A value.
-struct RevalidationTasks: Sendable {
-    private struct Name: Hashable {
-        let key: CacheKey
-        let headers: HTTPHeaders
-
-        init(_ call: Call) { (key, headers) = (call.key, call.request.headers) }
-    }
-
-    private var tasks: [Name: DataTask] = [:]
-
-    mutating func task(for call: Call) -> (task: DataTask, isNew: Bool) {
-        // mutant Revalidation: `(call)] { retu` => `(call)], tasks.count > 1_000_000 { retu`
-        if let task = tasks[Name(call)] { return (task, false) }
-        let task = DataTask(call, queue: .slow, isRevalidation: true)
-        tasks[Name(call)] = task
-        return (task, true)
-    }
-
-    mutating func forget(_ task: DataTask) -> DataTask? {
-        let name = Name(task.call)
-        return tasks[name] === task ? tasks.removeValue(forKey: name) : nil
-    }
-}
-
-/// The results of the look-ups and attempts of a fetch. Only the engine uses it.
+/// The results of the look-ups and attempts of a fetch.
+@Loop
 final class Findings {
     private(set) var found: FoundEntry?
     var partial: PartialBody?
@@ -238,7 +101,8 @@ final class Findings {
     }
 }
 
-/// The sources of a fetch: the present one, those that are left, and those that have failed. Only the engine uses it.
+/// The sources of a fetch: the present one, those that are left, and those that have failed.
+@Loop
 struct FetchSources {
     /// The call whose URL, header fields and expirations are the fetch's: the first one, until another takes its place.
     private(set) var lead: Call
@@ -272,6 +136,9 @@ struct FetchSources {
     }
 
     var provider: (any DataProvider)? { asked?.provider }
+
+    /// Whether the request's own source is asked, and not one of its alternatives.
+    var isFirst: Bool { number == 0 }
 
     var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 

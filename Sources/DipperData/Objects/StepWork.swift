@@ -1,103 +1,115 @@
 import Foundation
 
-extension Engine {
-    func perform(_ make: ObjectWork, _ source: StepWork.Source, waiting: Int = 0) {
-        enter(make, .making)
-        let (cache, key) = (make.cache, make.origin.key)
-        let works = works(of: key, in: cache.state)
-        if let present = works.runs.first(where: {
-            $0.key == make.key && $0.isLike(source) && $0.makes.allSatisfy(\.isValid)
-        }) {
-            present.makes.append(make)
-            make.wait(for: present)
-            return present.refresh(in: self)
-        }
-        let run = StepWork(make.key, source)
-        run.waiting = waiting
-        run.makes = [make]
-        make.wait(for: run)
-        works.runs.append(run)
-        start(run, for: make)
+/// One step under way on a thread, for all that wait for its object.
+final class StepWork: SharedWork {
+    enum Source: Sendable {
+        case bytes(Data, Provenance, orForm: StoredData?)
+        case form(StoredData, ResponseSource)
+        case object(MadeObject)
     }
 
-    private func start(_ run: StepWork, for make: ObjectWork) {
-        let (cache, origin, step, keepsBytes) = (make.cache, make.origin, make.step, make.keepsBytes)
+    let cache: ObjectCache
+    let key: CacheKey
+    let source: Source
+    private let origin: Origin
+    var waiting = 0
+    var makes: [ObjectWork] = []
+    var ticket: Workers.Ticket?
+    private let cancellation = Cancellation()
+
+    init(_ make: ObjectWork, _ source: Source) {
+        (cache, key, origin, self.source) = (make.cache, make.key, make.origin, source)
+    }
+
+    nonisolated var isCancelled: Bool { cancellation.isSet }
+    func cancel() {
+        cancellation.set()
+        ticket?.cancel()
+    }
+
+    /// Whether the step comes before all other work, so that few whole objects wait for their next step.
+    var isNext: Bool { if case .object = source { true } else { false } }
+
+    nonisolated var material: Material {
+        switch source {
+        case .bytes(let data, _, nil): .bytes(data)
+        case .form(let form, _), .bytes(_, _, .some(let form)): .form(form.data)
+        case .object(let parent): .product(parent.product)
+        }
+    }
+
+    nonisolated var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
+
+    func isLike(_ other: Source) -> Bool {
+        switch (source, other) {
+        case (.bytes(_, let a, nil), .bytes(_, let b, nil)): a.info === b.info
+        case (.object(let a), .object(let b)): a.product === b.product
+        default: false
+        }
+    }
+
+    override func move(to want: Urgency) {
+        ticket?.move(to: cache.engine.place(want, isNext: isNext))
+    }
+}
+
+extension StepWork {
+    func end() {
+        cache.stopWaiting(&waiting)
+        cache.state.change(origin.key) { works in works.runs.removeAll { $0 === self } }
+    }
+
+    func start(for make: ObjectWork) {
+        let (cache, origin, step, keepsBytes) = (cache, origin, make.step, make.keepsBytes)
         let work: @Sendable (@escaping @Sendable () -> Void) -> Void = { taken in
             let result: StepResult? =
-                run.isCancelled ? nil : cache.perform(run, step, origin, keepsBytes: keepsBytes)
+                self.isCancelled ? nil : cache.perform(self, step, origin, keepsBytes: keepsBytes)
             // The next work takes its place before the thread goes on.
-            let isPosted = self.post { engine in
-                if let result { engine.finished(run, result, of: origin.key, in: cache) }
+            let isPosted = cache.engine.post { _ in
+                if let result { self.finished(result) }
                 taken()
             }
             if !isPosted { taken() }
         }
-        let programs = run.isOfBytes ? step.programs : nil
+        let programs = isOfBytes ? step.programs : nil
         if programs == nil, let place = step.place {
             return Afterwards.run { place.perform { work {} } }
         }
         // The most expensive of the steps that follow counts too.
         let steps = make.family.map(\.step)
+        let material = material
         let ticket = (programs ?? cache.workers).add(
-            place(make.wants.highest, isNext: run.isNext), of: origin.key,
-            cost: { (steps.reduce(0) { max($0, $1.cost(of: run.material)) }, step.load(of: run.material).effort) },
+            cache.engine.place(make.wants.highest, isNext: isNext), of: origin.key,
+            cost: { (steps.reduce(0) { max($0, $1.cost(of: material)) }, step.load(of: material).effort) },
             untilTaken: work)
-        guard let ticket else { return fail(make, refusal) }
-        run.ticket = ticket
+        guard let ticket else { return make.fail(cache.engine.refusal) }
+        self.ticket = ticket
     }
 
-    private func finished(_ run: StepWork, _ result: StepResult, of key: CacheKey, in cache: ObjectCache) {
-        guard !run.isCancelled else { return }
-        let makes = exchange(&run.makes, with: [])
+    private func finished(_ result: StepResult) {
+        guard !isCancelled else { return }
+        let makes = exchange(&makes, with: [])
         // Before the callers' closures run, because they may wait for other objects.
-        end(run, of: key, in: cache)
+        end()
         for make in makes {
             make.wait(for: nil)
-            if let supply = make.supply { stopWaiting(&supply.waiting, in: cache) }
+            if let supply = make.supply { cache.stopWaiting(&supply.waiting) }
         }
         switch result {
         case .made(let object):
             for make in makes where make.isValid {
                 guard let supply = make.supply, exchange(&supply.isNewest, with: false) else { continue }
-                supersede(by: object, of: supply, make.origin, in: cache)
+                cache.supersede(by: object, of: supply, make.origin)
             }
-            made(object, for: makes, isWritten: object.form != nil)
+            cache.made(object, for: makes, isWritten: object.form != nil)
         case .otherBytes:
             for make in makes {
                 make.earlier = nil
-                descend(make)
+                make.descend()
             }
         case .failed(let error):
-            for make in makes { failed(make, run, error) }
+            for make in makes { make.failed(self, error) }
         }
-    }
-
-    private func failed(_ make: ObjectWork, _ run: StepWork, _ error: DipperError) {
-        guard error.isOfBytes else { return fail(make, error) }
-        switch run.source {
-        case .form, .bytes(_, _, orForm: .some):
-            // The stored form is bad, and is made again.
-            if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
-            make.earlier = nil
-            return descend(make)
-        case .bytes(_, let basis, orForm: nil):
-            guard make.step.programs == nil else { break }
-            // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
-            make.isClosed = true
-            guard let supply = make.supply, make.origin.policy != .cacheOnly else { break }
-            supply.isClosed = true
-            // Stored bytes are out of date for the call. An answer, or bytes about which the server was asked just now,
-            // count as a failed attempt.
-            let known = make.cache.misfits[make.origin.key, make.step.kind]
-            let isRenewal = !basis.source.isAnswer && make.broken == nil && known.map { $0.due <= time.now() } != false
-            guard isRenewal || make.origin.following == nil else { break }
-            make.broken = isRenewal ? error : nil
-            make.supply = nil
-            fetch(make, after: isRenewal ? nil : (supply, error))
-            return leave(supply, make)
-        case .object: break
-        }
-        fail(make, error)
     }
 }
 

@@ -1,0 +1,245 @@
+import Foundation
+import Synchronization
+
+/// An answer is judged, kept, and handed out to the calls that it answers.
+extension Fetch {
+    func answered(_ run: Run, _ response: TransferResponse) {
+        var response = response
+        response.metrics.redirects = run.attempt.redirects
+        judge(run, response, Verdicts())
+    }
+
+    /// Asks the calls that are not among the verdicts. Calls that join meanwhile hold up none that has been asked.
+    private func judge(_ run: Run, _ response: TransferResponse, _ known: Verdicts) {
+        let judging: [Call] = demand.judgesAnswers ? [sources.lead] + calls : []
+        engine.judge(response, for: known.unasked(judging)) { verdicts in
+            self.answered(run, response, known.adding(verdicts))
+        }
+    }
+
+    private func answered(_ run: Run, _ response: TransferResponse, _ verdicts: Verdicts) {
+        let lead = sources.lead
+        let refusal = verdicts.refusal(of: response, by: lead)
+        let call =
+            refusal == nil
+            ? lead
+            : calls.first { verdicts.has($0) && verdicts.refusal(of: response, by: $0) == nil }
+        guard let call else {
+            if verdicts.unasked(calls).isEmpty { return refused(run, response, refusal) }
+            endRefused(response, verdicts)
+            return judge(run, response, verdicts)
+        }
+        // A stored answer may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
+        guard response.status >= 500, let found = findings.found else {
+            return accepted(run, response, call, verdicts)
+        }
+        engine.judge(found.value, for: [call]) { onFound in
+            let moment = self.engine.now().timeIntervalSince1970
+            if onFound.isAnsweredAllTheSame(call, by: found.value, at: moment) {
+                self.refused(run, response, refusal)
+            } else {
+                self.accepted(run, response, call, verdicts)
+            }
+        }
+    }
+
+    private func refused(_ run: Run, _ response: TransferResponse, _ refusal: DipperError?) {
+        // What follows a bad beginning would be refused as well.
+        if (200...299).contains(response.status) { dropPartial() }
+        var error = refusal ?? .status(response.status)
+        error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: engine.now()) }
+        if error == .status(response.status) { remember(run, response) }
+        failed(error)
+    }
+
+    /// Keeps a failure for calls to come. A partial body stays in its place: the server may send the rest after all.
+    private func remember(_ run: Run, _ response: TransferResponse) {
+        let (lead, chain, store) = (sources.lead, run.attempt.chain, engine.store)
+        let received = engine.now().timeIntervalSince1970
+        guard sources.isFirst, sources.provider == nil, !findings.isPartialKept,
+            store.disk == nil ? demand.keepsInMemory : demand.renewsOnDisk,
+            chain.mayStore(ignoresServer: lead.freshness.ignoresServer), let claim = findings.claim,
+            let until = store.end(ofFailure: response, lead, requested: run.requested, received: received, after: chain)
+        else { return }
+        let info = EntryInfo(
+            url: run.attempt.address, asked: lead.request.address(of: lead.key), status: response.status,
+            stored: received, freshness: Freshness(generated: received, until: until),
+            variant: Variant(vary: chain.vary(with: response.headers), request: run.sent), begun: claim.begun)
+        store.keepFailure(info, for: key, claim: claim)
+    }
+
+    private func accepted(
+        _ run: Run, _ response: TransferResponse, _ call: Call, _ verdicts: Verdicts
+    ) {
+        let value = StoredData(
+            data: response.body,
+            info: info(
+                of: response, run, call, url: run.attempt.address,
+                isStandIn: sources.isStandIn))
+        deliver(
+            value, run, for: call, source: sources.provider == nil ? .network : .provider,
+            response, verdicts)
+    }
+
+    private func endRefused(_ response: TransferResponse, _ verdicts: Verdicts) {
+        for waiter in waiters {
+            guard let error = verdicts.refusal(of: response, by: waiter.call), !error.mayPass else { continue }
+            leave(waiter, .failure(error))
+        }
+    }
+
+    func confirmed(_ run: Run, _ response: TransferResponse) {
+        guard let stored = run.attempt.stored else { return }
+        let lead = sources.lead
+        var refreshed = response
+        refreshed.status = stored.info.status
+        refreshed.headers = Refreshing.headers(stored.info.headers, refreshedBy: response.headers)
+        let value = StoredData(
+            data: stored.data,
+            info: info(of: refreshed, run, lead, url: stored.info.url, family: stored.info.family))
+        engine.judge(value, for: calls) { verdicts in
+            self.deliver(value, run, for: lead, source: .revalidated, response, verdicts)
+        }
+    }
+
+    private func info(
+        of response: TransferResponse, _ run: Run, _ call: Call, url: String, family: UInt64 = 0,
+        isStandIn: Bool = false
+    ) -> EntryInfo {
+        let chain = run.attempt.chain
+        let received = engine.now().timeIntervalSince1970
+        // An answer to this request alone is not kept, so there are no variants to choose from.
+        let variant = Variant(vary: chain.vary(with: response.headers), request: run.sent)
+        let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
+        return EntryInfo(
+            url: url, asked: call.request.address(of: call.key), status: response.status, headers: response.headers,
+            stored: received,
+            freshness: isStandIn
+                ? Freshness(generated: received, until: received)
+                : engine.store.freshness(
+                    of: response, call, requested: run.requested, received: received, after: chain),
+            variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
+            begun: findings.claim?.begun ?? RemovalHistory.now)
+    }
+
+    private func deliver(
+        _ value: StoredData, _ run: Run, for call: Call, source: ResponseSource,
+        _ answer: TransferResponse, _ verdicts: Verdicts
+    ) {
+        // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
+        // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
+        if isOver, knownFindings?.claim?.isLatest == false { return }
+        sources.follow(call)
+        self.run = nil
+        engine.events.endAttempt(self, .answered(source))
+        let write = PendingWrite()
+        let mayKeep = keep(value, run, for: call, isConfirmed: source == .revalidated, write)
+        // Then its file has become that of the entry.
+        if source.isAnswer, !value.info.isStandIn { dropPartial() }
+        let response = DataResponse(
+            value, source: source, attempts: attempts, metrics: answer.metrics, asked: sources.asked)
+        // A call with other header fields may need another variant, or an answer that is not shared; a call with a
+        // validation of its own may need another answer. The call that the answer was fetched for takes it in any case.
+        let isForAll = mayKeep && !value.info.headers.varying.contains("*")
+        handOut(source == .network ? answer : nil, verdicts) { waiter, verdicts in
+            let isForIt = self.isFor(waiter.call, value, call, isForAll: isForAll, verdicts)
+            if isForIt { self.leave(waiter, .success(response), write) }
+            return isForIt
+        }
+    }
+
+    /// - Parameter answer: asks the calls that have joined meanwhile, before they get it; `nil` to begin anew for them.
+    private func handOut(
+        _ answer: TransferResponse?, _ verdicts: Verdicts,
+        to give: @escaping @Loop (DataTask, Verdicts) -> Bool
+    ) {
+        if isOver { return }
+        if let answer { endRefused(answer, verdicts) }
+        let unasked = answer == nil ? [] : verdicts.unasked(calls)
+        var next: Call?
+        for waiter in waiters where answer == nil || verdicts.has(waiter.call) {
+            if !give(waiter, verdicts), next == nil { next = waiter.call }
+        }
+        if let answer, !unasked.isEmpty {
+            return engine.judge(answer, for: unasked) { more in
+                self.handOut(answer, verdicts.adding(more), to: give)
+            }
+        }
+        if let next { beginAnew(for: next) } else { settle(isFinishing: true) }
+    }
+
+    private func keep(
+        _ value: StoredData, _ run: Run, for call: Call, isConfirmed: Bool, _ write: PendingWrite
+    ) -> Bool {
+        let (demand, found) = (demand, findings.found)
+        let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
+        let mayKeep = mayStore && engine.store.mayKeep(value.info, call)
+        let isKeepable = demand.keepsInMemory && !value.info.isStandIn
+        guard isKeepable, mayStore else {
+            if isKeepable, value.info.status < 400, findings.claim?.isRevoked != true {
+                engine.store.remove(found?.place ?? key)
+            }
+            write.end(isOnDisk: false)
+            return mayKeep
+        }
+        // One more confirmation tells the disk nothing new, unless the entry must be durable now.
+        let isNews = !isConfirmed || run.attempt.stored.map { !value.info.saysTheSame(as: $0.info) } ?? true
+        let keepsOnDisk =
+            (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
+        if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk, findings.claim?.isOutdated != true {
+            engine.store.disk?.remove(found?.place ?? key)
+        }
+        engine.store.keep(
+            value, for: key, demand.usesMemory ? call.usingMemory : call, mayKeep: mayKeep, beside: found,
+            onDisk: keepsOnDisk, demand.durability,
+            // mutant Removal: `claim: findings.claim, by: id` => `claim: nil, by: id`
+            claim: findings.claim, by: identity.id, whenWritten: write.end)
+        return mayKeep
+    }
+
+    private func isFor(
+        _ other: Call, _ value: StoredData, _ call: Call, isForAll: Bool, _ verdicts: Verdicts
+    ) -> Bool {
+        if other === call { return true }
+        // A call that has named no stand-in waits for the real answer.
+        if value.info.isStandIn, !other.hasStandIns { return false }
+        let isSame = other.request.headers == call.request.headers
+        return (isSame || (isForAll && value.info.isChosen(by: other.request.headers)))
+            && verdicts.accepts(value, for: other)
+    }
+
+    private func beginAnew(for call: Call) {
+        findings.beginAnew()
+        sources.begin(anewFor: call)
+        findings.failure = nil
+        forgetLookUp()
+        engine.queues.remove(self)
+        settle()
+        enter()
+    }
+}
+
+final class PendingWrite: Sendable {
+    private struct State {
+        var isOnDisk: Bool?
+        var waiting: [@Sendable (Bool) -> Void] = []
+    }
+
+    private let state = Mutex(State())
+
+    func end(isOnDisk: Bool) {
+        let waiting = state.withLock { state in
+            state.isOnDisk = isOnDisk
+            return exchange(&state.waiting, with: [])
+        }
+        for tell in waiting { tell(isOnDisk) }
+    }
+
+    func whenEnded(_ tell: @escaping @Sendable (Bool) -> Void) {
+        let isOnDisk = state.withLock { state in
+            if state.isOnDisk == nil { state.waiting.append(tell) }
+            return state.isOnDisk
+        }
+        if let isOnDisk { tell(isOnDisk) }
+    }
+}

@@ -1,0 +1,456 @@
+import Foundation
+
+/// The attempts of a fetch: from getting a slot to an answer or a failure, with hooks, redirects and logins between.
+extension Fetch {
+    func start() {
+        // The look-up that is under way may answer all calls.
+        if lookUpState == .underWay, !needsNetwork { return }
+        goToNetwork()
+    }
+
+    func goToNetwork() {
+        followLatestURL()
+        engine.queues.reachNetwork(self)
+        engine.reconsider()
+        if exchange(&findings.isRetry, with: false), let failure {
+            for waiter in waiters { waiter.hear(.retry(after: failure)) }
+        }
+        engine.events.transferring(self)
+        let unparked = findings.unpark()
+        findings.reclaim(
+            engine.store.history.claim(key, of: alias), engine.store.history, isFirst: attempts == 0)
+        if unparked > 0 {
+            findings.held += unparked
+            engine.account { $0.unpark(unparked) }
+        }
+        // The entry may have come into memory since the call was made.
+        guard !demand.insistsOnNetwork, let found = engine.store.kept(for: sources.lead) else {
+            return beginAttempt()
+        }
+        engine.judge(found.value, for: calls) { verdicts in
+            self.beginAttempt(unlessAnsweredBy: found, verdicts)
+        }
+    }
+
+    private func beginAttempt(unlessAnsweredBy found: FoundEntry, _ verdicts: Verdicts) {
+        guard !isOver else { return }
+        let moment = engine.now().timeIntervalSince1970
+        findings.find(found)
+        let isForAll = calls.allSatisfy {
+            $0.cachePolicy != .ignoreCache && verdicts.use(of: found.value, for: $0, at: moment) == .fresh
+        }
+        if isForAll { answer(with: found) } else { beginAttempt() }
+    }
+
+    private func answer(with found: FoundEntry) {
+        engine.events.endAttempt(self, .answered(found.source))
+        let response = DataResponse(found.value, source: found.source)
+        for waiter in waiters { leave(waiter, .success(response), kept: found.place ?? key) }
+        settle(isFinishing: true)
+    }
+
+    private func beginAttempt() {
+        // Without a way to the host no attempt is made, and none is counted.
+        guard canReach else { return failed(.unreachable) }
+        let findings = findings
+        // With a disk, the look-up has read the partial body already; without one, nobody has.
+        let isUnread =
+            engine.store.disk == nil && findings.attempts == 0 && findings.found == nil && !demand.insistsOnNetwork
+        guard findings.partial == nil, findings.isPartialLeft || isUnread else { return confirm() }
+        if engine.store.disk == nil {
+            if let count = findings.readBack(engine.store.partialInMemory(of: key)) { hold(count) }
+            return confirm()
+        }
+        let isRead = engine.store.readPartial(of: key, readersPlace) { partial in
+            self.post { self.readBack(partial) }
+        }
+        if !isRead { confirm() }
+    }
+
+    private func readBack(_ partial: PartialBody?) {
+        guard !isOver else { return }
+        if let count = findings.readBack(partial) { hold(count) }
+        // The entry may have been removed meanwhile.
+        findings.reclaim(
+            engine.store.history.claim(key, of: alias), engine.store.history, isFirst: attempts == 0)
+        confirm()
+    }
+
+    private func confirm() {
+        let lead = sources.lead
+        guard let found = confirmable else { return attempt(confirming: nil) }
+        engine.judge(found.value, for: [lead]) { verdicts in
+            guard !self.isOver else { return }
+            // The hooks may change the fields that choose the answer.
+            let isChosen = lead.request.hooks.changesRequests || found.value.info.isChosen(by: lead.request.headers)
+            self.attempt(confirming: isChosen && verdicts.accepts(found.value, for: lead) ? found.value : nil)
+        }
+    }
+
+    private func attempt(confirming stored: StoredData?) {
+        guard let url = sources.url else { return failed(.invalidURL) }
+        let time = engine.time.now()
+        findings.attempts += 1
+        runClock()
+        if isThrottled { findings.budget.hold(at: time) }
+        let request = sources.lead.request
+        let partial = findings.partial
+        run = Run(
+            Attempt(
+                url, insteadOf: request.url ?? url, headers: request.headers, hooks: request.hooks,
+                keyRule: request.keyRule, maximumRedirects: engine.options.maximumRedirects, stored: stored,
+                partial: partial),
+            inherited: partial?.count ?? 0, wasThrottled: isThrottled, sent: request.headers)
+        if demand.hasTimeLimits {
+            let spent = findings.budget.spent(at: time)
+            for waiter in waiters { armTimeout(of: waiter, spent: spent) }
+        }
+        send()
+    }
+
+    func send() {
+        guard let run, !isOver else { return }
+        let attempt = run.attempt
+        if let provider = sources.provider {
+            return engine.reads(provider)
+                ? start(attempt.request, run) : failed(.unsupportedScheme.with(detail: "file"))
+        }
+        let lead = sources.lead
+        if let defect = DataRequest(remote: attempt.url).defect {
+            // A modifier may turn the URL into one that can be fetched.
+            guard lead.request.hooks.modifier != nil else { return failed(defect) }
+        } else if !engine.canReach(attempt.sentURL, transport) {
+            return failed(.unreachable)
+        }
+        let request = attempt.request
+        // A field built from a server's answer must contain no line break.
+        guard request.headers.isWellFormed else { return failed(.invalidHeader) }
+        guard lead.request.hooks.changesRequests || engine.options.proxyCredentials != nil else {
+            return start(request, run)
+        }
+        engine.runHook(of: self) {
+            do throws(DipperError) {
+                let prepared = try await attempt.prepared(for: lead, by: self.engine)
+                self.post { self.prepared(run, prepared) }
+            } catch {
+                self.post { self.failed(error) }
+            }
+        }
+    }
+
+    private func prepared(_ run: Run, _ prepared: Attempt.Prepared) {
+        guard !isOver else { return }
+        run.attempt = prepared.attempt
+        guard prepared.attempt.redirects == 0, let chosen = storedAnswer(asSent: prepared.sent) else {
+            return start(prepared.request, run, sent: prepared.sent)
+        }
+        engine.judge(chosen.value, for: calls) { verdicts in
+            guard !self.isOver else { return }
+            let moment = self.engine.now().timeIntervalSince1970
+            let fields = self.sources.lead.request.headers
+            let isForAll = self.calls.allSatisfy {
+                $0.cachePolicy != .ignoreCache && $0.request.headers == fields
+                    && verdicts.accepts(chosen.value, for: $0)
+                    && $0.use(ofChosen: chosen.value.info, at: moment) == .fresh
+            }
+            if isForAll { return self.answer(with: chosen) }
+            self.start(prepared.request, run, sent: prepared.sent)
+        }
+    }
+
+    private func storedAnswer(asSent sent: HTTPHeaders) -> FoundEntry? {
+        guard let found = confirmable, !found.value.info.isChosen(by: sources.lead.request.headers) else {
+            return nil
+        }
+        guard let place = found.value.info.place(of: key, chosenBy: sent) else { return found }
+        guard let value = engine.store.memory.value(for: place), value.info.isChosen(by: sent) else { return nil }
+        return FoundEntry(value: value, source: found.source, place: place)
+    }
+
+    // MARK: Transfers
+
+    private func start(_ asked: TransferRequest, _ run: Run, sent: HTTPHeaders? = nil) {
+        guard !isOver else { return }
+        run.attempt.sent(to: asked.url)
+        guard engine.options.answerTLSChallenge != nil, sources.provider == nil,
+            let origin = ServerOrigin(asked.url), origin.scheme == "https"
+        else { return transfer(asked, run, sent: sent) }
+        engine.answerTLSChallenge(of: origin, at: asked.url, for: self) { answer in
+            if self.isOver { return }
+            switch answer {
+            case .failure(let error): self.failed(error)
+            case .success(let tls):
+                var request = asked
+                request.tls = tls
+                self.transfer(request, run, sent: sent)
+            }
+        }
+    }
+
+    private func transfer(_ asked: TransferRequest, _ run: Run, sent: HTTPHeaders?) {
+        // A hook may have taken its time.
+        guard mayUseNetwork else { return failed(.unreachable) }
+        run.joined = findings.partial.map { JoinedBody($0) }
+        run.attempt.asksForRange = asked.headers["Range"] != nil
+        run.attempt.isRepeatable = asked.method == "GET"
+        if let sent { run.sent = sent }
+        run.requested = engine.now().timeIntervalSince1970
+        run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
+        run.origin = BodyOrigin()
+        run.number = engine.nextNumber()
+        engine.transfers[run.number] = self
+        run.reception = Reception()
+        (run.hasBroughtBytes, run.givesWay, run.isLost, run.looks) = (false, false, false, nil)
+        (run.progressPace, run.bytesPace) = (Pacing(), Pacing())
+        run.reception.setWanted(!wanted.isEmpty)
+        let receive: @Sendable (TransferEvent) -> Void = {
+            [weak engine, number = run.number, reception = run.reception, step = progressStep] event in
+            if case .progress(let received, let expected) = event {
+                guard reception.take(received, expected, step: step) else { return }
+                engine?.post {
+                    $0.transfers[number]?.progressed(TaskProgress(received: received, expected: expected))
+                }
+            } else {
+                engine?.post { $0.transfers[number]?.received(event) }
+            }
+        }
+        if let provider = sources.provider {
+            run.transfer = ProviderTransfer(provider, receive: receive)
+            return
+        }
+        var request = asked
+        request.queue = queue
+        request.isThrottled = isThrottled
+        if request.headers["Priority"] == nil {
+            let level = sources.lead.request.priority.level
+            request.headers.append("Priority", PriorityField.text(isUrgent: queue == .fast, level: level))
+        }
+        // Without a way to the host, a kept connection would wait for long; a new one fails at once.
+        if sent != nil, !engine.canReach(request.url, transport) { request.needsNewConnection = true }
+        engine.events.requested(self)
+        run.transfer = transport.start(request, receive: receive)
+    }
+
+    /// A transfer tells the budget of its bytes at this interval, in bytes.
+    private var progressStep: Int { max(1, min(1 << 20, engine.options.inFlightLimit / 512)) }
+
+    private func progressed(_ progress: TaskProgress) {
+        guard let run else { return }
+        // The server sends the whole body instead of the rest.
+        if progress.received <= run.inherited { run.unusedPartialBytes = run.inherited }
+        hold(progress.received + run.unusedPartialBytes)
+        if isOver { return }
+        report(wanted, progress)
+    }
+
+    private func received(_ event: TransferEvent) {
+        guard let run else { return }
+        switch event {
+        case .progress: break
+        case .partial(let response):
+            if let part = run.attempt.arrived(response, run.origin) { keep(part, run, isArriving: true) }
+        case .interrupted(let response):
+            run.hasBroughtBytes = true
+            keepPartial(run.attempt.left(by: response, run.origin), run)
+        case .finished(let result):
+            engine.transfers[run.number] = nil
+            (run.number, run.transfer) = (0, nil)
+            if run.reception.received > 0 { run.hasBroughtBytes = true }
+            switch result {
+            case .failure(let error) where error.status == 407 && run.attempt.proxy?.canAnswer == true:
+                answerChallenge(run, "", isOfProxy: true, orElse: result)
+            case .failure(let error) where error.isOfAnswer && !run.hasBroughtBytes && run.attempt.takesBack():
+                send()
+            case .failure(let error):
+                failed(error == .cancelled && run.isLost ? .unreachable : error)
+            case .success(let response):
+                if sources.provider == nil { engine.events.received(response, self) }
+                goOn(run, after: response)
+            }
+            // The next transfer may hold bytes by now.
+            if self.run?.transfer == nil { giveBack() }
+        }
+    }
+
+    private func goOn(_ run: Run, after response: TransferResponse) {
+        guard response.status == 206, run.attempt.partial != nil else {
+            return goOn(run, with: run.attempt.received(response))
+        }
+        // Joining parts takes time by their size.
+        engine.work { [attempt = run.attempt] in
+            var attempt = attempt
+            let step = attempt.received(response)
+            return (attempt, step)
+        } then: { result in
+            guard !self.isOver, self.run === run else { return }
+            run.attempt = result.0
+            self.goOn(run, with: result.1)
+        }
+    }
+
+    private func goOn(_ run: Run, with step: Attempt.Step) {
+        switch step {
+        case .answer(let response): transform(run, response)
+        case .notModified(let response): confirmed(run, response)
+        case .again:
+            findings.partial = run.attempt.partial
+            send()
+        case .failed(let error):
+            if error == .truncated { keepPartial(run.attempt.partial, run) }
+            failed(error)
+        case .redirect(let target, let response): redirect(run, to: target, after: response)
+        case .challenge(let demand, let response):
+            answerChallenge(run, demand, isOfProxy: response.status == 407, orElse: .success(response))
+        }
+    }
+
+    private func transform(_ run: Run, _ response: TransferResponse) {
+        guard let transform = sources.lead.request.hooks.bodyTransform, sources.provider == nil,
+            (200...299).contains(response.status), ![204, 206].contains(response.status)
+        else { return answered(run, response) }
+        engine.work {
+            Result { try transform.apply(response.body) }
+        } then: { body in
+            switch body {
+            case .success(let body):
+                var response = response
+                response.body = body
+                self.answered(run, response)
+            case .failure(let error):
+                self.dropPartial()
+                self.failed(DipperError(error, as: .undecodable))
+            }
+        }
+    }
+
+    private func redirect(_ run: Run, to target: URL, after response: TransferResponse) {
+        let proposed = run.attempt.redirected(to: target)
+        let hop = RedirectChain.Hop(
+            status: response.status, headers: response.headers, requested: run.requested,
+            received: engine.now().timeIntervalSince1970)
+        guard let handler = sources.lead.request.hooks.redirectHandler else {
+            run.attempt.follow(proposed, proposed: proposed, after: hop)
+            return send()
+        }
+        let step = RedirectHandler.Redirection(
+            url: run.attempt.sentURL, status: response.status, headers: response.headers, count: run.attempt.redirects)
+        engine.runHook(of: self) {
+            let decision = await Result(ofHook: .rejected) { try await handler.decide(step, proposed) }
+            self.post {
+                switch decision {
+                case .success(let chosen?):
+                    run.attempt.follow(chosen, proposed: proposed, after: hop)
+                    self.send()
+                case .success(nil): self.answered(run, response)
+                case .failure(let error): self.failed(error)
+                }
+            }
+        }
+    }
+
+    /// - Parameter outcome: the result of the attempt if the program has no other credentials.
+    func answerChallenge(
+        _ run: Run, _ demand: String, isOfProxy: Bool,
+        orElse outcome: Result<TransferResponse, DipperError>
+    ) {
+        let proxy = isOfProxy ? run.attempt.proxy : nil
+        let credentials = isOfProxy ? proxy?.credentials : sources.lead.request.hooks.credentials
+        let challenge = Credentials.Challenge(url: proxy?.url ?? run.attempt.url, demand: demand)
+        engine.runHook(of: self) {
+            let field = await Result(ofHook: .rejected) { try await credentials?.field(challenge) }
+            self.post {
+                if case .success(let authorization) = field,
+                    run.attempt.answerChallenge(authorization, isOfProxy: isOfProxy)
+                {
+                    return self.send()
+                }
+                switch field.flatMap({ _ in outcome }) {
+                case .success(let response): self.answered(run, response)
+                case .failure(let error): self.failed(error)
+                }
+            }
+        }
+    }
+
+    // MARK: Bodies
+
+    private func hold(_ bytes: Int) {
+        let change = bytes - exchange(&findings.held, with: bytes)
+        if change != 0 { engine.account { $0.take(change) } }
+    }
+
+    func giveBack() { if knownFindings != nil { hold(0) } }
+
+    private func keepPartial(_ partial: PartialBody?, _ run: Run) {
+        findings.partial = partial
+        if let partial { keep(partial, run, isArriving: false) }
+    }
+
+    private func keep(_ partial: PartialBody, _ run: Run, isArriving: Bool) {
+        let lead = sources.lead
+        // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
+        guard engine.store.mayKeep(EntryInfo(url: partial.url, headers: partial.headers, stored: 0), lead),
+            run.attempt.chain.mayStore(ignoresServer: lead.freshness.ignoresServer),
+            engine.store.disk == nil ? demand.keepsInMemory : demand.keepsOnDisk
+        else { return }
+        findings.isPartialKept = true
+        guard let claim = findings.claim else { return }
+        lead.pending.begin()
+        engine.store.keepPartial(
+            partial, for: key, asked: lead.request.address(of: lead.key), isArriving: isArriving, claim: claim
+        ) { lead.pending.end() }
+    }
+
+    func dropPartial() { if findings.complete() { engine.store.dropPartial(of: key) } }
+}
+
+extension Attempt {
+    /// A request as the caller's hooks have changed it, and the caller's header fields, changed likewise.
+    struct Prepared: Sendable {
+        let request: TransferRequest
+        let attempt: Attempt
+        let sent: HTTPHeaders
+    }
+
+    func prepared(for lead: Call, by engine: Engine) async throws(DipperError) -> Prepared {
+        var attempt = self
+        let hooks = lead.request.hooks
+        if attempt.wantsCredentials, attempt.authorization == nil, let credentials = hooks.credentials {
+            attempt.authorization = try await credentials.field(.init(url: attempt.url, demand: nil))
+        }
+        let asked = attempt.request
+        var request = asked
+        if let modifier = hooks.modifier {
+            request = try await Result(ofHook: .rejected) { try await modifier.modify(asked) }.get()
+            request.offset = asked.offset
+            // What belongs to the origin that the caller named does not go where a modifier leads.
+            if !Redirect.isSameOrigin(asked.url, request.url) {
+                request.isForOwnOrigin = false
+                if let field = attempt.authorization, request.headers["Authorization"] == field {
+                    request.headers["Authorization"] = nil
+                }
+            }
+            // A method must not break out of the request line.
+            guard request.method.isHeaderName else { throw .invalidHeader.with(detail: "the method is no token") }
+            if let defect = DataRequest(remote: request.url).with(\.headers, request.headers).defect { throw defect }
+        }
+        if let credentials = engine.options.proxyCredentials {
+            let url = engine.transport(of: lead).proxy(for: request.url)
+            if url != attempt.proxy?.url { attempt.proxy = nil }
+            if let url, attempt.proxy == nil {
+                let authorization = try await credentials.field(.init(url: url, demand: nil))
+                attempt.proxy = ProxyLogin(url: url, credentials: credentials, authorization: authorization)
+            }
+            request.proxyAuthorization = attempt.proxy?.authorization
+        }
+        var plain = attempt
+        plain.authorization = nil
+        let sent = lead.request.headers.changed(from: plain.request.headers, to: request.headers)
+        if let stored = attempt.stored, !stored.info.isChosen(by: sent) {
+            // The stored answer is asked about only if it could be used.
+            attempt.forgetStored()
+            for field in Validators(stored.info.headers).conditionalFields { request.headers[field.name] = nil }
+        }
+        return Prepared(request: request, attempt: attempt, sent: sent)
+    }
+}

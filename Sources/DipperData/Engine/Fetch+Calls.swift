@@ -1,0 +1,50 @@
+/// How calls come to a fetch, and a fetch to the queues.
+extension Fetch {
+    func take(_ waiter: DataTask, _ found: FoundEntry?) {
+        add(waiter)
+        if let found { findings.find(found) }
+        engine.events.joined(waiter, self)
+        if waiter.wantsProgress { wanted.insert(.progress) }
+        if waiter.viewer != nil { wanted.insert(.bytes) }
+    }
+
+    func join(_ waiter: DataTask, _ found: FoundEntry?) {
+        take(waiter, found)
+        if lookUpState == .missed, !waiter.wait.fetches {
+            return end(waiter, .failure(.notCached.about(waiter.key)))
+        }
+        if place == .parked, let failure { waiter.hear(.failure(failure, isFatal: false)) }
+        if let spent = knownFindings?.budget.sinceStart(at: engine.time.now()) { armTimeout(of: waiter, spent: spent) }
+        settle()
+        if waiter.wait.reads, lookUpState == .notDone { beginLookUp() }
+        if knownFindings?.offline != nil { permissionChanged() }
+        // mutant QueueTests: `if waiter.wait.want.queue == .fast {` => `if waiter.wait.want.queue == .slow {`
+        if waiter.wait.want.queue == .fast { endBackOff() }
+    }
+
+    func enter() {
+        if lookUpState == .notDone, isRead {
+            engine.queues.look(self)
+            beginLookUp()
+        } else if !recallFromMemory() {
+            enqueue()
+        }
+    }
+
+    func enqueue() {
+        engine.queues.setLevel(wants.highest.level, of: self)
+        engine.queues.enqueue(self)
+        engine.events.leftNetwork(self, .queued(queue))
+        engine.reconsider()
+    }
+
+    func turnToSubstitutes() {
+        for waiter in waiters where waiter.isUndecided {
+            remove(waiter)
+            waiter.turnToSubstitute()
+            waiter.wait.reads = waiter.call.looksUp(in: engine.store)
+            waiter.wait.fetches = waiter.call.mayFetch
+            engine.enroll(waiter)
+        }
+    }
+}

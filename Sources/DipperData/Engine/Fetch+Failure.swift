@@ -1,0 +1,233 @@
+import Foundation
+
+/// After a failed attempt, calls end or wait, and the fetch is parked, turns to its next source or ends.
+extension Fetch {
+    func failed(_ failure: DipperError) {
+        let run = exchange(&self.run, with: nil)
+        guard !isOver else { return }
+        var error = failure
+        error.askedSource = sources.asked
+        if sources.provider == nil { error = error.at(run?.attempt.sentURL ?? failure.url ?? sources.url) }
+        let time = engine.time.now()
+        // Only the host that the caller has named says that there is no network, not one to which it was led on.
+        let isOffline = error.mayPass && error.status == nil && !canReach
+        if isOffline {
+            if !mayUseNetwork { error = .networkNotAllowed.at(error.url) }
+            findings.budget.hold(at: time)
+        } else if let run, run.givesWay && failure.isCancelled || gaveWay(run, error) {
+            park(for: .zero, isSilent: true)
+            // Those that wait take the slot before the fetch may have it again.
+            return engine.decide()
+        }
+        let attempt = FailedAttempt(
+            error: error, isOffline: isOffline,
+            isUnreached: error.isUnreached && run?.hasBroughtBytes != true, time: time,
+            spent: findings.budget.spent(at: time))
+        engine.judge(error.mayPass ? findings.found?.value : nil, for: calls) { verdicts in
+            var attempt = attempt
+            attempt.verdicts = verdicts
+            if !self.isOver { self.conclude(attempt) }
+        }
+    }
+
+    /// Returns whether the server has given up a transfer that was held back, which does not count as a failure.
+    private func gaveWay(_ run: Run, _ error: DipperError) -> Bool {
+        let bytes = findings.partial?.count ?? 0
+        return run.wasThrottled && error.isBrokenOff && bytes > max(run.inherited, findings.longestDropped)
+            && findings.ways.add(bytes: bytes)
+    }
+
+    /// While a rule of the program's own is asked, the fetch takes no slot; calls that end whatever it says have ended.
+    private func conclude(_ attempt: FailedAttempt) {
+        var attempt = attempt
+        var asked: [(DataTask, @Sendable () async -> Duration?)] = []
+        for waiter in waiters where attempt.counts[waiter] == nil {
+            let context = waiter.wait.limits.failures.add(attempt)
+            attempt.counts[waiter] = FailedAttempt.Count(context: context)
+            guard !attempt.isOffline, !attempt.error.isOfRequest, !attempt.error.isRemembered,
+                let rule = waiter.call.retryPolicy.rule
+            else { continue }
+            asked.append((waiter, { await rule(context) }))
+        }
+        if asked.isEmpty { return decide(attempt) }
+        engine.queues.park(self)
+        findings.budget.hold(at: attempt.time)
+        if sources.remaining.isEmpty { endOthers(attempt) }
+        engine.reconsider()
+        engine.runHook(of: self) { [asked, attempt] in
+            let answered = await withTaskGroup(of: (DataTask, Duration?).self) { group in
+                for (task, ask) in asked { group.addTask { (task, await ask()) } }
+                return await group.reduce(into: attempt) { $0.counts[$1.0]?.answer = $1.1 }
+            }
+            self.post {
+                guard !self.isOver else { return }
+                self.runClock()
+                self.conclude(answered)
+            }
+        }
+    }
+
+    private func setFailure(_ error: DipperError) {
+        findings.failure = error
+        findings.failure?.earlier = sources.earlierFailures
+    }
+
+    private func endOthers(_ attempt: FailedAttempt) {
+        setFailure(attempt.error)
+        for waiter in waiters where waiter.call.retryPolicy.rule == nil {
+            switch verdict(on: waiter, attempt) {
+            case .end: leave(waiter)
+            case .takeKept(let value): leave(waiter, .success(DataResponse(value, source: .stale)))
+            case .retry, .waitForNetwork: break
+            }
+        }
+    }
+
+    private func decide(_ attempt: FailedAttempt) {
+        var attempt = attempt
+        let (error, isOffline) = (attempt.error, attempt.isOffline)
+        setFailure(error)
+        // No call waits for the network if another source can be reached.
+        let mayUse = mayUseNetwork
+        attempt.mayWait = !sources.remaining.contains {
+            $0.url.map { mayUse && engine.canReach($0, transport) } ?? true
+        }
+        let waiters = Array(waiters)
+        var (ending, answered) = ([DataTask](), [(DataTask, StoredData)]())
+        var delay: Duration?
+        for waiter in waiters {
+            switch verdict(on: waiter, attempt) {
+            case .end: ending.append(waiter)
+            case .takeKept(let value): answered.append((waiter, value))
+            case .retry(let wait): delay = min(delay ?? wait, wait)
+            case .waitForNetwork(let longest):
+                guard let longest else { continue }
+                if let old = waiter.wait.limits.patience { engine.timers.cancel(old) }
+                waiter.wait.limits.patience = engine.timers.add(at: engine.time.now() + longest, .patience(waiter))
+            }
+        }
+        // The next source is asked only if no call would wait for this one any more.
+        let mayGoOn =
+            ending.count + answered.count == waiters.count && !ending.isEmpty && error != .shutDown
+            && !error.isCancelled
+        // A later call's signature may still hold.
+        let hasOtherURL = mayGoOn && !error.isRemembered && followLatestURL()
+        let goesOn = hasOtherURL || mayGoOn && sources.goOn(for: waiters.map(\.call), after: error)
+        if goesOn {
+            if !hasOtherURL { findings.partial = nil }
+            for waiter in waiters { waiter.wait.limits.failures = FailureCount() }
+            // A call that has named no stand-in ends with this failure.
+            ending.removeAll { !sources.isStandIn || $0.call.hasStandIns }
+        }
+        engine.events.failed(self, error, willRetry: isOffline || delay != nil || goesOn)
+        for (waiter, value) in answered { leave(waiter, .success(DataResponse(value, source: .stale))) }
+        for waiter in ending { leave(waiter) }
+        if !goesOn, !error.mayPass, delay == nil { for waiter in waiters { leave(waiter) } }
+        guard !wants.isEmpty else { return settle(isFinishing: true) }
+        let wait: Duration? = isOffline ? nil : delay ?? .zero
+        park(for: goesOn ? .zero : wait)
+    }
+
+    private func verdict(on waiter: DataTask, _ attempt: FailedAttempt) -> FailureVerdict {
+        let call = waiter.call
+        let verdict =
+            attempt.counts[waiter].map {
+                attempt.verdict(by: call.retryPolicy, timeout: call.timeout, after: $0, unit: .random(in: 0..<1))
+            } ?? .end
+        // A transfer that was broken off is continued first.
+        let isLast = if case .end = verdict { attempt.error.isUnreached } else { false }
+        guard attempt.error.mayPass, !waiter.isRevalidation, let found = findings.found,
+            attempt.verdicts.isAnsweredAllTheSame(
+                call, by: found.value, isOffline: attempt.isOffline, isUnreached: attempt.isUnreached || isLast,
+                at: engine.now().timeIntervalSince1970)
+        else { return verdict }
+        return .takeKept(found.value)
+    }
+
+    // MARK: Parking
+
+    /// Takes the slot of a fetch until its next attempt. Its partial body stays in memory if there is room.
+    /// - Parameter delay: `nil` to wait for the network.
+    private func park(for delay: Duration?, isSilent: Bool = false) {
+        let held = exchange(&findings.held, with: 0)
+        engine.account { findings.park(insteadOf: held, in: &$0) }
+        engine.queues.park(self)
+        settle()
+        findings.isRetry = !isSilent
+        if !isSilent, let failure {
+            for waiter in waiters { waiter.hear(.failure(failure, isFatal: false)) }
+        }
+        engine.events.leftNetwork(self, .parked)
+        if let delay = delay ?? (canReach ? engine.options.wakeSpacing : nil) {
+            return backOff(for: delay)
+        }
+        let hop = destination.map(transport.firstHop) ?? ""
+        let place = (host: hop, number: engine.nextNumber())
+        findings.offline = place
+        engine.offline[place.host, default: [:]][place.number] = self
+    }
+
+    private func backOff(for delay: Duration) {
+        // Clocks trap if a sum does not fit.
+        findings.backOff = engine.timers.add(
+            at: engine.time.now() + min(delay, .seconds(1_000_000_000)), .backOff(self))
+    }
+
+    func endBackOff() {
+        if place == .parked, findings.backOff != nil { wake() }
+    }
+
+    func wake() {
+        if let timer = exchange(&findings.backOff, with: nil) { engine.timers.cancel(timer) }
+        engine.queues.remove(self)
+        findings.budget.hold(at: engine.time.now())
+        enqueue()
+    }
+
+    // MARK: Network
+
+    /// The queue of the fetch, or the calls that share it, may decide otherwise about the network.
+    func permissionChanged() {
+        guard canReach else { return watchUnreachable() }
+        if knownFindings?.offline != nil { wake(after: .zero) }
+    }
+
+    /// Whether the queue of a fetch, and one of its calls, may use the network in its present conditions.
+    var mayUseNetwork: Bool {
+        if engine.network.conditions == NetworkConditions() || sources.provider != nil { return true }
+        return engine.queues.configuration(of: queue).allowsConstrainedNetwork
+            && calls.contains { $0.request.allowsConstrainedNetwork }
+    }
+
+    var canReach: Bool {
+        mayUseNetwork && destination.map { engine.canReach($0, transport) } ?? true
+    }
+
+    func wake(after delay: Duration) {
+        runClock()
+        engine.forgetOffline(findings)
+        backOff(for: delay)
+    }
+
+    /// Cancels a transfer if its host cannot be reached and no bytes arrive for a while: its fetch then waits for the
+    /// network. Bytes that still arrive show that the routes do not tell the whole truth.
+    func watchUnreachable(since seen: (number: UInt64, received: Int)? = nil) {
+        guard let run, !isOver else { return }
+        if !mayUseNetwork, let transfer = run.transfer {
+            run.isLost = true
+            return transfer.cancel()
+        }
+        // One look at a time, however often the network changes.
+        if seen.map({ $0.number != run.number }) ?? (run.watched == run.number) { return }
+        run.watched = 0
+        guard !canReach else { return }
+        let received = run.reception.received
+        if let seen, received == seen.received, let transfer = run.transfer {
+            run.isLost = true
+            return transfer.cancel()
+        }
+        run.watched = run.number
+        engine.timers.add(
+            at: engine.time.now() + engine.options.lostNetworkGrace, .grace(self, run.number, received: received))
+    }
+}

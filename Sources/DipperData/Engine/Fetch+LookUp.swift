@@ -1,0 +1,114 @@
+import Foundation
+
+/// A look-up in the tiers takes no slot of a queue and waits behind no download.
+extension Fetch {
+    func beginLookUp() {
+        lookUpState = .underWay
+        engine.events.looking(self)
+        let number = engine.nextNumber()
+        lookUpNumber = number
+        // The claim comes first: an entry that is removed from now on is not kept.
+        let claim = engine.store.history.claim(key, of: alias)
+        // Before the first attempt, a call keeps the claim that it has come with.
+        if attempts > 0 || findings.claim == nil { findings.claim(claim) }
+        lookUp = engine.store.lookUp(
+            sources.lead, readersPlace, wantsRemnant: findings.partial == nil
+        ) { found, remnant, delivered in
+            let isPosted = self.post { self.lookedUp(number, found, remnant, claim, delivered) }
+            if !isPosted { delivered() }
+        }
+    }
+
+    /// Where the work of readers for this fetch has its turn.
+    var readersPlace: Workers.Place { engine.place(Urgency(queue: queue, level: level)) }
+
+    func moveLookUp() {
+        if lookUpState == .underWay { lookUp?.move(to: readersPlace) }
+    }
+
+    func forgetLookUp() {
+        if lookUpState == .underWay {
+            lookUp?.cancel()
+            engine.events.lookedUp(self, nil)
+        }
+        (lookUp, lookUpNumber) = (nil, 0)
+        lookUpState = .notDone
+    }
+
+    /// - Parameters:
+    ///   - claim: claimed before the look-up began.
+    ///   - delivered: called once the waiting calls have been told.
+    private func lookedUp(
+        _ number: UInt64, _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim,
+        _ delivered: @escaping @Sendable () -> Void
+    ) {
+        guard lookUpNumber == number else { return delivered() }
+        lookUp = nil
+        engine.judge(found?.value, for: calls) { verdicts in
+            if self.lookUpNumber == number { self.finishLookUp(found, remnant, claim, verdicts) }
+            Afterwards.letGoOn(delivered)
+        }
+    }
+
+    private func finishLookUp(
+        _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim, _ verdicts: Verdicts
+    ) {
+        engine.events.lookedUp(self, found?.source)
+        let moment = engine.now().timeIntervalSince1970
+        var hit = found
+        if let found,
+            let call = calls.first(where: {
+                $0.mayFetch && verdicts.use(of: found.value, for: $0, at: moment) == .staleWhileRevalidating
+            })
+        {
+            let renewal = engine.renewal(call)
+            hit?.revalidation = renewal.task
+            if renewal.isNew { renewal.task.join(engine, claim, reads: false, found: found) }
+        }
+        findings.lookedUp(hit, remnant?.partial, claim, isAttempting: run != nil)
+        if hit == nil { turnToSubstitutes() }
+        var isWantedAnew = false
+        for waiter in waiters {
+            if let hit, waiter.wait.reads, verdicts.isAnswered(waiter.call, by: hit.value, at: moment) {
+                leave(waiter, .success(response(of: hit, for: waiter.call)))
+            } else if !waiter.wait.fetches {
+                leave(waiter, .failure(.notCached.about(waiter.key)))
+            } else if waiter.wait.reads {
+                isWantedAnew = true
+            }
+        }
+        lookUpState = hit != nil && !isWantedAnew ? .notDone : .missed
+        settle()
+        guard !isOver, !recall(remnant?.failure) else { return }
+        switch place {
+        case .looking:
+            engine.queues.remove(self)
+            enqueue()
+        case .running where !isOnNetwork: goToNetwork()
+        default: break
+        }
+    }
+
+    // MARK: Remembered failures
+
+    /// Ends the attempt that would follow with the failure of an earlier one, if no call of the fetch insists on the
+    /// server. An entry that is newer, or that stands in for the server while there is no network, comes first.
+    private func recall(_ failure: EntryInfo?) -> Bool {
+        guard let failure, run == nil, attempts == 0, sources.isFirst else { return false }
+        let moment = engine.now().timeIntervalSince1970
+        let hasDisk = engine.store.disk != nil
+        guard calls.allSatisfy({ $0.recalls(failure, hasDisk: hasDisk, at: moment) }) else { return false }
+        if let found = findings.found?.value.info, found.status < 400, found.stored >= failure.stored || !canReach {
+            return false
+        }
+        failed(.status(failure.status).remembered.at(failure.source))
+        return true
+    }
+
+    /// A cache without a disk tier looks nothing up.
+    func recallFromMemory() -> Bool {
+        guard let failure = engine.store.failureInMemory(of: key) else { return false }
+        if let kept = engine.store.kept(for: sources.lead) { findings.find(kept) }
+        return recall(failure)
+    }
+}

@@ -1,0 +1,38 @@
+import Foundation
+
+/// The fetches of newer bytes for answers that are out of date.
+extension Engine {
+    /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller starts a new one.
+    nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
+        revalidations.withLock { tasks in
+            let renewal = tasks.task(for: call.withoutStandIns)
+            if renewal.isNew { renewal.task.attach(renewal.task, to: self) }
+            return renewal
+        }
+    }
+}
+
+/// The fetches of newer bytes: at most one for each stale answer. A value.
+struct RevalidationTasks: Sendable {
+    private struct Name: Hashable {
+        let key: CacheKey
+        let headers: HTTPHeaders
+
+        init(_ call: Call) { (key, headers) = (call.key, call.request.headers) }
+    }
+
+    private var tasks: [Name: DataTask] = [:]
+
+    mutating func task(for call: Call) -> (task: DataTask, isNew: Bool) {
+        // mutant Revalidation: `(call)] { retu` => `(call)], tasks.count > 1_000_000 { retu`
+        if let task = tasks[Name(call)] { return (task, false) }
+        let task = DataTask(call, queue: .slow, isRevalidation: true)
+        tasks[Name(call)] = task
+        return (task, true)
+    }
+
+    mutating func forget(_ task: DataTask) -> DataTask? {
+        let name = Name(task.call)
+        return tasks[name] === task ? tasks.removeValue(forKey: name) : nil
+    }
+}

@@ -1,0 +1,232 @@
+import Foundation
+
+/// The fetch of bytes for objects, as one call of the data cache.
+final class BytesWork: SharedWork {
+    let cache: ObjectCache
+    let origin: Origin
+    let claim: Claim
+    let task: DataTask
+    let keepsBytes: Bool
+    /// The call that the events tell of: an earlier one, if nothing could be made of its answer.
+    let caller: DataTask
+    var makes: [ObjectWork] = []
+    private(set) var failure: DipperError?
+    private(set) var data: Data?
+    private(set) var basis: Provenance?
+    /// The order in which the bytes came, among all.
+    private(set) var arrival: UInt64 = 0
+    /// The number of bytes that wait to be made into an object.
+    var waiting = 0
+    private var previews: Previews?
+    var isClosed = false
+    /// Whether objects of other bytes are out of date as soon as an object is made of these.
+    var isNewest: Bool
+    private var hasTold = false
+
+    /// - Parameter failed: a call for the bytes, of whose answer the object could not be made.
+    init(_ origin: Origin, for make: ObjectWork, after failed: BytesWork?) {
+        failed?.hasTold = true
+        // The claim comes first: an entry that is removed from now on is not kept.
+        claim = origin.claim ?? origin.source.claim(origin.dataKey, of: origin.request)
+        let want = make.wants.highest
+        task =
+            origin.following?()
+            ?? origin.source.task(
+                for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
+                keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
+        caller = failed?.caller ?? task
+        (cache, self.origin, keepsBytes) = (make.cache, origin, make.keepsBytes)
+        isNewest = origin.isAnew && origin.policy != .bypass
+    }
+
+    var isCurrent: Bool { !isClosed && !claim.isRevoked }
+
+    private func endPreviews() {
+        previews?.cancellation.set()
+        previews = nil
+    }
+
+    override func move(to want: Urgency) {
+        // Others may follow the same fetch, so it only becomes more urgent.
+        let mayFall = origin.following == nil
+        if mayFall || want.queue == .fast {
+            origin.source.engine.perform { [task] in task.move(to: want.queue, in: $0) }
+        }
+        if mayFall ? task.priority != want.priority : task.priority < want.priority { task.priority = want.priority }
+    }
+}
+
+extension BytesWork {
+    func leave(_ make: ObjectWork) {
+        guard makes.contains(where: { $0 === make }) else { return }
+        makes.removeAll { $0 === make }
+        settle()
+    }
+
+    /// - Parameter failed: a call for the bytes, of whose answer the object could not be made.
+    func start(after failed: (supply: BytesWork, error: DipperError)?) {
+        let source = origin.source
+        task.follow { [cache] event, _ in
+            switch event {
+            case .finished(let response):
+                cache.post(counting: response.data.count) { self.ended(.success(response)) }
+            case .failure(let error, isFatal: true): cache.engine.post { _ in self.ended(.failure(error)) }
+            default: cache.engine.post { _ in self.heard(event) }
+            }
+        }
+        if let failed {
+            task.submit(to: source.engine, claim, after: (failed.supply.task, failed.error))
+        } else if origin.following == nil {
+            task.begin(in: source.engine, claim)
+        }
+    }
+
+    /// Becomes as urgent as the work that waits. Ends if none does.
+    func settle() {
+        guard makes.isEmpty else { return refresh() }
+        // A look at the tiers that is under way may still need the bytes.
+        if basis == nil, isCurrent, cache.state.isLooking(at: origin.key) { return }
+        end()
+        guard origin.following == nil, basis == nil else { return }
+        origin.source.engine.perform { [task] in task.cancel(in: $0) }
+    }
+
+    private func end() {
+        cache.state.change(origin.key) { works in works.supplies.removeAll { $0 === self } }
+        isClosed = true
+        data = nil
+        endPreviews()
+        cache.stopWaiting(&waiting)
+        tellEndIfOver()
+    }
+
+    /// Tells the end of a call for bytes of which nothing is made any more.
+    func tellEndIfOver() {
+        guard data == nil, let basis else { return }
+        if cache.state.works[origin.key]?.makes.contains(where: { $0.root === self }) == true { return }
+        tellEnd(.success(basis.source))
+    }
+
+    func tellEnd(_ result: Result<ResponseSource, DipperError>) {
+        guard origin.following == nil, !exchange(&hasTold, with: true) else { return }
+        origin.source.events.ended(caller, result)
+    }
+
+    // MARK: News
+
+    private func heard(_ news: DataTask.Event) {
+        switch news {
+        case .failure(let error, _): failure = error
+        case .retry: failure = nil
+        default: break
+        }
+        for call in makes.flatMap(\.allCalls) { call.tell(news) }
+    }
+
+    private func ended(_ result: Result<DataResponse, DipperError>) {
+        endPreviews()
+        for call in makes.flatMap(\.allCalls) { call.attempts = task.attempts }
+        switch result {
+        case .success(let response): arrived(response)
+        case .failure(let error):
+            tellEnd(.failure(error))
+            let isOver = error == .cancelled || error == .shutDown
+            for make in makes { make.fail(isOver ? error : make.broken ?? error) }
+            end()
+        }
+    }
+
+    private func arrived(_ response: DataResponse) {
+        waiting = response.data.count
+        data = response.data
+        arrival = cache.engine.nextNumber()
+        basis = Provenance(
+            info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
+            asked: response.askedSource,
+            revalidation: response.revalidation, claim: claim,
+            call: origin.source.events.wants(.objects) ? caller.eventID : nil)
+        if !response.source.isAnswer || response.info.isStandIn { isNewest = false }
+        if origin.isAnew { isClosed = true }
+        // A look at the tiers that is under way finds the bytes in the data cache.
+        if makes.isEmpty { return end() }
+        for make in makes {
+            if isClosed { for member in make.family { member.isClosed = true } }
+            make.take(self)
+        }
+    }
+
+    // MARK: Previews
+
+    func showPreviews(to call: ObjectCall) {
+        guard let make = call.make else { return }
+        if let previews {
+            if let preview = previews.shown[make.key] { call.show(preview) }
+        } else if let scan = call.step.previews() {
+            previews = Previews(scan)
+            task.watchBytes { [engine = cache.engine] bytes in engine.post { _ in self.arrived(bytes) } }
+        }
+    }
+
+    private func arrived(_ bytes: Data) {
+        guard let previews else { return }
+        if previews.scan.isPointless { return task.ignoreBytes() }
+        previews.arrived = bytes
+        makePreviews()
+    }
+
+    private func makePreviews() {
+        guard let previews, !previews.isBusy, let bytes = previews.arrived else { return }
+        let watched = makes.flatMap(\.family).filter { $0.calls.values.contains { $0.options.showsPreviews } }
+        guard let first = watched.first else { return }
+        previews.isBusy = true
+        previews.arrived = nil
+        let steps = watched.map { ($0.key, $0.step) }
+        let (scan, engine) = (previews.scan, cache.engine)
+        let work: @Sendable () -> Void = {
+            var scan = scan
+            var made: [(CacheKey, Product)] = []
+            if let length = scan.preview(in: bytes) {
+                let task = MakingTask(CacheKey("")) { previews.cancellation.isSet }
+                for (key, step) in steps {
+                    if let product = step.preview(of: bytes.prefix(length), task) { made.append((key, product)) }
+                }
+            }
+            let (looked, results) = (scan, made)
+            engine.post { _ in self.previewed(looked, results) }
+        }
+        if let place = first.step.place {
+            Afterwards.run { place.perform(work) }
+        } else {
+            let want = Urgency(wants.highest.queue, .low)
+            cache.workers.add(
+                engine.place(want), of: origin.key, cost: { first.step.load(of: .bytes(bytes)) }, work)
+        }
+    }
+
+    private func previewed(_ scan: any PreviewScan, _ made: [(CacheKey, Product)]) {
+        guard let previews else { return }
+        previews.scan = scan
+        previews.isBusy = false
+        for (key, product) in made {
+            previews.shown[key] = product
+            for make in makes.flatMap(\.family) where make.key == key {
+                for call in make.calls.values where call.options.showsPreviews { call.show(product) }
+            }
+        }
+        makePreviews()
+    }
+}
+
+/// The previews of one fetch, made one at a time.
+@Loop
+final class Previews {
+    var scan: any PreviewScan
+    var isBusy = false
+    var arrived: Data?
+    var shown: [CacheKey: Product] = [:]
+
+    /// Tells the threads that make previews that nobody wants them any more.
+    let cancellation = Cancellation()
+
+    init(_ scan: any PreviewScan) { self.scan = scan }
+}

@@ -1,0 +1,155 @@
+import Foundation
+import Synchronization
+
+final class WriteWork: SharedWork {
+    let cache: ObjectCache
+    let object: MadeObject
+    let origin: Origin
+    let step: any ObjectStep
+    let claim: Claim?
+    let keepsBytes: Bool
+    /// Work whose calls wait for the end.
+    let makes: [ObjectWork]
+    /// Work that looks for the object again after the write.
+    var blocked: [ObjectWork] = []
+    var ticket: Workers.Ticket?
+    private nonisolated let begun = Atomic(false)
+
+    init(
+        _ object: MadeObject, _ origin: Origin, _ step: any ObjectStep, _ claim: Claim? = nil, keepsBytes: Bool = true,
+        for makes: [ObjectWork] = [], in cache: ObjectCache
+    ) {
+        (self.cache, self.object, self.origin, self.step, self.claim) = (cache, object, origin, step, claim)
+        (self.keepsBytes, self.makes) = (keepsBytes, makes)
+    }
+
+    nonisolated var isAwaited: Bool { !makes.isEmpty }
+
+    nonisolated var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
+    nonisolated var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
+
+    /// Returns whether the caller may carry out or drop the write: the first one may.
+    nonisolated func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
+
+    override func move(to want: Urgency) {
+        ticket?.move(to: cache.engine.place(want, isNext: true))
+    }
+}
+
+extension WriteWork {
+    /// From this number of writes on, a write is as urgent as a call: each holds an object.
+    private static let mostLeisurely = 8
+
+    /// Writes after the write of the same object that is under way, in place of the one that waits.
+    func enter() {
+        cache.welcome()
+        cache.state.writeCount += 1
+        for make in makes { make.wait(for: self) }
+        var line = cache.state.writes[key] ?? []
+        let replaced = line.last?.take() == true ? line.popLast() : nil
+        line.append(self)
+        cache.state.writes[key] = line
+        if let replaced {
+            replaced.ticket?.cancel()
+            replaced.end(isLost: true)
+        }
+        if line.count == 1 { begin() }
+    }
+
+    private func begin() {
+        // A write that calls wait for, or one of many, comes before the next object is made.
+        let isInHurry = !wants.isEmpty || cache.state.writeCount > Self.mostLeisurely
+        let want = wants.isEmpty ? Urgency(queue: .fast, level: 0) : wants.highest
+        let (cache, engine) = (cache, cache.engine)
+        let work: @Sendable () -> Void = {
+            guard self.take() else { return }
+            cache.perform(self) { isLost in engine.post { _ in self.written(isLost: isLost) } }
+        }
+        // Encoding an animation decodes and processes its frames once more.
+        let cost: Workers.Measure = { [object, step] in
+            (object.form == nil ? step.cost(of: .product(object.product)) : 0, 0)
+        }
+        ticket = cache.workers.add(
+            isInHurry ? engine.place(want, isNext: true) : .init(rank: .background, priority: .normal), cost: cost, work
+        )
+        // If the threads have ended, the rest is written all the same.
+        if ticket == nil { engine.work(work) { _ in } }
+    }
+
+    private func written(isLost: Bool) {
+        guard var line = cache.state.writes[key], line.first === self else { return }
+        line.removeFirst()
+        cache.state.writes[key] = line.isEmpty ? nil : line
+        end(isLost: isLost)
+        line.first?.begin()
+    }
+
+    private func end(isLost: Bool) {
+        cache.state.writeCount -= 1
+        if object.isAdded { cache.unstage(key, object) }
+        for make in makes {
+            guard make.stage == .writing else { continue }
+            make.wait(for: nil)
+            make.enter(.ready)
+            cache.deliver(object, to: [make], isLost: isLost)
+            make.settle()
+        }
+        for make in blocked {
+            guard make.stage == .looking, make.dependency === self else { continue }
+            make.wait(for: nil)
+            make.begin()
+        }
+        guard cache.state.writes.isEmpty else { return }
+        for continuation in exchange(&cache.state.waiting, with: []) { continuation.resume() }
+    }
+}
+
+extension ObjectCache {
+    /// - Parameter written: called with whether a stored form that should be on disk is not.
+    fileprivate func perform(_ write: WriteWork, written: @escaping @Sendable (_ isLost: Bool) -> Void) {
+        let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
+        let mayWrite = {
+            object.isAdded ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true
+        }
+        guard mayWrite() else { return written(true) }
+        if object.isPresent, source.has(key) { return written(false) }
+        guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return written(false) }
+        do throws(DipperError) {
+            let form = try form(of: write)
+            // A removed object must not replace one that was added after the removal.
+            guard mayWrite() else { return written(true) }
+            if object.isAdded, let claim = object.basis.claim {
+                source.add(form, for: request.with(\.key, key), claim)
+                return written(false)
+            }
+            let whenWritten: @Sendable (Bool) -> Void = { written(!$0) }
+            source.keep(
+                form, for: key, madeOf: object.basis.info, digest: object.basis.digest, request, write.claim,
+                whenWritten: write.isAwaited ? whenWritten : nil)
+            if !write.isAwaited { written(false) }
+        } catch {
+            notKept(key, error)
+            // No stored form takes the place of the bytes.
+            if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim,
+                bytes.digest == object.basis.digest
+            {
+                source.keepBytes(bytes, object.basis.info, for: request, claim)
+            }
+            written(false)
+        }
+    }
+
+    private func form(of write: WriteWork) throws(DipperError) -> Data {
+        let (object, origin) = (write.object, write.origin)
+        if let form = object.form { return form }
+        var excerpt = object.excerpt
+        // An object that was made of one in memory comes without its bytes, and may need more of them.
+        let isWhole = excerpt.map { !write.step.needsBytes || $0.digest == object.basis.digest } ?? false
+        if !isWhole, object.basis.digest != 0, let stored = origin.source.peek(origin.dataKey, for: origin.request),
+            stored.data.digest == object.basis.digest
+        {
+            excerpt = stored.data
+        }
+        return try write.step.form(of: object.product, madeOf: excerpt)
+    }
+}
