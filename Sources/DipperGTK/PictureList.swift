@@ -219,7 +219,10 @@
             var largest = PixelSize(width: 0, height: 0)
             for (core, row) in attached.values {
                 var bounds = graphene_rect_t()
-                guard gtk_widget_compute_bounds(core.widget, view, &bounds) != 0 else { continue }
+                // GTK unmaps rows that have left the view, and leaves their widgets where they were.
+                guard gtk_widget_get_mapped(core.widget) != 0,
+                    gtk_widget_compute_bounds(core.widget, view, &bounds) != 0
+                else { continue }
                 let (left, top) = (Double(bounds.origin.x), Double(bounds.origin.y))
                 let (width, height) = (Double(bounds.size.width), Double(bounds.size.height))
                 guard width > 0, height > 0, left < room.width, top < room.height, left + width > 0, top + height > 0

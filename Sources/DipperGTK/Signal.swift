@@ -50,7 +50,7 @@
         }
     }
 
-    /// What the user has set for all programs.
+    /// The settings of the user for all programs.
     enum Setting {
         static func isAnimating(_ widget: UnsafeMutablePointer<GtkWidget>?) -> Bool {
             guard let settings = widget.map(gtk_widget_get_settings) ?? gtk_settings_get_default() else { return true }

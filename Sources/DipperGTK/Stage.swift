@@ -2,7 +2,7 @@
     import CGTK4
     import Dipper
 
-    /// What a widget draws: the content, the fade from one to the next, and the progress of what is loading.
+    /// The drawing of a widget: the content, the fade from one to the next, and the progress of what is loading.
     final class Stage {
         /// Valid until the end.
         private let widget: UnsafeMutablePointer<GtkWidget>

@@ -5,6 +5,10 @@ import Foundation
 import Testing
 import TestSupport
 
+/// All tests, one after the other, because GTK has one thread.
+@Suite("Widgets of GTK", .serialized, .timeLimit(.minutes(2)))
+enum GTKTests {}
+
 struct Failure: Error, CustomStringConvertible {
     let description: String
 }
