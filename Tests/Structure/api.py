@@ -40,6 +40,9 @@ def flags(build):
         found = subprocess.run(["pkg-config", "--cflags", library], capture_output=True, text=True)
         for flag in found.stdout.split():
             yield from ["-Xcc", flag]
+    # One C target may include the headers of another.
+    for folder in PACKAGE.glob("Sources/*/include"):
+        yield from ["-Xcc", f"-I{folder}"]
     for path in maps:
         yield from ["-Xcc", f"-fmodule-map-file={path}"]
     yield from ["-I", str(Path(build) / "Modules")]
