@@ -137,7 +137,7 @@ t: deps-test ## build the tests of one target T (Behaviour), and run those that 
 # Each step runs, whatever became of those before it.
 check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
 	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" "fuzz-c SECONDS=60" \
-		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test docs mutants bench-quick
+		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test gtk docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20
