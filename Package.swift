@@ -210,11 +210,6 @@ if let tests = Context.environment["DIPPER_TESTS"] {
             path: "Tests/DocExamples",
             swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
     ]
-    // Nobody imports a module of tests. Made in a job of its own, it costs a fifth of the compiling, because the macros of
-    // all tests are expanded for it once more.
-    for target in package.targets where target.isTest {
-        target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-no-emit-module-separately"])]
-    }
     // The tests of the widgets need GTK and the trait, so `all` leaves them out; see `gtk` in the Makefile.
     if tests == "GTK" {
         package.targets += [
