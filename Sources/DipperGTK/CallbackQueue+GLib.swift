@@ -49,7 +49,13 @@
             guard isFirst else { return }
             // With the priority of drawing, GLib alternates between both: with a lower one, a program that draws all the
             // time would never see a picture.
-            g_idle_add_full(GDK_PRIORITY_REDRAW, { _ in LoopWork.shared.carryOut() ? 1 : 0 }, nil, nil)
+            let source = g_idle_source_new()
+            g_source_set_priority(source, GDK_PRIORITY_REDRAW)
+            // A closure may run a loop of its own, as for a dialogue, which serves the closures after it.
+            g_source_set_can_recurse(source, 1)
+            g_source_set_callback(source, { _ in LoopWork.shared.carryOut() ? 1 : 0 }, nil, nil)
+            g_source_attach(source, nil)
+            g_source_unref(source)
         }
 
         /// - Returns: whether closures may be left.

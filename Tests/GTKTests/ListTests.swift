@@ -50,6 +50,19 @@ extension GTKTests {
             #expect(asked.allSatisfy { $0 < 100 || $0 > 9_900 })
         }
 
+        @Test("closures of the queue run in a loop that one of them runs")
+        func nestedLoop() async throws {
+            let (isIn, isServed) = (Box(false), Box<Bool?>(nil))
+            Self.call(test.cache) {
+                let end = ContinuousClock.now + .seconds(5)
+                while !isIn.value, ContinuousClock.now < end { g_main_context_iteration(nil, 0) }
+                isServed.update { $0 = isIn.value }
+            }
+            Self.call(test.cache) { isIn.update { $0 = true } }
+            try Toolkit.wait(for: "both closures") { isServed.value != nil }
+            #expect(isServed.value == true)
+        }
+
         @Test("the paintable has its size once the header is there, and changes it no more")
         func paintable() async throws {
             let url = URL(string: "https://example.com/paintable.png")!
