@@ -161,12 +161,15 @@
         private func unmap() {
             if let clock { g_signal_handler_disconnect(clock.object, clock.handler) }
             clock = nil
-            for (core, _) in attached.values { core.bound.didDisappear() }
+            visible = 0..<0
+            // Rows that nobody sees are not fetched.
+            loader?.update(visible: visible)
         }
 
         private func end() {
             unmap()
-            (view, loader, growth) = (nil, nil, nil)
+            // Another view may follow.
+            (view, loader, growth, target) = (nil, nil, nil, nil)
             (attached, pictures) = ([:], [:])
         }
 
@@ -190,11 +193,18 @@
             if attached.removeValue(forKey: ObjectIdentifier(core)) != nil { loader?.detach(core.bound) }
         }
 
-        private func attach(_ core: PictureCore, to row: Int) {
+        /// Applies the options of a widget to the picture that it shows.
+        func refresh(_ core: PictureCore) {
+            if let row = attached[ObjectIdentifier(core)]?.row { attach(core, to: row, isAgain: true) }
+        }
+
+        private func attach(_ core: PictureCore, to row: Int, isAgain: Bool = false) {
             guard let loader else { return }
             nonisolated(unsafe) weak let weakCore = core
+            var options = core.effectiveOptions
+            if isAgain { (options.keepsCurrentImage, options.transition) = (true, .none) }
             loader.attach(
-                core.bound, to: row, placeholder: core.placeholder, options: core.effectiveOptions
+                core.bound, to: row, placeholder: core.placeholder, options: options
             ) { weakCore?.ended($0) }
         }
 

@@ -50,6 +50,38 @@ extension GTKTests {
             #expect(asked.allSatisfy { $0 < 100 || $0 > 9_900 })
         }
 
+        @Test("a list is shown again in another view, and fetches nothing while it is hidden")
+        func views() async throws {
+            let file = try Image.filled(with: .red, 120, 90).png
+            for row in 0..<100 { test.transport.script(Self.request(row).url!, [.body(file)]) }
+            let list = PictureList(count: 100, cache: test.cache, request: Self.request)
+            for _ in 0..<2 {
+                let view = list.makeGrid(width: 100, height: 80)
+                let window = try TestWindow(view, 440, 320)
+                try window.show()
+                try window.wait(for: .red, at: 60, 50, of: view)
+                #expect(!list.visible.isEmpty)
+                gtk_widget_set_visible(view, 0)
+                #expect(list.visible.isEmpty)
+                gtk_widget_set_visible(view, 1)
+                try window.frames(until: "the rows") { !list.visible.isEmpty }
+                window.close()
+                #expect(list.visible.isEmpty)
+            }
+        }
+
+        @Test("a list that is hidden fetches nothing")
+        func hidden() async throws {
+            let list = PictureList(count: 100, cache: test.cache, request: Self.request)
+            let view = list.makeGrid(width: 100, height: 80)
+            let window = try TestWindow(view, 440, 320)
+            defer { window.close() }
+            try window.show()
+            let transfer = try await test.transport.nextTransfer()
+            gtk_widget_set_visible(view, 0)
+            try await transfer.wait { $0.isCancelled }
+        }
+
         @Test("closures of the queue run in a loop that one of them runs")
         func nestedLoop() async throws {
             let (isIn, isServed) = (Box(false), Box<Bool?>(nil))
