@@ -42,11 +42,11 @@
             watchSetting()
             nonisolated(unsafe) weak let core = self
             let isProcessed = loader.options(of: request).processors?.isEmpty == false
-            if !isProcessed, let known = KnownSizes[request] { size = target?.size(for: known) ?? known }
+            if !isProcessed, let known = KnownSizes[request, in: loader] { size = target?.size(for: known) ?? known }
             binding = ImageBinding(self, cache: loader, queue: .glib)
             ask(isAgain: false)
             guard size == nil, !isProcessed else { return }
-            look = HeaderLook(request, in: loader) { size in core?.found(size) }
+            look = HeaderLook(request, in: loader, isUrgent: true) { size in core?.found(size) }
         }
 
         private func ask(isAgain: Bool) {
@@ -73,6 +73,14 @@
             if let header { become(target?.size(for: header) ?? header) }
         }
 
+        /// The size that was known may be that of an earlier picture of the URL.
+        private func correct(_ new: PixelSize) {
+            guard size != new else { return }
+            if size != nil, let request { KnownSizes.remove(request, in: cache ?? .shared) }
+            size = new
+            gdk_paintable_invalidate_size(paintable)
+        }
+
         private func become(_ new: PixelSize) {
             guard size == nil else { return }
             size = new
@@ -92,7 +100,7 @@
         func show(_ content: DisplayContent, _ transition: ImageTransition) {
             guard !isEnded else { return }
             layer = Layer(content)
-            if case .image(let image) = content { become(image.size) }
+            if case .image(let image) = content { correct(image.size) }
             // Frames that nobody has drawn are not worth decoding.
             if case .frame = content, !isDrawn, !isResting {
                 isResting = true

@@ -88,7 +88,7 @@
             look?.cancel()
             (look, growth, target) = (nil, nil, nil)
             (request, hasAsked, hasNoHeader) = (new, false, false)
-            become(natural: request.flatMap { isProcessed($0) ? nil : KnownSizes[$0] })
+            become(natural: request.flatMap { isProcessed($0) ? nil : KnownSizes[$0, in: loader] })
             become(isLoading: new != nil, nil)
             guard new != nil else {
                 if let binding {
@@ -203,7 +203,7 @@
             }
             let expected = target?.size(for: natural) ?? natural
             guard abs(expected.width - size.width) > 1 || abs(expected.height - size.height) > 1 else { return }
-            KnownSizes.remove(request)
+            KnownSizes.remove(request, in: loader)
             if isProcessed(request) { return become(natural: size) }
             look?.cancel()
             look = nil
@@ -238,7 +238,7 @@
         private func lookAtHeader() {
             guard look == nil, !hasNoHeader, natural == nil, let request, !isProcessed(request) else { return }
             nonisolated(unsafe) weak let core = self
-            look = HeaderLook(request, in: loader) { size in core?.found(size) }
+            look = HeaderLook(request, in: loader, isUrgent: isMapped) { size in core?.found(size) }
         }
 
         private func found(_ size: PixelSize?) {
@@ -310,6 +310,7 @@
             watchSetting(isMapped)
             if list == nil { if isMapped { binding?.willAppear() } else { binding?.didDisappear() } }
             if isMapped { settingChanged() } else { stage.settle() }
+            look?.move(isUrgent: isMapped)
             // A widget without any size gets none later.
             if isMapped, !hasAsked { load() }
         }

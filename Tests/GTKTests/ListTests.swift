@@ -82,6 +82,24 @@ extension GTKTests {
             try await transfer.wait { $0.isCancelled }
         }
 
+        @Test("a paintable takes the size of the picture that comes, if the header said another")
+        func otherSize() async throws {
+            let url = URL(string: "https://example.com/other.png")!
+            let first = DipperPaintable(url, cache: test.cache)
+            (try await test.transport.nextTransfer()).finish(with: try Image.filled(with: .red, 40, 20).png)
+            try Toolkit.wait(for: "the size") { gdk_paintable_get_intrinsic_width(first.pointer) == 40 }
+            try Toolkit.idle(test.cache)
+            let other = TestImageCache()
+            let second = DipperPaintable(url, cache: other.cache)
+            #expect(gdk_paintable_get_intrinsic_width(second.pointer) == 40)
+            (try await other.transport.nextTransfer()).finish(with: try Image.filled(with: .blue, 60, 50).png)
+            try Toolkit.wait(for: "the other size") { gdk_paintable_get_intrinsic_width(second.pointer) == 60 }
+            #expect(gdk_paintable_get_intrinsic_height(second.pointer) == 50)
+            // A cache that keeps the URL under another key has another picture of it.
+            let third = TestImageCache { $0.data.completeRequest = { $0.key = CacheKey("own") } }
+            #expect(gdk_paintable_get_intrinsic_width(DipperPaintable(url, cache: third.cache).pointer) == 0)
+        }
+
         @Test("closures of the queue run in a loop that one of them runs")
         func nestedLoop() async throws {
             let (isIn, isServed) = (Box(false), Box<Bool?>(nil))

@@ -202,10 +202,30 @@ extension GTKTests {
 
         // MARK: On screen and off
 
+        @Test("the header is prefetched until the widget is mapped")
+        func slowHeader() async throws {
+            let url = URL(string: "https://example.com/unmapped.png")!
+            let picture = DipperPicture(url, cache: test.cache)
+            let window = try TestWindow(picture.widget)
+            defer { window.close() }
+            var (least, most) = (gint(0), gint(0))
+            gtk_widget_measure(picture.widget, GTK_ORIENTATION_HORIZONTAL, -1, &least, &most, nil, nil)
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.queue == .slow)
+            try window.show()
+            try await transfer.wait { $0.queue == .fast }
+            transfer.finish(with: try red.png)
+            try load(picture)
+            #expect(test.transport.transfers.count == 1)
+        }
+
         @Test("a widget that is unmapped prefetches its picture, and one that is destroyed cancels it")
         func unmapped() async throws {
-            let (picture, window, transfer) = try await loading()
-            #expect(transfer.queue == .fast)
+            let picture = DipperPicture("https://example.com/hidden.png", cache: test.cache)
+            let window = try TestWindow(picture.widget)
+            try window.show()
+            let transfer = try await test.transport.nextTransfer()
+            try await transfer.wait { $0.queue == .fast }
             gtk_widget_set_visible(picture.widget, 0)
             try await transfer.wait { $0.queue == .slow }
             gtk_widget_set_visible(picture.widget, 1)
