@@ -198,7 +198,9 @@
         private func compare(_ size: PixelSize, in target: TargetSize?) {
             guard target == self.target, let request else { return }
             guard let natural else {
-                if look == nil || hasNoHeader { become(natural: size) }
+                // A picture that fills a side of its target may have been larger.
+                let isWhole = target.map { size.width < $0.size.width && size.height < $0.size.height } ?? true
+                if isWhole, look == nil || hasNoHeader { become(natural: size) }
                 return
             }
             let expected = target?.size(for: natural) ?? natural

@@ -200,6 +200,31 @@ extension GTKTests {
             #expect(test.cache.imageInMemory(for: request(700, 560)) == nil)
         }
 
+        @Test("a widget with a size request decodes again when it grows")
+        func requestedSize() async throws {
+            // No test before has seen its size.
+            let url = URL(string: "https://example.com/requested.png")!
+            func decoded(_ width: Int, _ height: Int) -> Image? {
+                let size = TargetSize(width: width, height: height)
+                return test.cache.imageInMemory(for: ImageRequest(url).processed(by: .resize(to: size)))
+            }
+            test.transport.script(url, [try .image(red)])
+            let picture = DipperPicture(url, cache: test.cache)
+            gtk_widget_set_size_request(picture.widget, 64, 48)
+            gtk_widget_set_hexpand(picture.widget, 1)
+            let window = try TestWindow(picture.widget, 64, 48)
+            defer { window.close() }
+            try window.show()
+            try load(picture)
+            try Toolkit.idle(test.cache)
+            #expect(decoded(64, 48)?.size == PixelSize(width: 64, height: 32))
+            var ends = 0
+            picture.onEnd { _ in ends += 1 }
+            gtk_window_set_default_size(window.window, 300, 240)
+            try Toolkit.wait(for: "a larger picture") { ends == 1 }
+            #expect(decoded(300, 240)?.size == PixelSize(width: 300, height: 150))
+        }
+
         // MARK: On screen and off
 
         @Test("the header is prefetched until the widget is mapped")
