@@ -111,6 +111,8 @@
             if self.list !== list {
                 set(nil)
                 self.list = list
+                isAnimating = Setting.isAnimating(widget)
+                stage.mayFade = isAnimating
             }
             self.request = request
             become(isLoading: true, nil)
@@ -332,7 +334,11 @@
             guard new != isAnimating else { return }
             isAnimating = new
             stage.mayFade = new
-            if hasAsked, let request, list == nil { ask(request, target, isAgain: true) }
+            if let list {
+                list.refresh(self)
+            } else if hasAsked, let request {
+                ask(request, target, isAgain: true)
+            }
         }
 
         private func connect(

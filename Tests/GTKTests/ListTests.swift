@@ -82,6 +82,30 @@ extension GTKTests {
             try await transfer.wait { $0.isCancelled }
         }
 
+        @Test("moving pictures in a list stop if the user turns animations off")
+        func animations() async throws {
+            Toolkit.set(animations: true)
+            defer { Toolkit.set(animations: false) }
+            let frames = [Color.red, .blue].map {
+                AnimationFrame(image: .filled(with: $0, 100, 80), duration: .milliseconds(50))
+            }
+            test.transport.script(Self.request(0).url!, [try .animation(frames)])
+            let list = PictureList(count: 1, cache: test.cache, request: Self.request)
+            let view = list.makeGrid(width: 100, height: 80)
+            let window = try TestWindow(view, 120, 100)
+            defer { window.close() }
+            try window.show()
+            for color in [Color.red, .blue, .red] { try window.wait(for: color, at: 60, 50, of: view) }
+            Toolkit.set(animations: false)
+            try window.wait(for: .red, at: 60, 50, of: view)
+            try Toolkit.idle(test.cache)
+            let end = ContinuousClock.now + .milliseconds(200)
+            while ContinuousClock.now < end {
+                try window.frame()
+                #expect(try window.pixels(of: view)[60, 50] == Color.red.premultiplied)
+            }
+        }
+
         @Test("a paintable takes the size of the picture that comes, if the header said another")
         func otherSize() async throws {
             let url = URL(string: "https://example.com/other.png")!
