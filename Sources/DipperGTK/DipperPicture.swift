@@ -63,6 +63,10 @@
 
         var inner: PictureCore { core }
 
+        private func notify(_ properties: Int...) {
+            for property in properties { dipper_picture_notify(widget, guint(property)) }
+        }
+
         /// The name of the class in `.ui` files. The class must be registered before such a file is read:
         /// `_ = DipperPicture.typeName`.
         public static var typeName: String { String(cString: g_type_name(dipper_picture_get_type())) }
@@ -75,7 +79,7 @@
             get { core.request }
             set {
                 core.set(newValue)
-                dipper_picture_notify(widget, guint(DIPPER_URL))
+                notify(DIPPER_URL)
             }
         }
 
@@ -88,7 +92,10 @@
         /// The content that is shown until the picture is there. The object of an `.object` is the name of an icon.
         public var placeholder: DisplayOptions.Placeholder? {
             get { core.placeholder }
-            set { core.placeholder = newValue }
+            set {
+                core.placeholder = newValue
+                notify(DIPPER_PLACEHOLDER_COLOR, DIPPER_PLACEHOLDER_ICON)
+            }
         }
 
         /// The options for pictures that are set from now on: the transition, which is a fade of 200 ms; the content after
@@ -96,7 +103,10 @@
         /// to its own size whatever `downsampling` is.
         public var options: DisplayOptions {
             get { core.options }
-            set { core.options = newValue }
+            set {
+                core.options = newValue
+                notify(DIPPER_FADE_DURATION, DIPPER_PLAYS_ANIMATIONS, DIPPER_FAILURE_ICON)
+            }
         }
 
         /// Whether the picture is on its way.
@@ -112,26 +122,38 @@
         /// The way in which the picture is fitted into the widget.
         public var contentFit: GtkContentFit {
             get { core.fit }
-            set { core.fit = newValue }
+            set {
+                core.fit = newValue
+                notify(DIPPER_CONTENT_FIT)
+            }
         }
 
         /// The radius of the picture's corners, in pixels of the application; at most half of a side, which makes a
         /// circle of a square.
         public var cornerRadius: Double {
             get { core.cornerRadius }
-            set { core.cornerRadius = newValue }
+            set {
+                core.cornerRadius = newValue
+                notify(DIPPER_CORNER_RADIUS)
+            }
         }
 
         /// Whether a bar shows how much of the picture is there, if that takes more than a moment.
         public var showsProgress: Bool {
             get { core.showsProgress }
-            set { core.showsProgress = newValue }
+            set {
+                core.showsProgress = newValue
+                notify(DIPPER_SHOWS_PROGRESS)
+            }
         }
 
         /// The description of the picture for people who do not see it.
         public var alternativeText: String? {
             get { core.alternativeText }
-            set { core.alternativeText = newValue }
+            set {
+                core.alternativeText = newValue
+                notify(DIPPER_ALTERNATIVE_TEXT)
+            }
         }
     }
 #endif

@@ -54,7 +54,9 @@
         func text() -> String? { g_value_get_string(value).map { String(cString: $0) } }
         func content() -> DisplayOptions.Placeholder? { text().flatMap { $0.isEmpty ? nil : .object($0) } }
         switch Int(property) {
-        case DIPPER_URL: picture.set(text().flatMap { $0.isEmpty ? nil : ImageRequest(string: $0) })
+        case DIPPER_URL:
+            let url = text().flatMap { $0.isEmpty ? nil : $0 }
+            picture.set(url.map { ImageRequest(string: $0) }, text: url)
         case DIPPER_ALTERNATIVE_TEXT: picture.alternativeText = text()
         case DIPPER_CONTENT_FIT: picture.fit = GtkContentFit(UInt32(g_value_get_enum(value)))
         case DIPPER_CORNER_RADIUS: picture.cornerRadius = g_value_get_double(value)
@@ -83,7 +85,7 @@
             if case .object(let object) = content { object as? String } else { nil }
         }
         switch Int(property) {
-        case DIPPER_URL: g_value_set_string(value, picture.request?.url?.absoluteString)
+        case DIPPER_URL: g_value_set_string(value, picture.url)
         case DIPPER_ALTERNATIVE_TEXT: g_value_set_string(value, picture.alternativeText)
         case DIPPER_CONTENT_FIT: g_value_set_enum(value, gint(picture.fit.rawValue))
         case DIPPER_CORNER_RADIUS: g_value_set_double(value, picture.cornerRadius)

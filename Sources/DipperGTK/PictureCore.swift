@@ -15,9 +15,17 @@
         private(set) var isEnded = false
 
         // What the program sets.
-        var cache: ImageCache? { didSet { if cache !== oldValue { binding = nil } } }
+        /// The cache for the next request.
+        var cache: ImageCache?
         private(set) var request: ImageRequest?
-        var placeholder: DisplayOptions.Placeholder?
+        /// The URL as the property was set, because a request for a file or a `data:` URL has none.
+        private var text: String?
+        var placeholder: DisplayOptions.Placeholder? {
+            didSet {
+                let isWaiting = request != nil && (hasAsked || options.keepsCurrentImage)
+                if !isEnded, list == nil, !isWaiting { showPlaceholder() }
+            }
+        }
         var options = DisplayOptions()
             .with(\.transition, .fade(.milliseconds(200)))
             .with(\.failure, .object("image-missing-symbolic"))
@@ -29,6 +37,8 @@
 
         // The picture that is asked for.
         private var binding: ImageBinding?
+        /// The cache that loads it.
+        private var source: ImageCache?
         private var look: HeaderLook?
         /// The size that the picture takes if it is given all the room that it wants; `nil` if it is not known.
         private var natural: PixelSize?
@@ -40,6 +50,8 @@
         private var asking = 0
         private(set) var isLoading = false
         private(set) var error: DipperError?
+        /// The error before the binding began to load the picture again by itself; `nil` unless it does so.
+        private var reload: DipperError??
         /// The list that loads the pictures of its rows.
         private weak var list: PictureList?
 
@@ -47,6 +59,7 @@
         private(set) var width = 0
         private(set) var height = 0
         private var isMapped = false
+        private var isAllocating = false
         private var isAnimating = true
         private var scaleSignal: gulong = 0
         private var settingSignal: gulong = 0
@@ -66,6 +79,7 @@
             watchSetting(false)
             disconnect(UnsafeMutableRawPointer(widget), &scaleSignal)
             isEnded = true
+            onEnd = nil
             stage.end()
             list?.forget(self)
             growth = nil
@@ -77,19 +91,25 @@
         // MARK: The picture
 
         /// Shows another picture, or none.
-        func set(_ new: ImageRequest?) {
+        func set(_ new: ImageRequest?, text: String? = nil) {
             guard !isEnded else { return }
+            self.text = text
             let new = new.map(withPreviews)
             // Toolkits that describe their windows set everything again and again.
-            if list == nil, new != nil, new == request, error == nil { return }
+            if list == nil, new != nil, new == request, error == nil, cache === source { return }
+            if cache !== source { (binding, source) = (nil, cache) }
             asking += 1
+            let number = asking
             list?.forget(self)
             list = nil
             look?.cancel()
             (look, growth, target) = (nil, nil, nil)
             (request, hasAsked, hasNoHeader) = (new, false, false)
             become(natural: request.flatMap { isProcessed($0) ? nil : KnownSizes[$0, in: loader] })
+            reload = nil
             become(isLoading: new != nil, nil)
+            // A handler may have set another picture.
+            guard !isEnded, asking == number else { return }
             guard new != nil else {
                 if let binding {
                     binding.setImage(nil as ImageRequest?, placeholder: placeholder)
@@ -110,6 +130,7 @@
             guard !isEnded else { return }
             if self.list !== list {
                 set(nil)
+                if isEnded { return }
                 self.list = list
                 isAnimating = Setting.isAnimating(widget)
                 stage.mayFade = isAnimating
@@ -126,7 +147,12 @@
             loader.options(of: request).processors?.isEmpty == false
         }
 
-        private var loader: ImageCache { cache ?? .shared }
+        var url: String? {
+            let file = (request?.data.provider as? FileProvider)?.file
+            return text ?? (request?.url ?? file)?.absoluteString
+        }
+
+        private var loader: ImageCache { source ?? .shared }
 
         /// The connection to the cache, which begins with the first picture.
         var bound: ImageBinding {
@@ -185,15 +211,23 @@
         /// Called when the picture is there or has failed.
         func ended(_ result: Result<ImageResponse, DipperError>) {
             guard !isEnded else { return }
+            // A closure of the program may change what is being laid out.
+            if isAllocating {
+                return later { [asking] core in if core.asking == asking { core.ended(result) } }
+            }
+            // A closure of the program may destroy the widget.
+            let object = UnsafeMutableRawPointer(widget)
+            g_object_ref(object)
+            defer { g_object_unref(object) }
+            reload = nil
             switch result {
             case .failure(.replaced): return
             case .failure(let error): become(isLoading: false, error)
             case .success(let response):
-                // Not while the widget is being laid out.
                 if list == nil { later { [target] core in core.compare(response.image.size, in: target) } }
                 become(isLoading: false, nil)
             }
-            onEnd?(result)
+            if !isEnded { onEnd?(result) }
         }
 
         /// Corrects the size that the widget asks for: there is no header to read, or the server has another picture now.
@@ -218,11 +252,13 @@
             let old = (self.isLoading, self.error)
             (self.isLoading, self.error) = (isLoading, error)
             if old.0 != isLoading {
-                dipper_picture_notify(widget, guint(DIPPER_LOADING))
                 dipper_set_busy(widget, isLoading ? 1 : 0)
                 stage.isLoading = isLoading
             }
-            if old.1 != error { dipper_picture_notify(widget, guint(DIPPER_ERROR)) }
+            // The icon of a failure needs room.
+            if (old.1 == nil) != (error == nil), natural == nil { gtk_widget_queue_resize(widget) }
+            if old.0 != isLoading { dipper_picture_notify(widget, guint(DIPPER_LOADING)) }
+            if old.1 != error, !isEnded { dipper_picture_notify(widget, guint(DIPPER_ERROR)) }
         }
 
         private func later(_ body: @escaping (PictureCore) -> Void) {
@@ -253,16 +289,22 @@
             if hasNoHeader { load() }
         }
 
-        /// Whether the program has given the widget a size in both directions.
-        private var hasOwnSize: Bool {
+        /// The size that the program has given the widget; negative in a direction without one.
+        private var ownSize: (width: gint, height: gint) {
             var (width, height): (gint, gint) = (-1, -1)
             gtk_widget_get_size_request(widget, &width, &height)
-            return width >= 0 && height >= 0
+            return (width, height)
+        }
+
+        /// The room for the icon of a failure, of a widget that would have none.
+        private func iconRoom(_ axis: GtkOrientation) -> Int {
+            let own = axis == GTK_ORIENTATION_HORIZONTAL ? ownSize.width : ownSize.height
+            return error == nil || options.failure == nil || own >= 0 ? 0 : 48
         }
 
         func measure(_ axis: GtkOrientation, for other: Int) -> Int {
-            if natural == nil, !hasOwnSize, list == nil { lookAtHeader() }
-            guard let natural else { return 0 }
+            if natural == nil, list == nil, ownSize.width < 0 || ownSize.height < 0 { lookAtHeader() }
+            guard let natural else { return iconRoom(axis) }
             let scale = max(request?.options.scale ?? 1, 0.01)
             let size = Frame(width: Double(natural.width) / scale, height: Double(natural.height) / scale)
             let isWidth = axis == GTK_ORIENTATION_HORIZONTAL
@@ -273,7 +315,9 @@
 
         func allocate(width: Int, height: Int) {
             (self.width, self.height) = (width, height)
+            isAllocating = true
             sizeChanged()
+            isAllocating = false
         }
 
         private func sizeChanged() {
@@ -368,9 +412,28 @@
 
     extension PictureCore: ImageDisplay {
         func show(_ content: DisplayContent, _ transition: ImageTransition) {
-            if !isEnded { stage.show(content, transition) }
+            guard !isEnded else { return }
+            stage.show(content, transition)
+            guard case .image = content, hasAsked || list != nil, !isAllocating else { return }
+            reload = nil
+            become(isLoading: false, nil)
         }
 
-        func showActivity(_ activity: DisplayActivity?) { if !isEnded { stage.activity = activity } }
+        /// The binding loads a picture again by itself, and calls nobody at the end, when the widget is back on screen
+        /// after a failure, or after the picture was released.
+        func showActivity(_ activity: DisplayActivity?) {
+            guard !isEnded else { return }
+            stage.activity = activity
+            if activity != nil, !isLoading {
+                reload = .some(error)
+                become(isLoading: true, nil)
+            } else if activity == nil, reload != nil {
+                // The picture, if there is one, is shown before.
+                later { core in
+                    guard core.stage.activity == nil, let error = exchange(&core.reload, with: nil) else { return }
+                    core.become(isLoading: false, error)
+                }
+            }
+        }
     }
 #endif

@@ -179,6 +179,8 @@
         public func attach(_ picture: DipperPicture, to row: Int) {
             let core = picture.inner
             core.join(self, requests(row))
+            // A handler of the program may have destroyed the widget.
+            if core.isEnded { return }
             attached[ObjectIdentifier(core)] = (core, row)
             attach(core, to: row)
         }

@@ -225,6 +225,155 @@ extension GTKTests {
             #expect(decoded(300, 240)?.size == PixelSize(width: 300, height: 150))
         }
 
+        @Test("has room for the icon of a failure")
+        func failureRoom() async throws {
+            let url = URL(string: "https://example.com/missing.png")!
+            test.transport.script(url, [.status(404)])
+            let box = try #require(gtk_box_new(GTK_ORIENTATION_VERTICAL, 0))
+            let picture = DipperPicture(url, cache: test.cache)
+            gtk_box_append(UnsafeMutableRawPointer(box).assumingMemoryBound(to: GtkBox.self), picture.widget)
+            let window = try TestWindow(box, 100, 500)
+            defer { window.close() }
+            try window.show()
+            try Toolkit.wait(for: "the room") { gtk_widget_get_height(picture.widget) == 48 }
+            #expect(picture.error == .status(404))
+        }
+
+        // MARK: Handlers
+
+        @Test("may be dropped when it notifies of a property", arguments: ["notify::loading", "notify::error"])
+        func dropped(signal: String) async throws {
+            let freed = Box(0)
+            var (notices, ends) = (0, [Int]())
+            let window = try TestWindow(DipperPicture(a, cache: test.cache).widget)
+            defer { window.close() }
+            try window.show()
+            let widget = try #require(gtk_window_get_child(window.window))
+            Toolkit.count(widget, in: freed)
+            let object = UnsafeMutableRawPointer(widget)
+            // The widget is there until all its closures have been called.
+            DipperPicture(pointer: OpaquePointer(widget))?.onEnd { _ in ends.append(freed.value) }
+            Toolkit.connect(object, signal) {
+                notices += 1
+                gtk_window_set_child(window.window, nil)
+            }
+            let transfer = try await test.transport.nextTransfer()
+            try Toolkit.wait(for: "the release of Swift's objects") {
+                object.assumingMemoryBound(to: GObject.self).pointee.ref_count == 1
+            }
+            transfer.finish(with: Data(), status: 404)
+            try Toolkit.wait(for: "the end of the widget") { freed.value == 1 }
+            #expect(notices == 1 && ends == [0])
+        }
+
+        @Test("a widget that is destroyed lets go of the closure that holds it")
+        func cycle() async throws {
+            let freed = Box(0)
+            do {
+                let picture = DipperPicture(cache: test.cache)
+                picture.onEnd { _ in print(picture.isLoading) }
+                let object = UnsafeMutableRawPointer(picture.widget).assumingMemoryBound(to: GObject.self)
+                g_object_set_data_full(
+                    object, "end", Unmanaged.passRetained(freed).toOpaque(),
+                    { data in
+                        if let data { Unmanaged<Box<Int>>.fromOpaque(data).takeRetainedValue().update { $0 += 1 } }
+                    })
+                g_object_run_dispose(object)
+            }
+            try Toolkit.wait(for: "the end of the widget") { freed.value == 1 }
+        }
+
+        @Test("calls nobody while it is being laid out")
+        func layout() async throws {
+            test.transport.script(a, [try .image(red)])
+            _ = try await test.cache.getImage(request(200, 160)).value
+            let picture = DipperPicture(a, cache: test.cache)
+            let window = try TestWindow(picture.widget)
+            defer { window.close() }
+            gtk_widget_realize(window.widget)
+            let clock = try #require(gtk_widget_get_frame_clock(window.widget))
+            var (isLaidOut, ends) = (false, [Bool]())
+            Toolkit.connect(UnsafeMutableRawPointer(clock), "layout") { isLaidOut = true }
+            picture.onEnd { _ in ends.append(isLaidOut) }
+            try window.show()
+            try Toolkit.wait(for: "the end") { !ends.isEmpty }
+            #expect(ends == [true] && !picture.isLoading)
+        }
+
+        @Test("reports no failure any more once it shows the picture")
+        func reload() async throws {
+            let picture = DipperPicture(cache: test.cache)
+            picture.request = ImageRequest(a).with(\.retryPolicy, .never).with(\.failureLifetime, .zero)
+            let window = try TestWindow(picture.widget)
+            defer { window.close() }
+            try window.show()
+            let first = try await test.transport.nextTransfer()
+            first.finish(with: Data(), status: 503)
+            try Toolkit.wait(for: "the failure") { picture.error == .status(503) && !picture.isLoading }
+            gtk_widget_set_visible(picture.widget, 0)
+            gtk_widget_set_visible(picture.widget, 1)
+            let second = try await test.transport.nextTransfer()
+            try Toolkit.wait(for: "another attempt") { picture.isLoading && picture.error == nil }
+            second.finish(with: try red.png)
+            try Toolkit.wait(for: "the picture") { !picture.isLoading }
+            #expect(picture.error == nil)
+        }
+
+        @Test("shows a placeholder without a request, and one that is set before it")
+        func placeholder() async throws {
+            let picture = DipperPicture(cache: test.cache)
+            let window = try TestWindow(picture.widget)
+            defer { window.close() }
+            try window.show()
+            picture.placeholder = .color(.blue)
+            try window.wait(for: .blue, at: 100, 80, of: picture.widget)
+        }
+
+        @Test("notifies of what Swift sets, and reads the URL of every scheme")
+        func properties() async throws {
+            let picture = DipperPicture(cache: test.cache)
+            let object = UnsafeMutableRawPointer(picture.widget).assumingMemoryBound(to: GObject.self)
+            var names: [String] = []
+            for name in ["content-fit", "corner-radius", "shows-progress", "alternative-text", "placeholder-color"] {
+                Toolkit.connect(object, "notify::\(name)") { names.append(name) }
+            }
+            picture.contentFit = GTK_CONTENT_FIT_COVER
+            picture.cornerRadius = 4
+            picture.showsProgress = false
+            picture.alternativeText = "A boat"
+            picture.placeholder = .color(.red)
+            #expect(
+                names == ["content-fit", "corner-radius", "shows-progress", "alternative-text", "placeholder-color"])
+            var value = GValue()
+            g_value_init(&value, GType(16 << 2))
+            defer { g_value_unset(&value) }
+            for url in ["https://example.com/a.png", "file:///tmp/a.png", "data:image/png;base64,AAAA"] {
+                g_value_set_string(&value, url)
+                g_object_set_property(object, "url", &value)
+                g_value_set_string(&value, nil)
+                g_object_get_property(object, "url", &value)
+                #expect(g_value_get_string(&value).map { String(cString: $0) } == url)
+            }
+            picture.request = ImageRequest(URL(string: "file:///tmp/b.png")!)
+            g_object_get_property(object, "url", &value)
+            #expect(g_value_get_string(&value).map { String(cString: $0) } == "file:///tmp/b.png")
+        }
+
+        @Test("another cache leaves what is loading alone, and loads the next picture")
+        func otherCache() async throws {
+            let (picture, window, transfer) = try await loading()
+            defer { window.close() }
+            let other = TestImageCache()
+            picture.cache = other.cache
+            transfer.finish(with: try red.png)
+            try load(picture)
+            #expect(other.transport.transfers.isEmpty)
+            other.transport.script(b, [try .image(blue)])
+            picture.request = ImageRequest(b)
+            try load(picture)
+            #expect(other.transport.transfers.count == 1)
+        }
+
         // MARK: On screen and off
 
         @Test("the header is prefetched until the widget is mapped")

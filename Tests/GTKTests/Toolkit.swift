@@ -62,12 +62,13 @@ enum Toolkit {
 
     /// Calls a closure for a signal without arguments, or for a notification of a property.
     static func connect(_ object: UnsafeMutableRawPointer, _ name: String, _ body: @escaping () -> Void) {
-        let plain: @convention(c) (gpointer?, gpointer?) -> Void = { _, data in
+        // The closure comes first, and a notification has one more argument, which is left alone.
+        let plain: @convention(c) (gpointer?, gpointer?) -> Void = { data, _ in
             if let data { Unmanaged<Body>.fromOpaque(data).takeUnretainedValue().run() }
         }
         g_signal_connect_data(
             object, name, unsafeBitCast(plain, to: GCallback.self), Unmanaged.passRetained(Body(body)).toOpaque(),
-            { data, _ in if let data { Unmanaged<Body>.fromOpaque(data).release() } }, GConnectFlags(rawValue: 0))
+            { data, _ in if let data { Unmanaged<Body>.fromOpaque(data).release() } }, G_CONNECT_SWAPPED)
     }
 
     /// Serves GTK's loop until a condition holds, which is looked at after each event.
