@@ -97,8 +97,8 @@ struct RememberedFailureTests {
     }
 
     @Test(
-        "until a success, wherever that is kept", arguments: [DataRequest.CachePolicy.bypass, .memoryOnly],
-        [true, false])
+        "until a success, wherever that is kept",
+        arguments: [(.bypass, true), (.bypass, false), (.memoryOnly, true)] as [(DataRequest.CachePolicy, Bool)])
     func unkept(policy: DataRequest.CachePolicy, hasFolder: Bool) async throws {
         let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
         test.transport.script(a, [.status(404), .text("back"), .text("again")])

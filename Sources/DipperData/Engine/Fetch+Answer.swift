@@ -11,7 +11,8 @@ extension Fetch {
 
     /// Asks the calls that are not among the verdicts. Calls that join meanwhile hold up none that has been asked.
     private func judge(_ run: Run, _ response: TransferResponse, _ known: Verdicts) {
-        let judging: [Call] = demand.judgesAnswers ? [sources.lead] + calls : []
+        // The lead is asked even if it has left: its validation decides what is kept.
+        let judging: [Call] = demand.judgesAnswers || sources.lead.hasOwnValidation ? [sources.lead] + calls : []
         engine.judge(response, for: known.unasked(judging)) { verdicts in
             self.answered(run, response, known.adding(verdicts))
         }
