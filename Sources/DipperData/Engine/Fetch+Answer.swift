@@ -9,20 +9,25 @@ extension Fetch {
         judge(run, response, Verdicts())
     }
 
+    /// The call whose validation decides first: the one that the answer was fetched for, if it still waits.
+    private var leadingCall: Call {
+        let lead = sources.lead
+        return calls.contains { $0 === lead } ? lead : calls.first { _ in true } ?? lead
+    }
+
     /// Asks the calls that are not among the verdicts. Calls that join meanwhile hold up none that has been asked.
     private func judge(_ run: Run, _ response: TransferResponse, _ known: Verdicts) {
-        // The lead is asked even if it has left: its validation decides what is kept.
-        let judging: [Call] = demand.judgesAnswers || sources.lead.hasOwnValidation ? [sources.lead] + calls : []
+        let judging: [Call] = demand.judgesAnswers ? [leadingCall] + calls : []
         engine.judge(response, for: known.unasked(judging)) { verdicts in
             self.answered(run, response, known.adding(verdicts))
         }
     }
 
     private func answered(_ run: Run, _ response: TransferResponse, _ verdicts: Verdicts) {
-        let lead = sources.lead
+        let lead = leadingCall
         let refusal = verdicts.refusal(of: response, by: lead)
         let call =
-            refusal == nil
+            refusal == nil && verdicts.has(lead)
             ? lead
             : calls.first { verdicts.has($0) && verdicts.refusal(of: response, by: $0) == nil }
         guard let call else {
