@@ -9,15 +9,18 @@ extension Fetch {
         judge(run, response, Verdicts())
     }
 
-    /// The call whose validation decides first: the one that the answer was fetched for, if it still waits.
+    /// The call whose validation decides first: the one that the answer was fetched for, or if that has left, one that
+    /// would have been sent alike.
     private var leadingCall: Call {
         let lead = sources.lead
-        return calls.contains { $0 === lead } ? lead : calls.first { _ in true } ?? lead
+        return calls.contains { $0 === lead }
+            ? lead : calls.first { $0.request.headers == lead.request.headers } ?? lead
     }
 
     /// Asks the calls that are not among the verdicts. Calls that join meanwhile hold up none that has been asked.
     private func judge(_ run: Run, _ response: TransferResponse, _ known: Verdicts) {
-        let judging: [Call] = demand.judgesAnswers ? [leadingCall] + calls : []
+        let lead = leadingCall
+        let judging: [Call] = demand.judgesAnswers || lead.hasOwnValidation ? [lead] + calls : []
         engine.judge(response, for: known.unasked(judging)) { verdicts in
             self.answered(run, response, known.adding(verdicts))
         }
