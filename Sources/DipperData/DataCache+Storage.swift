@@ -310,7 +310,8 @@ extension DataCache {
 
     /// Returns when the engine has taken in all messages so far, and the closures that it owes have returned.
     package func hooksSettled() async {
-        await engine.wait { $1.resume() }
+        // News of bytes reach the call for a picture by messages that follow from one another.
+        for _ in 0..<4 { await engine.wait { $1.resume() } }
         _ = await defaults.pending.settled()
     }
 

@@ -57,6 +57,20 @@ struct DedupTests {
 
     // MARK: Calls with rules of their own
 
+    @Test("A call with a validation that begins a fetch and leaves it has no say, and takes nothing away")
+    func leavingJudge() async throws {
+        try await test.keep("1", ["ETag": "\"1\"", "Cache-Control": "max-age=10"], for: a, age: 10)
+        let (leaves, transfer) = try await test.begin(
+            DataRequest(a).with(\.validation, ResponseValidation { $0.status == 200 ? nil : .rejected }))
+        let stays = test.cache.getData(a)
+        _ = test.cache.queueCounts
+        leaves.cancel()
+        #expect(await leaves.error == .cancelled)
+        transfer.finish(with: Data("gone".utf8), status: 404)
+        #expect(await stays.error?.status == 404)
+        #expect(test.transport.transfers(of: a).count == 2 && test.cache.hasData(for: a))
+    }
+
     private static let refusal = ResponseValidation { _ in .rejected }
 
     @Test(

@@ -106,6 +106,19 @@ struct KeyRuleTests {
         #expect(test.transport.transfers.count == 4)
     }
 
+    @Test("the failure of one signature is not remembered for another")
+    func failures() async throws {
+        let test = TestCache(folder: TemporaryFolder()) { $0.keyRule = .signatures }
+        test.transport.script(first, [.status(404)])
+        test.transport.script(second, [.text("1")])
+        #expect(await test.cache.getData(first).error?.status == 404)
+        #expect(try await test.ask(second) == "1 from network")
+        let plain = url("b?w=1")
+        test.transport.script(plain, [.status(404)])
+        #expect(await test.cache.getData(plain).error?.status == 404)
+        #expect(await test.cache.getData(plain).error?.isRemembered == true)
+    }
+
     @Test("an interrupted body is continued with another signature")
     func partial() async throws {
         try await test.leave(Parts.beginning(50), of: first)

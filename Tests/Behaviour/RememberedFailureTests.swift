@@ -96,6 +96,19 @@ struct RememberedFailureTests {
         #expect(count(test) == 3)
     }
 
+    @Test(
+        "until a success, wherever that is kept",
+        arguments: [(.bypass, true), (.bypass, false), (.memoryOnly, true)] as [(DataRequest.CachePolicy, Bool)])
+    func unkept(policy: DataRequest.CachePolicy, hasFolder: Bool) async throws {
+        let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
+        test.transport.script(a, [.status(404), .text("back"), .text("again")])
+        #expect(await test.cache.getData(a).error?.status == 404)
+        test.date.advance(by: 1)
+        #expect(try await test.ask(DataRequest(a).with(\.cachePolicy, policy)) == "back from network")
+        test.cache.clearMemory()
+        #expect(try await test.ask(a) == "again from network")
+    }
+
     @Test("a success that memory alone keeps is newer than the failure on disk")
     func memoryOnly() async throws {
         let test = TestCache(folder: TemporaryFolder())

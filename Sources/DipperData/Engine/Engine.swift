@@ -59,7 +59,7 @@ final class Engine: LoopClient {
     private var isUndecided = false
     private(set) var isClosed = false
     var guests: [any EngineGuest] = []
-    private var hasLeft = false
+    private(set) var hasLeft = false
     private var seat: LoopSeat?
     private var observation: ChangeObservation?
     /// The callers that wait until nothing is under way, or nothing of a guest.
@@ -124,6 +124,7 @@ final class Engine: LoopClient {
     /// Runs a closure in place, on the loop's thread.
     nonisolated func run(_ body: @Loop (Engine) -> Void) {
         Loop.run {
+            guard Afterwards.isUnderWay else { return enter(body) }
             seat?.wake()
             body(self)
         }
@@ -161,7 +162,8 @@ final class Engine: LoopClient {
     ) {
         workers.async {
             let result = body()
-            self.post { _ in goOn(result) }
+            // Nobody waits after the end.
+            self.post { engine in if !engine.hasLeft { goOn(result) } }
         }
     }
 

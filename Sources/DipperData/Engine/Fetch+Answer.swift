@@ -9,19 +9,28 @@ extension Fetch {
         judge(run, response, Verdicts())
     }
 
+    /// The call whose validation decides first: the one that the answer was fetched for, or if that has left, one that
+    /// would have been sent alike.
+    private var leadingCall: Call {
+        let lead = sources.lead
+        return calls.contains { $0 === lead }
+            ? lead : calls.first { $0.request.headers == lead.request.headers } ?? lead
+    }
+
     /// Asks the calls that are not among the verdicts. Calls that join meanwhile hold up none that has been asked.
     private func judge(_ run: Run, _ response: TransferResponse, _ known: Verdicts) {
-        let judging: [Call] = demand.judgesAnswers ? [sources.lead] + calls : []
+        let lead = leadingCall
+        let judging: [Call] = demand.judgesAnswers || lead.hasOwnValidation ? [lead] + calls : []
         engine.judge(response, for: known.unasked(judging)) { verdicts in
             self.answered(run, response, known.adding(verdicts))
         }
     }
 
     private func answered(_ run: Run, _ response: TransferResponse, _ verdicts: Verdicts) {
-        let lead = sources.lead
+        let lead = leadingCall
         let refusal = verdicts.refusal(of: response, by: lead)
         let call =
-            refusal == nil
+            refusal == nil && verdicts.has(lead)
             ? lead
             : calls.first { verdicts.has($0) && verdicts.refusal(of: response, by: $0) == nil }
         guard let call else {
@@ -52,11 +61,12 @@ extension Fetch {
         failed(error)
     }
 
-    /// Keeps a failure for calls to come. A partial body stays in its place: the server may send the rest after all.
+    /// Keeps a failure for calls to come. A partial body stays in its place: the server may send the rest after all. The
+    /// failure of a URL whose signature the key leaves out says nothing about another signature.
     private func remember(_ run: Run, _ response: TransferResponse) {
         let (lead, chain, store) = (sources.lead, run.attempt.chain, engine.store)
         let received = engine.now().timeIntervalSince1970
-        guard sources.isFirst, sources.provider == nil, !findings.isPartialKept,
+        guard sources.isFirst, sources.provider == nil, !findings.isPartialKept, !lead.request.isKeyedByPart,
             store.disk == nil ? demand.keepsInMemory : demand.renewsOnDisk,
             chain.mayStore(ignoresServer: lead.freshness.ignoresServer), let claim = findings.claim,
             let until = store.end(ofFailure: response, lead, requested: run.requested, received: received, after: chain)
@@ -135,7 +145,11 @@ extension Fetch {
         let write = PendingWrite()
         let mayKeep = keep(value, run, for: call, isConfirmed: source == .revalidated, write)
         // Then its file has become that of the entry.
-        if source.isAnswer, !value.info.isStandIn { dropPartial() }
+        if source.isAnswer, !value.info.isStandIn {
+            dropPartial()
+            // A success ends the memory of a failure, also if the disk does not keep it.
+            if !demand.keepsOnDisk, value.info.status < 400 { engine.store.dropPartial(of: key) }
+        }
         let response = DataResponse(
             value, source: source, attempts: attempts, metrics: answer.metrics, asked: sources.asked)
         // A call with other header fields may need another variant, or an answer that is not shared; a call with a

@@ -211,7 +211,7 @@ extension Fetch {
                     $0.transfers[number]?.progressed(TaskProgress(received: received, expected: expected))
                 }
             } else {
-                engine?.post { $0.transfers[number]?.received(event) }
+                engine?.post { $0.transfers[number]?.received(event, number) }
             }
         }
         if let provider = sources.provider {
@@ -243,8 +243,8 @@ extension Fetch {
         report(wanted, progress)
     }
 
-    private func received(_ event: TransferEvent) {
-        guard let run else { return }
+    private func received(_ event: TransferEvent, _ number: UInt64) {
+        guard let run, run.number == number else { return }
         switch event {
         case .progress: break
         case .partial(let response):
@@ -253,7 +253,7 @@ extension Fetch {
             run.hasBroughtBytes = true
             keepPartial(run.attempt.left(by: response, run.origin), run)
         case .finished(let result):
-            engine.transfers[run.number] = nil
+            engine.transfers[number] = nil
             (run.number, run.transfer) = (0, nil)
             if run.reception.received > 0 { run.hasBroughtBytes = true }
             switch result {

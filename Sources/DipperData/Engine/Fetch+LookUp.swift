@@ -14,8 +14,7 @@ extension Fetch {
         lookUp = engine.store.lookUp(
             sources.lead, readersPlace, wantsRemnant: findings.partial == nil
         ) { found, remnant, delivered in
-            let isPosted = self.post { self.lookedUp(number, found, remnant, claim, delivered) }
-            if !isPosted { delivered() }
+            self.post { self.lookedUp(number, found, remnant, claim, delivered) }
         }
     }
 
@@ -94,7 +93,9 @@ extension Fetch {
     /// Ends the attempt that would follow with the failure of an earlier one, if no call of the fetch insists on the
     /// server. An entry that is newer, or that stands in for the server while there is no network, comes first.
     private func recall(_ failure: EntryInfo?) -> Bool {
-        guard let failure, run == nil, attempts == 0, sources.isFirst else { return false }
+        guard let failure, run == nil, attempts == 0, place != .parked, !isOnNetwork, sources.isFirst else {
+            return false
+        }
         let moment = engine.now().timeIntervalSince1970
         let hasDisk = engine.store.disk != nil
         guard calls.allSatisfy({ $0.recalls(failure, hasDisk: hasDisk, at: moment) }) else { return false }

@@ -116,6 +116,8 @@ package final class Afterwards {
 
     nonisolated init() {}
 
+    static var isUnderWay: Bool { present != nil }
+
     static func begin(_ list: Afterwards) { present = list }
 
     static func end() { present = nil }

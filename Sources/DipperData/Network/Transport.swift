@@ -23,7 +23,8 @@ public protocol Transport: Sendable {
     /// Starts a transfer. Never blocks.
     ///
     /// The transport calls `receive` from any thread, one call at a time, also before this method returns: with progress
-    /// and parts any number of times, and last with the end, also after a cancel.
+    /// and parts any number of times, and last with the end, also after a cancel. A transport that wraps another's
+    /// `receive` must return from it at once and wait for no cache: all caches of the process may wait for that thread.
     func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer

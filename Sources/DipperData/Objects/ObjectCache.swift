@@ -285,8 +285,10 @@ package final class ObjectCache: Sendable {
         }
         insert(object, key, for: origin, claim, isLatest: true)
         guard isWritten else { return }
-        let isPosted = engine.post { _ in WriteWork(added, origin, step, in: self).enter() }
-        if !isPosted { unstage(key, added) }
+        engine.post { engine in
+            if engine.hasLeft { return self.unstage(key, added) }
+            WriteWork(added, origin, step, in: self).enter()
+        }
     }
 
     private func waiting(_ key: CacheKey) -> MadeObject? {

@@ -65,11 +65,10 @@ extension StepWork {
             let result: StepResult? =
                 self.isCancelled ? nil : cache.perform(self, step, origin, keepsBytes: keepsBytes)
             // The next work takes its place before the thread goes on.
-            let isPosted = cache.engine.post { _ in
+            cache.engine.post { _ in
                 if let result { self.finished(result) }
                 taken()
             }
-            if !isPosted { taken() }
         }
         let programs = isOfBytes ? step.programs : nil
         if programs == nil, let place = step.place {

@@ -296,6 +296,9 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
         return rule.applied(to: url)
     }
 
+    /// Whether the key leaves out a part of the URL, such as its signature.
+    var isKeyedByPart: Bool { keyRule != nil && keyURL?.withoutFragment.utf8.count != url?.withoutFragment.utf8.count }
+
     /// The key of the URL alone; `nil` if that is the key of the request.
     var plainKey: CacheKey? {
         guard let url = keyURL, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
