@@ -38,6 +38,8 @@ final class DataStore: Sendable {
     private let defaults: StoreDefaults
     let now: @Sendable () -> Date
     let listener = AtomicLazyReference<StoreListener>()
+    /// Whether memory may have a failure: nearly always no call need look.
+    private let hasFailures = Atomic(false)
 
     init(
         memory: MemoryTier<StoredData>, disk: DiskTier?, partials: MemoryTier<StoredData>?, tiers: SharedTiers? = nil,
@@ -417,13 +419,15 @@ final class DataStore: Sendable {
         let value = StoredData(data: Data(), info: info)
         let lifetime = Lifetime(expires: info.freshness.until, accessExtension: nil)
         disk?.keepFailure(EntryRecord(key: key, value: value, lifetime: lifetime), claim: claim)
+        hasFailures.store(true, ordering: .relaxed)
         partials?.insert(
             value, for: key, cost: value.cost(for: key), lifetime: lifetime,
             permit: Permit(info, claim, isLatest: true))
     }
 
     func failureInMemory(of key: CacheKey) -> EntryInfo? {
-        partials?.peek(key) { copy $0 }.flatMap { Remnant($0)?.failure }
+        guard hasFailures.load(ordering: .relaxed) else { return nil }
+        return partials?.peek(key) { copy $0 }.flatMap { Remnant($0)?.failure }
     }
 
     // MARK: Partial bodies
