@@ -51,19 +51,25 @@ extension DataTask {
         if isNew {
             // An entry that is removed before the loop takes the call is not brought back.
             let claim = engine.store.history.claim(key, of: call.request.plainKey)
-            if !engine.post({ newer.join($0, claim, reads: false, found: found) }) { newer.refuse(in: engine) }
+            if !engine.post({ newer.join(engine, claim, reads: false, found: found) }) { newer.refuse(in: engine) }
         }
         let response = DataResponse(found.value, source: .stale, revalidation: newer)
         finish(.success(response), kept: found.place ?? key, in: engine)
     }
 
     /// Starts a call that memory could not answer. Its task ends even if the engine has been shut down.
-    /// - Parameter failed: an earlier call, of whose answer the caller could make nothing. The new call goes on as after
-    ///   any other failed attempt.
-    func submit(to engine: Engine, _ claim: Claim? = nil, after failed: (task: DataTask, error: DipperError)? = nil) {
+    func submit(to engine: Engine, _ claim: Claim? = nil) {
         attach(self, to: engine)
-        if Loop.isCurrent { return engine.run { join($0, claim, after: failed) } }
-        if !engine.post(waits: false, { self.join($0, claim, after: failed) }) { refuse(in: engine) }
+        if Loop.isCurrent { return engine.run { join($0, claim) } }
+        if !engine.post(waits: false, { self.join(engine, claim) }) { refuse(in: engine) }
+    }
+
+    /// Starts a call in place of an earlier one, of whose answer the caller could make nothing. It goes on as after any
+    /// other failed attempt.
+    @Loop
+    func submit(to engine: Engine, _ claim: Claim, after failed: (task: DataTask, error: DipperError)) {
+        attach(self, to: engine)
+        engine.run { join($0, claim, after: failed) }
     }
 
     /// - Parameters:

@@ -157,14 +157,14 @@ public final class DataTask: FetchTask {
     }
 
     func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
-        feed.post { engine, _ in
+        feed.link?.engine.post {
             guard self.feed.isAttached else { return }
             self.viewer = body
             self.wait.fetch?.want(.bytes, for: self)
         }
     }
 
-    func ignoreBytes() { feed.post { _, _ in self.viewer = nil } }
+    func ignoreBytes() { feed.link?.engine.post { self.viewer = nil } }
 
     /// Tells of each event from now on as soon as the engine tells the task, or of the end if the task has ended.
     func follow(_ tell: @escaping @Sendable (_ event: Event, _ isLast: Bool) -> Void) {

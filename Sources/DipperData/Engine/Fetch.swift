@@ -5,6 +5,7 @@ struct FetchWait {
     fileprivate(set) var want: Urgency
     var reads = false
     var fetches = false
+    fileprivate var wishes: FetchDemand.Wishes = []
     fileprivate(set) var fetch: Fetch?
     fileprivate var next: DataTask?
     fileprivate var previous: DataTask?
@@ -109,7 +110,7 @@ final class Fetch: QueueEntry {
 
     /// Runs a closure on the loop later, as a message to the engine.
     @discardableResult
-    nonisolated func post(_ body: @escaping @Loop () -> Void) -> Bool { engine.post { _ in body() } }
+    nonisolated func post(_ body: @escaping @Loop () -> Void) -> Bool { engine.post(body) }
 
     /// Takes the URL of the latest call for the next attempt, if rules for keys have brought calls with several together:
     /// an earlier one's signature may have expired.
@@ -133,7 +134,8 @@ final class Fetch: QueueEntry {
         last = task
         wants.add(task.wait.want)
         if task.wait.reads { readers += 1 }
-        demand.add(task.call)
+        task.wait.wishes = FetchDemand.Wishes(of: task.call)
+        demand.add(task.wait.wishes)
     }
 
     func remove(_ task: DataTask) {
@@ -144,7 +146,7 @@ final class Fetch: QueueEntry {
         wants.remove(task.wait.want)
         if task.wait.reads { readers -= 1 }
         // What the last one has asked for holds for an answer that comes too late.
-        if !wants.isEmpty { demand.remove(task.call) }
+        if !wants.isEmpty { demand.remove(task.wait.wishes) }
     }
 
     func change(_ task: DataTask, to want: Urgency) {
@@ -262,7 +264,7 @@ final class Reception: Sendable {
 
 /// The wishes of a fetch's calls together. Those of a call leave with it.
 struct FetchDemand {
-    private struct Wishes: OptionSet {
+    struct Wishes: OptionSet {
         let rawValue: UInt16
 
         static let network = Wishes(rawValue: 1 << 0)
@@ -274,13 +276,26 @@ struct FetchDemand {
         static let timeLimit = Wishes(rawValue: 1 << 6)
         static let ownJudgement = Wishes(rawValue: 1 << 7)
         static let ownPace = Wishes(rawValue: 1 << 8)
+
+        init(rawValue: UInt16) { self.rawValue = rawValue }
+
+        init(of call: Call) {
+            self = []
+            if call.insistsOnNetwork { insert(.network) }
+            if call.renewsOnDisk { formUnion(call.mayKeepOnDisk ? [.disk, .diskRenewal] : .diskRenewal) }
+            if call.keepsInMemory { formUnion(call.cachePolicy == .diskOnly ? .memory : [.memory, .memoryUse]) }
+            if call.request.durability == .durable { insert(.durability) }
+            if call.timeout != nil { insert(.timeLimit) }
+            if call.hasOwnValidation { insert(.ownJudgement) }
+            if call.request.progressInterval != nil { insert(.ownPace) }
+        }
     }
 
     /// The number of calls with each wish.
     private var counts = InlineArray<9, Int32>(repeating: 0)
 
-    mutating func add(_ call: Call) { count(Self.wishes(of: call), 1) }
-    mutating func remove(_ call: Call) { count(Self.wishes(of: call), -1) }
+    mutating func add(_ wishes: Wishes) { count(wishes, 1) }
+    mutating func remove(_ wishes: Wishes) { count(wishes, -1) }
 
     private mutating func count(_ wishes: Wishes, _ change: Int32) {
         var rest = wishes.rawValue
@@ -288,20 +303,6 @@ struct FetchDemand {
             counts[rest.trailingZeroBitCount] += change
             rest &= rest - 1
         }
-    }
-
-    private static func wishes(of call: Call) -> Wishes {
-        var wishes: Wishes = []
-        if call.insistsOnNetwork { wishes.insert(.network) }
-        if call.keepsOnDisk { wishes.insert(.disk) }
-        if call.renewsOnDisk { wishes.insert(.diskRenewal) }
-        if call.keepsInMemory { wishes.insert(.memory) }
-        if call.keepsInMemory, call.cachePolicy != .diskOnly { wishes.insert(.memoryUse) }
-        if call.request.durability == .durable { wishes.insert(.durability) }
-        if call.timeout != nil { wishes.insert(.timeLimit) }
-        if call.hasOwnValidation { wishes.insert(.ownJudgement) }
-        if call.request.progressInterval != nil { wishes.insert(.ownPace) }
-        return wishes
     }
 
     private func has(_ wish: Wishes) -> Bool { counts[wish.rawValue.trailingZeroBitCount] > 0 }

@@ -167,15 +167,13 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         _ = consume link
     }
 
-    fileprivate var link: Link? { state.withLock { $0.link } }
+    var link: Link? { state.withLock { $0.link } }
     var isAttached: Bool { link != nil }
 
-    func post(_ body: @escaping @Loop (Engine, any WaitingCall) -> Void) {
-        if let link { link.engine.post { body($0, link.call) } }
+    package func cancel() { if let link { link.engine.post { link.call.cancel(in: link.engine) } } }
+    package func move(to queue: FetchQueue) {
+        if let link { link.engine.post { link.call.move(to: queue, in: link.engine) } }
     }
-
-    package func cancel() { post { $1.cancel(in: $0) } }
-    package func move(to queue: FetchQueue) { post { $1.move(to: queue, in: $0) } }
 
     package var priority: Priority { state.withLock { $0.priority } }
     package func setPriority(_ priority: Priority) {
@@ -189,9 +187,9 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     var wantsProgress: Bool { state.withLock { $0.wantsProgress } }
     package func wantProgress() {
         state.withLock { $0.wantsProgress = true }
-        post { $1.wantProgress(in: $0) }
+        if let link { link.engine.post { link.call.wantProgress(in: link.engine) } }
     }
-    package func wantPreviews() { post { $1.wantPreviews(in: $0) } }
+    package func wantPreviews() { if let link { link.engine.post { link.call.wantPreviews(in: link.engine) } } }
 
     /// The queue that the call is in now, or was in when it ended.
     package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }
@@ -213,8 +211,8 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 /// Cancels calls in one turn of their engine, so that none fetches because another has ended.
 package func cancelTogether(_ tasks: [any FetchTask]) {
     let engine = tasks.lazy.compactMap { ($0 as? any FedTask)?.engine }.first
-    let cancel = { @Sendable in for task in tasks { task.cancel() } }
-    if engine?.post({ _ in cancel() }) != true { cancel() }
+    let cancel = { @Loop in for task in tasks { task.cancel() } }
+    if engine?.post(cancel) != true { cancel() }
 }
 
 /// A task with a ``TaskFeed``.

@@ -70,8 +70,8 @@ extension BytesWork {
             switch event {
             case .finished(let response):
                 cache.post(counting: response.data.count) { self.ended(.success(response)) }
-            case .failure(let error, isFatal: true): cache.engine.post { _ in self.ended(.failure(error)) }
-            default: cache.engine.post { _ in self.heard(event) }
+            case .failure(let error, isFatal: true): cache.engine.post { self.ended(.failure(error)) }
+            default: cache.engine.post { self.heard(event) }
             }
         }
         if let failed {
@@ -163,7 +163,7 @@ extension BytesWork {
             if let preview = previews.shown[make.key] { call.show(preview) }
         } else if let scan = call.step.previews() {
             previews = Previews(scan)
-            task.watchBytes { [engine = cache.engine] bytes in engine.post { _ in self.arrived(bytes) } }
+            task.watchBytes { [engine = cache.engine] bytes in engine.post { self.arrived(bytes) } }
         }
     }
 
@@ -192,7 +192,7 @@ extension BytesWork {
                 }
             }
             let (looked, results) = (scan, made)
-            engine.post { _ in self.previewed(looked, results) }
+            engine.post { self.previewed(looked, results) }
         }
         if let place = first.step.place {
             Afterwards.run { place.perform(work) }

@@ -70,7 +70,7 @@ package final class ObjectCall: WaitingCall {
         task.attach(call, to: call.cache.engine)
         let (engine, state) = (call.cache.engine, call.cache.state)
         state.posted.add(1, ordering: .relaxed)
-        if engine.post(waits: false, { _ in call.take() }) { return }
+        if engine.post(waits: false, { call.take() }) { return }
         state.posted.subtract(1, ordering: .relaxed)
         task.detach(in: task.requestedQueue, attempts: 0)
         task.end(.failure(engine.refusal), nil)
@@ -177,7 +177,7 @@ extension ObjectCall {
         let (asked, engine) = (origin, engine)
         let find: @Sendable (Bool) -> Void = { isThere in
             let decided = asked.decided(isThere: isThere)
-            engine.post { _ in self.decided(decided) }
+            engine.post { self.decided(decided) }
         }
         guard asked.source.hasDisk else { return find(false) }
         if want.queue == .fast {

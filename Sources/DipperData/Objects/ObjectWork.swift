@@ -190,7 +190,7 @@ extension ObjectWork {
         guard let write = cache.state.writes[key]?.last else {
             // The write is on its way to the loop.
             let round = round
-            engine.post { _ in if self.round == round { self.begin() } }
+            engine.post { if self.round == round { self.begin() } }
             return
         }
         write.blocked.append(self)
@@ -221,7 +221,7 @@ extension ObjectWork {
         enter(.looking)
         let present = self.round
         origin.source.settle(key, for: origin.request) { [engine] isOnDisk in
-            engine.post { _ in
+            engine.post {
                 guard self.round == present else { return }
                 if isOnDisk { self.perform(.form(stored, source)) } else { self.descend() }
             }
