@@ -124,15 +124,17 @@ final class Engine: LoopClient {
     /// Runs a closure in place, on the loop's thread.
     nonisolated func run(_ body: @Loop (Engine) -> Void) {
         Loop.run {
-            guard Afterwards.isUnderWay else { return take { body(self) } }
+            guard Afterwards.isUnderWay else { return enter { body(self) } }
             seat?.wake()
             body(self)
         }
     }
 
-    func take(_ message: @Loop () -> Void) {
+    func take(_ message: @escaping @Loop () -> Void) { enter(message) }
+
+    private func enter(_ body: @Loop () -> Void) {
         Afterwards.begin(part)
-        message()
+        body()
         Afterwards.end()
         seat?.wake()
         if !part.isEmpty { endPart() }
@@ -258,10 +260,10 @@ final class Engine: LoopClient {
         case .cleaning:
             cleaning = nil
             workers.async { [store] in store.expiries.clean() }
-        case .timeout(let waiter): waiter.wait.fetch?.watch(waiter)
+        case .timeout(let waiter): waiter.fetch?.watch(waiter)
         case .making(let end): end(self)
         case .patience(let waiter):
-            if let fetch = waiter.wait.fetch, fetch.place == .parked { fetch.end(waiter) }
+            if let fetch = waiter.fetch, fetch.place == .parked { fetch.end(waiter) }
         case .report(let fetch, let reports):
             if let progress = fetch.progress { fetch.report(reports, progress, isAgain: true) }
         case .slots(let queue, let starts, let blocked): relieve(queue, starts, since: blocked)

@@ -1,42 +1,6 @@
 import Foundation
 import Synchronization
 
-struct FetchWait {
-    fileprivate(set) var want: Urgency
-    var reads = false
-    var fetches = false
-    fileprivate var wishes: FetchDemand.Wishes = []
-    fileprivate(set) var fetch: Fetch?
-    fileprivate var next: DataTask?
-    fileprivate var previous: DataTask?
-    fileprivate(set) var knownLimits: Limits?
-
-    /// The part that only calls with a time limit or with failures have.
-    @Loop
-    final class Limits {
-        var failures = FailureCount()
-        /// The time spent on the fetch at which the call ends.
-        var limit: Duration?
-        var timeout: Engine.TimerID?
-        var patience: Engine.TimerID?
-        /// The fetch that has answered the call.
-        var past: Fetch?
-    }
-
-    init(_ want: Urgency, reads: Bool = false, fetches: Bool = false) {
-        (self.want, self.reads, self.fetches) = (want, reads, fetches)
-    }
-
-    @Loop var limits: Limits {
-        mutating get {
-            if let known = knownLimits { return known }
-            let new = Limits()
-            knownLimits = new
-            return new
-        }
-    }
-}
-
 /// The fetch of a key: wanted by several calls, and made once.
 final class Fetch: QueueEntry {
     enum LookUpState { case notDone, underWay, missed }
@@ -54,9 +18,7 @@ final class Fetch: QueueEntry {
     /// The events of the look-up and of the attempt under way, if their begin was told.
     var lookUpEvents: CacheEvent.ID?
     var attemptEvents: CacheEvent.ID?
-    // Each leaves by itself, so that no chain of tasks is released at once.
-    private var first: DataTask?
-    private var last: DataTask?
+    private var line = Waiters()
     private(set) var wants = Urgencies()
     private var readers: Int32 = 0
     private(set) var demand = FetchDemand()
@@ -97,9 +59,8 @@ final class Fetch: QueueEntry {
     var failure: DipperError? { knownFindings?.failure }
 
     /// Takes over the attempts and failures of an earlier call, of whose answer nothing could be made.
-    func goOn(for waiter: DataTask, after earlier: DataTask) {
-        guard let limits = earlier.wait.knownLimits, let past = exchange(&limits.past, with: nil) else { return }
-        waiter.wait.knownLimits = limits
+    func goOn(for waiter: Waiter, after earlier: Waiter) {
+        guard let past = waiter.goOn(after: earlier) else { return }
         if past.sources.lead === earlier.call {
             sources = past.sources
             sources.follow(waiter.call)
@@ -118,7 +79,7 @@ final class Fetch: QueueEntry {
     @discardableResult
     func followLatestURL() -> Bool {
         let lead = sources.lead
-        guard lead.request.keyRule != nil, lead.request.key == nil, sources.isFirst, let latest = last?.call,
+        guard lead.request.keyRule != nil, lead.request.key == nil, sources.isFirst, let latest = line.last?.call,
             let url = latest.request.url, url.withoutFragment != lead.request.url?.withoutFragment
         else { return false }
         sources.follow(latest)
@@ -127,43 +88,31 @@ final class Fetch: QueueEntry {
 
     // MARK: Waiters
 
-    func add(_ task: DataTask) {
-        task.wait.fetch = self
-        (task.wait.previous, task.wait.next) = (last, nil)
-        if let last { last.wait.next = task } else { first = task }
-        last = task
-        wants.add(task.wait.want)
-        if task.wait.reads { readers += 1 }
-        task.wait.wishes = FetchDemand.Wishes(of: task.call)
-        demand.add(task.wait.wishes)
+    func add(_ waiter: Waiter) {
+        waiter.fetch = self
+        line.append(waiter)
+        wants.add(waiter.want)
+        if waiter.reads { readers += 1 }
+        waiter.wishes = FetchDemand.Wishes(of: waiter.call)
+        demand.add(waiter.wishes)
     }
 
-    func remove(_ task: DataTask) {
-        let (previous, next) = (task.wait.previous, task.wait.next)
-        if let previous { previous.wait.next = next } else { first = next }
-        if let next { next.wait.previous = previous } else { last = previous }
-        (task.wait.previous, task.wait.next, task.wait.fetch) = (nil, nil, nil)
-        wants.remove(task.wait.want)
-        if task.wait.reads { readers -= 1 }
+    func remove(_ waiter: Waiter) {
+        line.remove(waiter)
+        waiter.fetch = nil
+        wants.remove(waiter.want)
+        if waiter.reads { readers -= 1 }
         // What the last one has asked for holds for an answer that comes too late.
-        if !wants.isEmpty { demand.remove(task.wait.wishes) }
+        if !wants.isEmpty { demand.remove(waiter.wishes) }
     }
 
-    func change(_ task: DataTask, to want: Urgency) {
-        wants.remove(task.wait.want)
-        task.wait.want = want
+    func change(_ waiter: Waiter, to want: Urgency) {
+        wants.remove(waiter.want)
+        waiter.want = want
         wants.add(want)
     }
 
-    /// The oldest first. Each may leave while it is looked at.
-    var waiters: some Sequence<DataTask> {
-        sequence(state: first) { next in
-            let task: DataTask? = next
-            next = task?.wait.next
-            return task
-        }
-    }
-
+    var waiters: some Sequence<Waiter> { line.all }
     var calls: some Sequence<Call> { waiters.lazy.map(\.call) }
 
     /// Whether a call may join: nothing has been removed, or the fetch waits and will look again.

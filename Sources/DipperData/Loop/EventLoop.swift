@@ -130,7 +130,9 @@ private final class EventLoop: SerialExecutor {
             var count: Int32 = 0
             if round == 0 { count = epoll_wait(epoll, events.baseAddress, Int32(events.count), isIdle ? patience : 0) }
             if isIdle { inbox.withLock { $0.isAsleep = false } }
-            for message in messages { if let client = message.client { client.take(message.body) } else { message.body() } }
+            for message in messages {
+                if let client = message.client { client.take(message.body) } else { message.body() }
+            }
             messages.removeAll(keepingCapacity: true)
             for event in events.prefix(Int(max(0, count))) {
                 let descriptor = Int32(bitPattern: UInt32(truncatingIfNeeded: event.data.u64))
@@ -222,12 +224,12 @@ final class LoopSeat {
 @Loop
 protocol LoopClient: AnyObject, Sendable {
     /// Runs a message that was posted to the client.
-    func take(_ message: @Loop () -> Void)
+    func take(_ message: @escaping @Loop () -> Void)
     func ready(_ descriptor: Int32, _ events: UInt32)
     /// Does what is due, after the client was woken or its time has come; returns the time of the next turn.
     func turn() -> ContinuousClock.Instant?
 }
 
 extension LoopClient {
-    func take(_ message: @Loop () -> Void) { message() }
+    func take(_ message: @escaping @Loop () -> Void) { message() }
 }

@@ -62,7 +62,7 @@ final class CurlPool: LoopClient {
 
     // MARK: The loop
 
-    func take(_ message: @Loop () -> Void) {
+    func take(_ message: @escaping @Loop () -> Void) {
         message()
         seat?.wake()
     }

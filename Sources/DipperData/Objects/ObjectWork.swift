@@ -63,10 +63,7 @@ final class ObjectWork: SharedWork {
         if stage == .looking || stage == .waiting || stage == .over {
             return stage == .waiting ? parent?.timeLeft : nil
         }
-        guard let limits = root?.task.wait.knownLimits, let limit = limits.limit, let fetch = limits.past else {
-            return origin.source.timeout(of: origin.request)
-        }
-        return limit - fetch.findings.budget.spent(at: origin.source.engine.time.now())
+        return root?.timeLeft ?? origin.source.timeout(of: origin.request)
     }
 
     private var engine: Engine { cache.engine }
@@ -279,11 +276,12 @@ extension ObjectWork {
         if let present {
             present.refresh()
             if present.basis != nil { take(present) }
+            attend()
         } else {
             works.supplies.append(supply)
+            attend()
             supply.start(after: failed)
         }
-        attend()
     }
 
     func attend() {
