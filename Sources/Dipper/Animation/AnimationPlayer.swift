@@ -60,7 +60,7 @@ public final class AnimationPlayer: Sendable {
         }
     }
 
-    /// What is left to be done after a change, outside of the lock.
+    /// The rest of a change, to be done outside of the lock.
     private struct Change {
         var freed: [PixelStorage]
         let abandoned: FrameSource?

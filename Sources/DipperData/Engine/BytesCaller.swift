@@ -1,4 +1,4 @@
-/// Who makes a call for bytes: the task of the program, or the work that makes an object of them.
+/// The maker of a call for bytes: the task of a program, or the work that makes an object of them.
 protocol BytesCaller: AnyObject, Sendable {
     var call: Call { get }
     /// The queue and the priority that the call begins with.
