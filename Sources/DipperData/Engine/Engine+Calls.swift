@@ -49,7 +49,7 @@ extension Engine {
 /// Changes of calls under way, of the queues, and of what holds them back.
 extension Engine {
     func cancel(_ key: CacheKey, andOthers: Bool) {
-        for waiter in waiters(for: key, andOthers: andOthers) { waiter.cancel() }
+        change(key, andOthers: andOthers) { waiter in waiter.cancel() }
     }
 
     func cancelAll() {
@@ -59,14 +59,16 @@ extension Engine {
     }
 
     func demote(_ key: CacheKey, andOthers: Bool) {
-        // mutant QueueTests: `{ waiter.demote() }` => `{ _ = waiter }`
-        for waiter in waiters(for: key, andOthers: andOthers) { waiter.demote() }
+        // mutant QueueTests: `waiter.demote() }` => `_ = waiter }`
+        change(key, andOthers: andOthers) { waiter in waiter.demote() }
     }
 
-    /// Returns the calls for a key; if it is that of a URL, `andOthers` those with header fields or a key of their own.
-    private func waiters(for key: CacheKey, andOthers: Bool) -> [Waiter] {
-        let all: [Fetch] = (fetches[key].map { [$0] } ?? []) + (others[key].map { Array($0.values) } ?? [])
-        return all.flatMap { $0.waiters.filter { $0.call.key == key || andOthers && $0.call.request.plainKey == key } }
+    /// Changes the calls for a key; if it is that of a URL, `andOthers` those with header fields or a key of their own.
+    private func change(_ key: CacheKey, andOthers: Bool, _ change: (Waiter) -> Void) {
+        if let fetch = fetches[key] { for waiter in fetch.waiters { change(waiter) } }
+        guard let others = others[key] else { return }
+        for waiter in others.values.flatMap({ Array($0.waiters) })
+        where waiter.call.key == key || andOthers && waiter.call.request.plainKey == key { change(waiter) }
     }
 
     func configure(_ queue: FetchQueue, _ configuration: QueueConfiguration) {
