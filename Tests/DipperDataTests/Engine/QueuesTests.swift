@@ -23,7 +23,8 @@ struct QueuesTests {
 private struct QueueWalk {
     private final class Item: QueueEntry {
         let name: Int
-        override var host: String { "h\(name % 3)" }
+        let ownHost: String
+        override var host: String { ownHost }
         /// Changes when the fetch turns to another source.
         var nextIsLocal = false
         /// Whether the item was local when it entered the queues.
@@ -32,6 +33,7 @@ private struct QueueWalk {
 
         init(_ name: Int, _ queue: FetchQueue, level: UInt8) {
             self.name = name
+            ownHost = "h\(name % 3)"
             super.init(queue, level: level)
         }
     }
@@ -40,7 +42,10 @@ private struct QueueWalk {
     private var random: SeededRandom
     private(set) var hasFailed = false
     private let seed: Int
-    private var items: [Int: Item] = [:]
+    /// In the order of their names.
+    private var items: [Item] = []
+    /// Those that run after the latest dispatch.
+    private var running: [Item] = []
     /// The items that wait, in the order in which they came, the front first.
     private var waiting: [FetchQueue: [Item]] = [.fast: [], .slow: []]
     private var configurations: [FetchQueue: QueueConfiguration]
@@ -104,11 +109,11 @@ private struct QueueWalk {
         isHolding = false
         for _ in 0..<reservations { queues.release(.fast) }
         reservations = 0
-        for item in items.values.sorted(by: { $0.name < $1.name }) where !hasFailed {
+        for item in items where !hasFailed {
             if item.place != .running { remove(item) }
             decide()
         }
-        for item in items.values { remove(item) }
+        for item in items { remove(item) }
         decide()
         let counts = queues.counts
         expect(counts == QueueCounts(), "\(counts) is left")
@@ -117,7 +122,7 @@ private struct QueueWalk {
     private mutating func add() {
         next += 1
         let item = Item(next, random.below(2) == 0 ? .fast : .slow, level: UInt8(random.below(3) * 50))
-        items[next] = item
+        items.append(item)
         item.nextIsLocal = random.below(4) == 0
         item.wasLocal = item.nextIsLocal
         if random.below(3) == 0 { queues.look(item) } else { enqueue(item) }
@@ -126,9 +131,8 @@ private struct QueueWalk {
     /// Returns one of the items, if it is in the place.
     private mutating func pick(_ place: QueueEntry.Place? = nil) -> Item? {
         guard !items.isEmpty else { return nil }
-        let names = items.keys.sorted()
-        let item = items[names[random.below(names.count)]]
-        return place == nil || item?.place == place ? item : nil
+        let item = items[random.below(items.count)]
+        return place == nil || item.place == place ? item : nil
     }
 
     private mutating func configure() {
@@ -150,7 +154,7 @@ private struct QueueWalk {
     private mutating func remove(_ item: Item) {
         waiting[item.queue]?.removeAll { $0 === item }
         queues.remove(item)
-        items[item.name] = nil
+        items.removeAll { $0 === item }
     }
 
     private mutating func requeue(_ item: Item, in queue: FetchQueue, atFront: Bool) {
@@ -169,9 +173,7 @@ private struct QueueWalk {
     // MARK: Decisions
 
     private mutating func decide() {
-        var actions: [Queues.Action] = []
-        queues.dispatch(into: &actions)
-        for action in actions {
+        for action in dispatch() {
             guard case .start(let entry) = action, let item = entry as? Item else { continue }
             let expected = candidate(item.queue, isLocal: item.wasLocal)
             expect(item === expected, "\(item.name) started in place of \(expected?.name ?? 0)")
@@ -182,19 +184,24 @@ private struct QueueWalk {
             waiting[item.queue]?.removeAll { $0 === item }
             queues.reachNetwork(item)
         }
-        actions = []
-        queues.dispatch(into: &actions)
-        expect(!actions.contains { if case .start = $0 { true } else { false } }, "what may start starts at once")
+        expect(!dispatch().contains { if case .start = $0 { true } else { false } }, "what may start starts at once")
         check()
     }
 
+    private mutating func dispatch() -> [Queues.Action] {
+        var actions: [Queues.Action] = []
+        queues.dispatch(into: &actions)
+        running = items.filter { $0.place == .running }
+        return actions
+    }
+
     private func running(_ queue: FetchQueue, isLocal: Bool? = nil) -> [Item] {
-        items.values.filter { $0.queue == queue && $0.place == .running && isLocal != !$0.wasLocal }
+        running.filter { $0.queue == queue && isLocal != !$0.wasLocal }
     }
 
     private var isFastBusy: Bool {
         reservations > 0
-            || items.values.contains {
+            || items.contains {
                 $0.queue == .fast && !$0.wasLocal && [.looking, .queued, .running].contains($0.place)
             }
     }
@@ -213,17 +220,19 @@ private struct QueueWalk {
         return configuration.order == .fifo ? best.first : best.last
     }
 
-    /// Whether a waiting item could start in place of one that runs.
-    private func isInTheWay(_ item: Item) -> Bool {
-        let configuration = configurations[item.queue] ?? .fast
-        guard item.isOnNetwork, !configuration.isSuspended, item.queue == .fast || !isFastBusy && !isHolding else {
-            return false
+    /// The items in whose place a waiting one could start.
+    private func inTheWay(of queue: FetchQueue) -> [Item] {
+        let configuration = configurations[queue] ?? .fast
+        guard !configuration.isSuspended, queue == .fast || !isFastBusy && !isHolding else { return [] }
+        let running = running(queue, isLocal: false)
+        let next = (waiting[queue] ?? []).filter { !$0.wasLocal }
+        guard running.count <= configuration.maxConcurrent else { return [] }
+        return running.filter { item in
+            item.isOnNetwork
+                && next.contains { next in
+                    running.count { $0 !== item && $0.host == next.host } < configuration.maxPerHost ?? .max
+                }
         }
-        let others = running(item.queue, isLocal: false).filter { $0 !== item }
-        return others.count < configuration.maxConcurrent
-            && (waiting[item.queue] ?? []).contains { next in
-                !next.wasLocal && others.count { $0.host == next.host } < configuration.maxPerHost ?? .max
-            }
     }
 
     private mutating func check() {
@@ -245,14 +254,22 @@ private struct QueueWalk {
         expect(next == nil || !mayStart, "an urgent local source waits for nothing")
         for queue in [FetchQueue.fast, .slow] {
             let inTheWay = Set(queues.inTheWay(of: queue).map(ObjectIdentifier.init))
-            let expected = running(queue, isLocal: false).filter { isInTheWay($0) }
-            expect(inTheWay == Set(expected.map(ObjectIdentifier.init)), "in the way of \(queue)")
+            let expected = Set(self.inTheWay(of: queue).map(ObjectIdentifier.init))
+            expect(inTheWay == expected, "in the way of \(queue)")
+        }
+        var expected = QueueCounts()
+        for item in items {
+            switch (item.place, item.queue) {
+            case (.looking, .fast), (.queued, .fast): expected.fastWaiting += 1
+            case (.looking, .slow), (.queued, .slow): expected.slowWaiting += 1
+            case (.running, .fast): expected.fastRunning += 1
+            case (.running, .slow): expected.slowRunning += 1
+            case (.parked, _): expected.parked += 1
+            default: break
+            }
         }
         let counts = queues.counts
-        expect(counts.fastWaiting == items.values.count { $0.queue == .fast && $0.isWaiting }, "fast waiting")
-        expect(counts.slowWaiting == items.values.count { $0.queue == .slow && $0.isWaiting }, "slow waiting")
-        expect(counts.fastRunning == running(.fast).count && counts.slowRunning == running(.slow).count, "running")
-        expect(counts.parked == items.values.count { $0.place == .parked }, "parked")
+        expect(counts == expected, "\(counts), not \(expected)")
     }
 
     private mutating func hold(_ isHolding: Bool) {
@@ -264,8 +281,4 @@ private struct QueueWalk {
         hasFailed = true
         Issue.record("run \(seed): \(message())")
     }
-}
-
-extension QueueEntry {
-    fileprivate var isWaiting: Bool { place == .looking || place == .queued }
 }
