@@ -119,6 +119,8 @@ struct NetworkPermissionTests {
         try test.script(url("d"), .sample())
         #expect(try await test.source("http://host.test/d") == .network)
         #expect(test.transport.transfers.count == 1 && picture.state == .parked)
+        // The prefetches too: the first one of them goes on at once.
+        try await test.cache.waitForParked(3)
         picture.cancel()
         test.network.setConditions(NetworkConditions())
         // The clock goes on when the cache has heard of the change, not to the end of its patience.
