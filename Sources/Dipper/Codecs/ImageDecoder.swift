@@ -63,7 +63,6 @@ extension ImageDecoder {
         // The caller's closure would keep the cache alive.
         options.isCancelled = { false }
         options.preloadsFrames = false
-        options.allowsPartial = false
         var image = first.image
         image.animation = ImageAnimation(
             frameCount: count, loopCount: frames.loopCount, fileSize: data.count, limits: options.limits,

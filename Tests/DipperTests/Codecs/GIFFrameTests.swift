@@ -64,6 +64,28 @@
             #expect(image.pixels == Self.pixels(indices, 40, 30, false) + Array(repeating: 0, count: 1600))
         }
 
+        @Test("A first frame that is broken is the picture and its only frame, if a part of a picture is enough")
+        func brokenFirst() throws {
+            var random = SeededRandom(9)
+            let indices = Self.indices(40 * 30, below: 16, &random)
+            let good = GIFCodes(4, .whenFull).blocks(of: indices, &random)
+            try #require(good[0] > 9)
+            var broken = good
+            // No code has so high a number yet.
+            broken.replaceSubrange(6...9, with: [255, 255, 255, 255])
+            let header = HeaderBytes.gif(40, 30, []).count
+            let file = Data(
+                Self.file(40, 30, 4, broken, false).dropLast()
+                    + Self.file(40, 30, 4, good, false).dropFirst(header))
+            #expect(CodecRegistry.standard.failure(file) == .undecodable)
+            let image = try CodecRegistry.standard.decode(file, .partial)
+            let frames = try #require(try image.animation?.makeFrameDecoder())
+            #expect(try frames.next()?.image.pixels == image.pixels)
+            #expect(try frames.next() == nil)
+            let copy = try CodecRegistry.standard.encode(image, as: .gif)
+            #expect(try CodecRegistry.standard.decode(copy).pixels == image.pixels)
+        }
+
         private func unpack(_ blocks: [UInt8], _ count: Int, _ codeSize: Int) -> (indices: [UInt8], used: Int)? {
             let memory = UnsafeMutableRawPointer.allocate(byteCount: pixels_gif_memory(count), alignment: 16)
             defer { memory.deallocate() }
