@@ -266,7 +266,7 @@ extension SharedTiers {
 
 extension MemoryTier where Value == StoredData {
     convenience init(
-        partialsOf configuration: DataCache.Configuration, _ history: RemovalHistory, _ expiries: ExpiryWatch
+        remnantsOf configuration: DataCache.Configuration, _ history: RemovalHistory, _ expiries: ExpiryWatch
     ) {
         // The share of the budget for bodies is that of parked fetches.
         let limit = min(32 << 20, configuration.inFlightLimit / 4, configuration.partialLimit)

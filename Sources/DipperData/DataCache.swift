@@ -85,7 +85,7 @@ public final class DataCache: Sendable {
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
                 order: configuration.evictionOrder, history: history, now: configuration.now,
                 expiries: expiries, onCleaned: events.cleaned),
-            disk: disk, partials: disk == nil ? MemoryTier(partialsOf: configuration, history, expiries) : nil,
+            disk: disk, remnants: MemoryTier(remnantsOf: configuration, history, expiries),
             tiers: SharedTiers(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
         engine = Engine(

@@ -164,6 +164,24 @@ struct RememberedFailureTests {
         #expect(try await test.ask(a) == "good from stale")
     }
 
+    @Test(
+        "also of newer bytes: an answer that is out of date asks the server once, however often it is used",
+        arguments: [true, false])
+    func newer(hasFolder: Bool) async throws {
+        let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
+        let fields: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=1000"]
+        test.transport.script(a, [.text("good", fields), .status(404), .text("back")])
+        #expect(try await test.ask(a) == "good from network")
+        for (wait, isRemembered) in [(20, false), (1, true), (1, true), (61, nil)] as [(TimeInterval, Bool?)] {
+            test.date.advance(by: wait)
+            let response = try await test.cache.getData(a).response
+            #expect(response.source == .stale && response.data == Data("good".utf8))
+            #expect(await response.revalidation?.error?.isRemembered == isRemembered)
+        }
+        #expect(count(test) == 3)
+        #expect(try await test.ask(a).hasPrefix("back from "))
+    }
+
     @Test("a failure that may pass gives way to an entry that may stand in for it")
     func standIn() async throws {
         let test = TestCache(folder: TemporaryFolder()) { $0.retryPolicy = .never }

@@ -27,8 +27,8 @@ extension EntryInfo {
 final class DataStore: Sendable {
     let memory: MemoryTier<StoredData>
     let disk: DiskTier?
-    /// The partial bodies of a cache without a disk tier; `nil` with one, which keeps them.
-    let partials: MemoryTier<StoredData>?
+    /// The failures that this process has seen, and the partial bodies of a cache without a disk tier.
+    let remnants: MemoryTier<StoredData>
     let tiers: SharedTiers?
     let history: RemovalHistory
     let expiries: ExpiryWatch
@@ -42,13 +42,13 @@ final class DataStore: Sendable {
     private let hasFailures = Atomic(false)
 
     init(
-        memory: MemoryTier<StoredData>, disk: DiskTier?, partials: MemoryTier<StoredData>?, tiers: SharedTiers? = nil,
+        memory: MemoryTier<StoredData>, disk: DiskTier?, remnants: MemoryTier<StoredData>, tiers: SharedTiers? = nil,
         history: RemovalHistory, expiries: ExpiryWatch,
         defaults: StoreDefaults, now: @escaping @Sendable () -> Date
     ) {
         self.memory = memory
         self.disk = disk
-        self.partials = partials
+        self.remnants = remnants
         self.tiers = tiers
         self.history = history
         self.expiries = expiries
@@ -328,7 +328,7 @@ final class DataStore: Sendable {
         guard history.supersede(key, by: claim, isLatest: isLatest) else {
             return settle(key, call, durability, whenDone: whenWritten ?? { _ in })
         }
-        partials?.remove(key)
+        remnants.remove(key)
         // The disk comes first: entries that are read from it go to memory, and must not be the version before.
         if onDisk, let disk {
             if let record = diskRecord(value, for: key, call, stored: stored ?? now) {
@@ -420,14 +420,15 @@ final class DataStore: Sendable {
         let lifetime = Lifetime(expires: info.freshness.until, accessExtension: nil)
         disk?.keepFailure(EntryRecord(key: key, value: value, lifetime: lifetime), claim: claim)
         hasFailures.store(true, ordering: .relaxed)
-        partials?.insert(
+        remnants.insert(
             value, for: key, cost: value.cost(for: key), lifetime: lifetime,
             permit: Permit(info, claim, isLatest: true))
     }
 
+    /// The failure that this process has seen, also if it is on disk.
     func failureInMemory(of key: CacheKey) -> EntryInfo? {
         guard hasFailures.load(ordering: .relaxed) else { return nil }
-        return partials?.peek(key) { copy $0 }.flatMap { Remnant($0)?.failure }
+        return remnants.peek(key) { copy $0 }.flatMap { Remnant($0)?.failure }
     }
 
     // MARK: Partial bodies
@@ -440,10 +441,10 @@ final class DataStore: Sendable {
         whenDone: @escaping @Sendable () -> Void
     ) {
         disk?.keepPartial(partial, for: key, asked: asked, isArriving: isArriving, claim: claim)
-        guard let partials, !isArriving else { return whenDone() }
-        let keep = { @Sendable [now] in
+        guard disk == nil, !isArriving else { return whenDone() }
+        let keep = { @Sendable [now, remnants] in
             let record = EntryRecord(partial, for: key, asked: asked, now: now(), body: partial.unpooled)
-            partials.insert(
+            remnants.insert(
                 record.value, for: key, cost: record.value.cost(for: key), lifetime: record.lifetime,
                 permit: Permit(record.value.info, claim, isLatest: true))
             whenDone()
@@ -454,12 +455,12 @@ final class DataStore: Sendable {
 
     func partialInMemory(of key: CacheKey) -> PartialBody? {
         // Reading does not count as a use: the oldest partial body leaves first.
-        partials?.peek(key) { copy $0 }.flatMap { Remnant($0)?.partial }
+        remnants.peek(key) { copy $0 }.flatMap { Remnant($0)?.partial }
     }
 
     func dropPartial(of key: CacheKey) {
         disk?.dropPartial(of: key)
-        partials?.remove(key)
+        remnants.remove(key)
     }
 
     // MARK: Removing
@@ -478,7 +479,7 @@ final class DataStore: Sendable {
         }
         if tiers.contains(.memory) {
             memory.remove(key)
-            partials?.remove(key)
+            remnants.remove(key)
             listener.load()?.replaced(key)
         }
         if tiers.contains(.shared) { self.tiers?.remove(key) }
@@ -497,7 +498,7 @@ final class DataStore: Sendable {
         var keys = [CacheKey(verbatim: address)]
         if tiers.contains(.memory) {
             keys += memory.removeAll { $0.info.isOf(address) }
-            partials?.removeAll { $0.info.isOf(address) }
+            remnants.removeAll { $0.info.isOf(address) }
             if let listener = listener.load() { for key in keys { listener.replaced(key) } }
         }
         history.removeAll(of: address, from: tiers)
@@ -514,7 +515,7 @@ final class DataStore: Sendable {
 
     func clearMemory() {
         memory.removeAll()
-        partials?.removeAll()
+        remnants.removeAll()
     }
 
     func clearDisk() {
@@ -528,13 +529,13 @@ final class DataStore: Sendable {
         history.flush(storedBefore: limit)
         disk?.remove(storedBefore: limit)
         memory.removeExpired(storedBefore: limit)
-        partials?.removeExpired(storedBefore: limit)
+        remnants.removeExpired(storedBefore: limit)
     }
 
     func setPressure(_ pressure: MemoryPressure) {
         memory.setPressure(pressure)
         // A partial body only shortens a later transfer, so the entries come first.
-        partials?.setPressure(pressure == .normal ? .normal : .severe)
+        remnants.setPressure(pressure == .normal ? .normal : .severe)
     }
 
     /// Returns when all changes asked for before have been carried out, except those that wait for a tier that rests.

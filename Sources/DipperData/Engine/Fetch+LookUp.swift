@@ -106,7 +106,8 @@ extension Fetch {
         return true
     }
 
-    /// A cache without a disk tier looks nothing up.
+    /// For a fetch that looks nothing up: of a cache without a disk tier, or of newer bytes for an answer that is out of
+    /// date.
     func recallFromMemory() -> Bool {
         guard let failure = engine.store.failureInMemory(of: key) else { return false }
         if let kept = engine.store.kept(for: sources.lead) { findings.find(kept) }
