@@ -23,9 +23,9 @@ struct DiskEntries: Comparison {
     }
 
     private static let settings = [
-        Setting(name: "500 B", size: 500, count: 4_000),
-        Setting(name: "4 KB", size: 4_096, count: 4_000, hit: 2, write: 1.5),
-        Setting(name: "256 KB", size: 256 << 10, count: 100, hit: 1.4, write: 1.5),
+        Setting(name: "500 B", size: 500, count: 4_000, hit: 1.3),
+        Setting(name: "4 KB", size: 4_096, count: 4_000, hit: 1.3, write: 1.5),
+        Setting(name: "256 KB", size: 256 << 10, count: 100, hit: 1.2, write: 1.5),
     ]
 
     func run(_ bench: Bench) async throws -> [Table] {

@@ -54,7 +54,7 @@ struct Fetching: Comparison {
             }
             try await figures.measure(setting, rounds: bench.rounds(9, quick: 7), competitors)
         }
-        var table = table(figures, settings.map(\.name), bench)
+        var table = table(figures, settings.map(\.name), bench, hasClient: client != nil)
         if let disk {
             table.remarks.append(
                 "With a directory, for information: timed to the last body, not to the last write; at least "
@@ -86,7 +86,7 @@ struct Fetching: Comparison {
         return (Double(urls.count) / time, written)
     }
 
-    private func table(_ figures: Figures, _ settings: [String], _ bench: Bench) -> Table {
+    private func table(_ figures: Figures, _ settings: [String], _ bench: Bench, hasClient: Bool) -> Table {
         var table = Table(
             "2,000 files of 20 KB from nginx on the loopback",
             says:
@@ -99,11 +99,11 @@ struct Fetching: Comparison {
             ],
             settings: settings, figures: figures)
         let peers = [
-            ("C loop", Self.loop, 0.7), ("curl --parallel", Self.curl, 1.3),
-            ("curl --parallel less its start", Self.curlAlone, 1.3),
+            ("C loop", Self.loop, 0.75), ("curl --parallel", Self.curl, 1.3),
+            ("curl --parallel less its start", Self.curlAlone, 1.3), ("async-http-client", Self.client, 1.2),
         ]
         for setting in settings {
-            table.checks += peers[..<(bench.isQuick ? 1 : 3)].map { what, peer, limit in
+            table.checks += peers[..<(bench.isQuick ? 1 : hasClient ? 4 : 3)].map { what, peer, limit in
                 Check(
                     "memory only ÷ \(what), \(setting)", figures.ratio(Self.ours, peer, setting), .atLeast, limit)
             }

@@ -77,7 +77,7 @@ struct LinkLoad: Comparison {
                 table.checks += LinkServer.Version.allCases.map { version in
                     let alone = Self.setting(version, .none)
                     return Check(
-                        "\(alone) ÷ Chromium alone", figures.ratio(Self.ours, Self.chromium, alone), .atMost, 1)
+                        "\(alone) ÷ Chromium alone", figures.ratio(Self.ours, Self.chromium, alone), .atMost, 0.85)
                 }
             } else {
                 table.remarks.append("Chromium is not installed.")

@@ -36,7 +36,7 @@ struct PeakMemory: Comparison {
                 ["prefetches per second", median(4).short],
             ])
         table.checks = [
-            Check("peak", samples.map { $0[2] }.max() ?? .nan, .atMost, Double(limit + 64), " MB")
+            Check("peak", samples.map { $0[2] }.max() ?? .nan, .atMost, Double(limit + 40), " MB")
         ]
         table.remarks = [
             "The highest of \(samples.count) runs is held against the target. \(disk.remark)"

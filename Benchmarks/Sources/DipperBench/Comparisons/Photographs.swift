@@ -106,7 +106,12 @@ struct Photographs: Comparison {
                     median(name, \.before).short, median(name, \.peak).short,
                 ]
             })
-        table.checks = [Self.overHTTP, Self.localFiles].map { name in
+        table.checks = [
+            Check(
+                "over HTTP ÷ loop in C", median(Self.overHTTP, \.perSecond) / median(Self.loop, \.perSecond), .atLeast,
+                0.85)
+        ]
+        table.checks += [Self.overHTTP, Self.localFiles].map { name in
             Check(
                 "peak, \(name)", (runs[name] ?? []).map(\.peak).max() ?? .nan, .atMost, Double(Self.limit + 128), " MB")
         }

@@ -33,9 +33,13 @@ struct QueuedCalls: Comparison {
                 + "or for as many new ones; time on the caller's thread, until the cache counts the calls.",
             unit: "µs per call", competitors: Self.calls, settings: [few, many], figures: figures)
         table.checks = Self.calls.map { call in
-            Check("\(call), 100,000 ÷ 1,000", figures[call, many] / figures[call, few], .atMost, 1.5)
+            Check(
+                "\(call), 100,000 ÷ 1,000", figures[call, many] / figures[call, few], .atMost,
+                call == Self.calls[0] ? 1.3 : 1.5)
         }
-        table.checks += Self.calls.map { Check("\($0), \(many)", figures[$0, many], .atMost, nil, " µs") }
+        table.checks += Self.calls.map { call in
+            Check("\(call), \(many)", figures[call, many], .atMost, call == Self.calls[0] ? 3 : nil, " µs")
+        }
         return [table]
     }
 

@@ -37,7 +37,7 @@ struct Revalidation: Comparison {
                 + "the renewed entry; one connection, kept.",
             unit: "µs", competitors: [Self.ours, Self.curl], settings: [Self.setting], figures: figures)
         table.checks = [
-            Check("a 304 ÷ libcurl", figures.ratio(Self.ours, Self.curl, Self.setting), .atMost, nil)
+            Check("a 304 ÷ libcurl", figures.ratio(Self.ours, Self.curl, Self.setting), .atMost, 2.5)
         ]
         table.remarks = [disk.remark]
         return [table]

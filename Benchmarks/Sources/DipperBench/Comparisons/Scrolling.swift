@@ -64,7 +64,8 @@ struct Scrolling: Comparison {
         for version in versions {
             for (what, time) in [("runs out", \Run.settled), ("stopped", \Run.stopped)] {
                 let ours = median(Self.adapter, version, { $0[keyPath: time] })
-                for (peer, limit) in [(Self.queue, 0.5), (Self.alone, 1.15)] {
+                let beside = what == "stopped" ? (version == .http1 ? 1.05 : 1.1) : 1.15
+                for (peer, limit) in [(Self.queue, 0.5), (Self.alone, beside)] {
                     table.checks.append(
                         Check(
                             "\(what), \(version.rawValue): \(Self.adapter) ÷ \(peer)",
