@@ -51,6 +51,7 @@ public final class ImageCache: Sendable {
     private let completesByDefault: Bool
     let pixels: PixelPressure
     private let pixelsFollowPressure: ChangeObservation
+    let hidingObservers = Observers<@Sendable (Bool) -> Void>()
     private let ownsData: Bool
     private let isShutDown = Atomic(false)
     private let ending = OnceTask()

@@ -53,6 +53,9 @@ struct DisplayState {
     private var showsPicture = false
     /// The picture that the cache has, which is shown in place of a placeholder.
     private var glimpse: Image?
+    /// The picture in another size, which is shown in place of a placeholder, and of previews that are not complete.
+    private var standIn: Image?
+    private var isHidden = false
     /// The pixels of the picture that is shown, as long as they are in memory.
     private weak var pixels: PixelStorage?
     /// Whether the player begins with the frame that is shown already.
@@ -135,7 +138,8 @@ struct DisplayState {
             phase = .waiting
             actions.append(.dispose(.cancel))
             actions += showActivity(nil)
-        case (.shown(moves: true, _), _): actions.append(new == .visible ? .resume : .pause)
+        case (.shown(moves: true, _), _):
+            actions += new == .visible ? [.resume] : isHidden ? [.pause, .releaseFrames] : [.pause]
         default: break
         }
         return actions
@@ -146,6 +150,12 @@ struct DisplayState {
         if isReleasing { return release() }
         // A player that is on screen would have to decode all frames again.
         return moves && presence != .visible && pressure == .severe ? [.releaseFrames] : []
+    }
+
+    /// - Parameter isHidden: whether the user sees nothing of the program.
+    mutating func hide(_ isHidden: Bool) -> [Action] {
+        self.isHidden = isHidden
+        return isHidden && moves && presence != .visible ? [.releaseFrames] : []
     }
 
     private mutating func refetch(_ fetch: Fetch) -> [Action] {

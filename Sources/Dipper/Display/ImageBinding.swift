@@ -48,6 +48,7 @@ public final class ImageBinding: Sendable {
     public let options: DisplayOptions
     private let link = Mutex(Link())
     private let pressure = AtomicLazyReference<ChangeObservation>()
+    private let hiding = AtomicLazyReference<ChangeObservation>()
 
     /// Creates a binding for a display that is on screen.
     ///
@@ -65,6 +66,7 @@ public final class ImageBinding: Sendable {
         self.options = options
         let observation = cache.observeMemoryPressure { [weak self] in self?.press($0) }
         _ = pressure.storeIfNil(observation)
+        _ = hiding.storeIfNil(cache.observeHiding { [weak self] in self?.hide($0) })
     }
 
     deinit {
@@ -219,6 +221,11 @@ public final class ImageBinding: Sendable {
     /// Called on any thread.
     private func press(_ level: MemoryPressure) {
         queue.perform { [weak self] in self?.change { $0.press(level) } }
+    }
+
+    /// Called on any thread.
+    private func hide(_ isHidden: Bool) {
+        queue.perform { [weak self] in self?.change { $0.hide(isHidden) } }
     }
 
     // MARK: Actions

@@ -90,6 +90,17 @@ public struct Image: Sendable {
         UnsafePointer((storage.base + y * rowStride).assumingMemoryBound(to: UInt8.self))
     }
 
+    /// Returns the picture for as long as somebody holds its pixels and its animation, without keeping them.
+    var held: @Sendable () -> Image? {
+        let moves = animation != nil
+        return { [weak storage, weak animation, size, rowStride, isOpaque, scale] in
+            guard let storage, !moves || animation != nil else { return nil }
+            return Image(
+                storage: storage, size: size, rowStride: rowStride, isOpaque: isOpaque, scale: scale,
+                animation: animation)
+        }
+    }
+
     func at(scale: Double) -> Image {
         var image = self
         image.scale = scale
