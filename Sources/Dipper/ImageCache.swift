@@ -406,4 +406,14 @@ extension ImageRequest {
     public init(named name: String, in cache: ImageCache = .shared) {
         self.init(NamedProvider(name, files: cache.configuration.resources(named: name)))
     }
+
+    /// Creates a request from text that is a URL, or else the name of a picture among the program's own files. Text that
+    /// begins with a scheme and a colon, such as `https:`, is a URL.
+    ///
+    /// ```swift
+    /// let icon = ImageRequest(urlOrName: "icons/home")            // or "https://example.org/home.png"
+    /// ```
+    public init(urlOrName text: String, in cache: ImageCache = .shared) {
+        if URL(text: text)?.scheme != nil { self.init(string: text) } else { self.init(named: text, in: cache) }
+    }
 }
