@@ -86,7 +86,7 @@ struct DisplayState {
         self.options = options
         self.mayGlimpse = mayGlimpse
         self.glimpse = glimpse
-        pixels = nil
+        (standIn, pixels) = (nil, nil)
         let fetch: Fetch? =
             switch presence {
             case _ where !isWanted: nil
@@ -169,21 +169,32 @@ struct DisplayState {
         let actions = stopping
         if case .shown = phase { phase = .waiting }
         showsPicture = false
+        standIn = nil
         return actions + showPlaceholder()
     }
 
     // MARK: News of the call
 
-    mutating func began() -> [Action] {
+    /// - Parameter standIn: the picture in another size, if memory has it.
+    mutating func began(_ standIn: Image? = nil) -> [Action] {
         guard case .loading(let fetch) = phase else { return [] }
         let new = isNew ? DisplayActivity() : activity ?? DisplayActivity()
-        let placeholder = exchange(&isNew, with: false) ? showPlaceholder() : []
+        if isNew { self.standIn = isReleasing ? nil : standIn }
+        let isShown = exchange(&isNew, with: false)
+        let placeholder = isShown ? showPlaceholder() : standIn.map { show(inPlace: $0) } ?? []
         return placeholder + showActivity(fetch == .cached ? nil : new)
     }
 
+    /// Shows the picture in another size, unless the display shows at least part of a picture.
+    mutating func show(inPlace standIn: Image) -> [Action] {
+        guard case .loading = phase, !isReleasing, !showsPicture else { return [] }
+        self.standIn = standIn
+        return showPlaceholder()
+    }
+
     mutating func preview(_ image: Image) -> [Action] {
-        guard case .loading = phase, !isReleasing else { return [] }
-        showsPicture = true
+        guard case .loading = phase, !isReleasing, standIn == nil || image.isOpaque else { return [] }
+        (showsPicture, pixels) = (true, nil)
         return [.show(.preview(image), .none)]
     }
 
@@ -205,6 +216,7 @@ struct DisplayState {
             return isNew ? showPlaceholder() : []
         case .failure(let error):
             phase = error.mayPass ? .failed : .idle
+            standIn = nil
             var actions = showActivity(nil)
             if let failure = options.failure, error != .cancelled {
                 showsPicture = false
@@ -220,7 +232,7 @@ struct DisplayState {
         var actions = showActivity(nil)
         if isReleasing {
             phase = .waiting
-            showsPicture = false
+            (showsPicture, standIn) = (false, nil)
             actions += showPlaceholder()
         } else {
             let isAtOnce = response.source == .memory && !options.transitionsAlways || presence != .visible
@@ -247,7 +259,7 @@ struct DisplayState {
     // MARK: Showing
 
     private mutating func show(_ image: Image, _ transition: ImageTransition) -> [Action] {
-        glimpse = nil
+        (glimpse, standIn) = (nil, nil)
         let isSame = showsPicture && pixels === image.storage
         // The picture is shown already, and its player continues.
         if isSame, moves { return [] }
@@ -266,8 +278,15 @@ struct DisplayState {
             showsPicture = true
             return [.show(.preview(glimpse), .none)]
         }
-        if options.keepsCurrentImage, showsPicture { return [] }
-        showsPicture = false
+        if options.keepsCurrentImage, showsPicture {
+            standIn = nil
+            return []
+        }
+        showsPicture = standIn != nil
+        if let standIn {
+            pixels = nil
+            return [.show(.preview(standIn), .none)]
+        }
         return [.show(placeholder.map(DisplayContent.placeholder) ?? .nothing, .none)]
     }
 
