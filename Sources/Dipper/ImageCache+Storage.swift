@@ -164,7 +164,7 @@ extension ImageCache {
         // The policy only says how a picture is looked for. An added picture goes to disk.
         let isInMemoryOnly = originals(of: options).policy(of: request.data) == .memoryOnly
         let origin = origin(of: request, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
-        let product = Product(image, cost: image.footprint)
+        let product = Product(image, cost: image.footprint, held: image.held)
         home(of: options).objects.add(product, info, form: bytes, for: origin, step(options))
     }
 
@@ -243,6 +243,8 @@ extension ImageCache {
         removeFiles(key, options, from: tiers)
         // A reader may have read a file before it was removed.
         forget(tiers.intersection(.memory))
+        // No other size is left to be shown in its place.
+        for other in source.imageRequest.inOtherSizes(for: nil) { removeImage(for: other, from: tiers) }
     }
 
     /// Removes the pictures that a request which changes a resource has made out of date, and their files: all of its
@@ -321,6 +323,32 @@ extension ImageCache {
     package func observeMemoryPressure(
         _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation { data.observeMemoryPressure(onChange) }
+
+    /// Whether the user sees none of the program's windows at present, as the program has said; `false` by default.
+    ///
+    /// While it is `true`, the cache keeps at most half of its memory limit, and none of the memory for the pixels of later
+    /// pictures; moving pictures of displays that are off screen (``ImageBinding/didDisappear()``) let go of the frames
+    /// that were decoded ahead. Displays keep what they show, so that it is there at once when the windows come back.
+    ///
+    /// ```swift
+    /// ImageCache.shared.isHidden = true           // the window has been minimized
+    /// ```
+    public var isHidden: Bool {
+        get { memory.keepsLess }
+        set {
+            memory.keepsLess = newValue
+            if newValue { PixelMemory.trim() }
+            for tell in hidingObservers.all { tell(newValue) }
+        }
+    }
+
+    /// Calls a closure from any thread with each new value of ``isHidden``, and at once if that is `true`, until the
+    /// observation is released.
+    func observeHiding(_ onChange: @escaping @Sendable (Bool) -> Void) -> ChangeObservation {
+        let observation = hidingObservers.observe(onChange)
+        if isHidden { onChange(true) }
+        return observation
+    }
 
     /// The limit of decoded pictures in memory, in bytes. A lower limit removes pictures at once.
     public var memoryLimit: Int {

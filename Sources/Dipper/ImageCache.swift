@@ -51,6 +51,7 @@ public final class ImageCache: Sendable {
     private let completesByDefault: Bool
     let pixels: PixelPressure
     private let pixelsFollowPressure: ChangeObservation
+    let hidingObservers = Observers<@Sendable (Bool) -> Void>()
     private let ownsData: Bool
     private let isShutDown = Atomic(false)
     private let ending = OnceTask()
@@ -191,10 +192,10 @@ public final class ImageCache: Sendable {
 
     // Not generic, so that the public call can be inlined, which makes memory hits faster.
     @usableFromInline
-    func get(_ request: ImageRequest, _ queue: FetchQueue) -> ImageTask {
-        let options = request.resolved(defaults)
+    func get(_ asked: ImageRequest, _ queue: FetchQueue) -> ImageTask {
+        let options = asked.resolved(defaults)
         let originals = originals(of: options)
-        var request = completes(options) ? complete(request, options) : request
+        var request = completes(options) ? complete(asked, options) : asked
         let askedKey = request.data.cacheKey
         var isDecided = true
         if request.data.hasHooks, request.data.lowDataSource != nil {
@@ -221,8 +222,14 @@ public final class ImageCache: Sendable {
         if answer == nil {
             let origin = origin(of: request, options, askedKey: askedKey, isDecided: isDecided)
             ObjectCall.start(task, making(origin, options), options.calling)
+            if options.options.showsOtherSizes == true, queue == .fast { showOtherSize(of: asked, by: task) }
         }
         return task
+    }
+
+    private func showOtherSize(of request: ImageRequest, by task: ImageTask) {
+        if let image = otherSizeInMemory(of: request) { return task.showMeanwhile(image) }
+        readOtherSize(of: request) { [weak task] in task?.showMeanwhile($0) }
     }
 
     private func making(_ origin: Origin, _ options: ResolvedOptions) -> Making {
@@ -261,16 +268,27 @@ public final class ImageCache: Sendable {
     }
 
     func complete(_ request: ImageRequest, _ options: ResolvedOptions? = nil) -> ImageRequest {
-        request.with(\.data, originals(of: options ?? request.resolved(defaults)).complete(request.data))
+        let options = options ?? request.resolved(defaults)
+        return request.with(\.data, originals(of: options).complete(bytes(of: request, options)))
+    }
+
+    /// Returns the request for the bytes. Of several URLs, processors decide that may be those of the cache.
+    func bytes(of request: ImageRequest, _ options: ResolvedOptions) -> DataRequest {
+        guard options.options.sizes != nil else { return request.data }
+        var request = request
+        request.chooseURL(for: options.options.decodeTarget)
+        return request.data
     }
 
     @inline(__always)
     func completes(_ options: ResolvedOptions) -> Bool {
-        options === defaults ? completesByDefault : originals(of: options).completesRequests
+        options === defaults
+            ? completesByDefault : options.options.sizes != nil || originals(of: options).completesRequests
     }
 
     private func keys(of request: ImageRequest) -> Set<CacheKey> {
-        originals(of: request.resolved(defaults)).keys(of: request.data)
+        let options = request.resolved(defaults)
+        return originals(of: options).keys(of: bytes(of: request, options))
     }
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
@@ -404,5 +422,15 @@ extension ImageRequest {
     /// ```
     public init(named name: String, in cache: ImageCache = .shared) {
         self.init(NamedProvider(name, files: cache.configuration.resources(named: name)))
+    }
+
+    /// Creates a request from text that is a URL, or else the name of a picture among the program's own files. Text that
+    /// begins with a scheme and a colon, such as `https:`, is a URL.
+    ///
+    /// ```swift
+    /// let icon = ImageRequest(urlOrName: "icons/home")            // or "https://example.org/home.png"
+    /// ```
+    public init(urlOrName text: String, in cache: ImageCache = .shared) {
+        if URL(text: text)?.scheme != nil { self.init(string: text) } else { self.init(named: text, in: cache) }
     }
 }

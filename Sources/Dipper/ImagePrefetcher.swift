@@ -60,16 +60,21 @@ extension Prefetcher where Request == ImageRequest {
     public convenience init(
         _ cache: ImageCache = .shared, filesOf requests: [ImageRequest], maxOutstanding: Int? = nil
     ) {
-        let originals = { @Sendable (request: ImageRequest) in cache.originals(of: request.resolved(cache.defaults)) }
+        let source = { @Sendable (request: ImageRequest) in
+            let options = request.resolved(cache.defaults)
+            return (cache.originals(of: options), cache.bytes(of: request, options))
+        }
         self.init(
             requests, maxOutstanding: cache.data.outstanding(maxOutstanding), cache.data.callbackQueue,
             run: cache.data.runOnReader,
             hold: cache.data.holdPrefetches
         ) { request in
-            let bytes = originals(request).complete(request.data)
-            return originals(request).answers(bytes, under: bytes.cacheKey)
+            let (originals, asked) = source(request)
+            let bytes = originals.complete(asked)
+            return originals.answers(bytes, under: bytes.cacheKey)
         } call: { request in
-            originals(request).slowGetData(request.data.withoutStandIns.with(\.callbackQueue, .inPlace))
+            let (originals, bytes) = source(request)
+            return originals.slowGetData(bytes.withoutStandIns.with(\.callbackQueue, .inPlace))
         }
     }
 

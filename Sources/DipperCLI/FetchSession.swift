@@ -60,7 +60,8 @@ final class FetchSession: Sendable {
 
     func noteBadLine() { state.withLock { $0.hasBadLine = true } }
 
-    func ask(_ url: String, _ queue: FetchQueue) {
+    func ask(_ text: String, _ queue: FetchQueue) {
+        let url = options.url(from: text)
         let request = request(url)
         let begin = ContinuousClock.now
         openCalls.enter()
@@ -86,7 +87,7 @@ final class FetchSession: Sendable {
         }
     }
 
-    private func request(_ url: String) -> DataRequest { options.requests.header.request(url) }
+    private func request(_ url: String) -> DataRequest { options.requests.header.request(options.url(from: url)) }
 
     private func ended(_ report: CallReport, _ number: Int, _ key: CacheKey) {
         ProgressLine.clear()

@@ -10,11 +10,17 @@ struct InfoCommand: AsyncParsableCommand {
             Prints the format, the size as displayed, the number of frames and loops, bits per colour, transparency, \
             progressive coding, colour profile, orientation and file size. URLs are fetched through the cache.
 
+            With --hashes the pictures are decoded for their ThumbHash, BlurHash and average colour, which programs show \
+            until the pictures are there.
+
             The exit status is 1 if a file is not a picture or cannot be read.
             """)
 
     @Argument(help: ArgumentHelp("The pictures.", valueName: "FILE|URL"))
     var sources: [String]
+
+    @Flag(help: "Print the ThumbHash, the BlurHash and the average colour too.")
+    var hashes = false
 
     @OptionGroup var requests: RequestOptions
     @OptionGroup var store: StoreOptions
@@ -26,8 +32,18 @@ struct InfoCommand: AsyncParsableCommand {
             images.data.getData($0.request(requests.header))
         } use: { source, bytes in
             let info = try ImageInfo(bytes)
-            store.tell(
-                info.json(source, bytes: bytes.count), or: "\(source.text): \(info.line(bytes: bytes.count))")
+            var (json, line) = (info.json(source, bytes: bytes.count), info.line(bytes: bytes.count))
+            if hashes {
+                let small = DecodeOptions(target: TargetSize(width: 100, height: 100))
+                let image = try PictureFile.codecs.decode(bytes, small)
+                let (thumb, blur) = (try image.thumbHash(), try image.blurHash())
+                let color = "#\(image.averageColor.hex.prefix(6))"
+                for (name, hash) in [("thumbHash", thumb), ("blurHash", blur), ("color", color)] {
+                    json.add(name, hash)
+                }
+                line += ", ThumbHash \(thumb), BlurHash \(blur), \(color)"
+            }
+            store.tell(json, or: "\(source.text): \(line)")
         }
         if infos.contains(where: { $0 == nil }) { throw ExitCode(1) }
     }

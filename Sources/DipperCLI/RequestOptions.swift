@@ -12,8 +12,40 @@ struct FetchOptions: ParsableArguments {
     @OptionGroup var pictures: PictureOptions
     @OptionGroup var requests: RequestOptions
 
+    @Option(
+        help: ArgumentHelp(
+            "The widths in pixels that the server has, as 320,640,1280: {width} in a URL becomes the smallest one that is "
+                + "enough for --width or --resize, or else the largest.", valueName: "W,W"))
+    var widths: String?
+
+    @Option(help: ArgumentHelp("The width in pixels that is needed; see --widths.", valueName: "W"))
+    var width: Int?
+
     @Option(help: ArgumentHelp("Draw a timeline of all fetches to this file.", valueName: "FILE.svg"))
     var timeline: String?
+}
+
+extension FetchOptions {
+    /// Returns a URL with the width that is needed in place of `{width}`.
+    func url(from text: String) -> String {
+        guard text.contains("{width}") else { return text }
+        let urls = sizes.compactMap { size in
+            URL(text: text.replacing("{width}", with: "\(size)")).map { (size, $0) }
+        }
+        var request = ImageRequest(widths: Dictionary(urls) { first, _ in first })
+        if let target = pictures.resize { request = request.processed(by: .resize(to: target)) }
+        if let width { request = request.sized(for: PixelSize(width: width, height: width)) }
+        return request.url?.absoluteString ?? text
+    }
+
+    private var sizes: [Int] { widths?.split(separator: ",").compactMap { Int($0) } ?? [] }
+
+    func validate() throws {
+        let commas = widths?.count { $0 == "," } ?? -1
+        guard sizes.count == commas + 1, (sizes + [width ?? 1]).allSatisfy({ (1...100_000).contains($0) }) else {
+            throw ValidationError("--widths and --width must be numbers from 1 to 100000.")
+        }
+    }
 }
 
 struct RequestOptions: ParsableArguments {

@@ -49,6 +49,11 @@ extension DataCache {
         store.tier(of: key, request.headers, in: tiers, if: mayUse)
     }
 
+    package var hasDisk: Bool { store.disk != nil }
+
+    /// Returns the keys of some entries on disk that are derived from one. Reads the index.
+    package func derivedKeysOnDisk(of key: CacheKey) -> [CacheKey] { store.disk?.derivedKeys(of: key) ?? [] }
+
     package func policy(of request: DataRequest) -> DataRequest.CachePolicy {
         request.policy(configuration.cachePolicy)
     }

@@ -105,6 +105,8 @@
             _ snapshot: OpaquePointer, _ room: Frame, _ fit: GtkContentFit, cornerRadius: Double, showsProgress: Bool
         ) {
             guard room.width > 0, room.height > 0 else { return }
+            // A preview may have fewer pixels than the picture, whose place it takes.
+            let fit = isPreview && fit == GTK_CONTENT_FIT_SCALE_DOWN ? GTK_CONTENT_FIT_CONTAIN : fit
             let painter = Painter(
                 snapshot: snapshot, widget: widget, room: room, fit: fit, radius: cornerRadius,
                 isWaiting: isLoading)

@@ -56,6 +56,22 @@ struct PictureCommandTests {
         #expect(offline.status == 1 && offline.errors.contains(dipper.url("/b")))
     }
 
+    @Test("info --hashes tells the placeholders of files and URLs")
+    func hashes() async throws {
+        let dipper = try await Dipper(["/a": try PictureFiles.photoBytes])
+        let sources = [dipper.url("/a"), PictureFiles.photo.path]
+        let output = try await dipper.run(["info"] + sources + ["--json", "--hashes"])
+        #expect(output.status == 0 && output.calls.count == 2, "\(output.errors)")
+        let small = DecodeOptions(target: TargetSize(width: 100, height: 100))
+        let image = try CodecRegistry.standard.decode(PictureFiles.photoBytes, small)
+        let color = "#" + image.averageColor.hex.prefix(6)
+        for call in output.calls {
+            #expect(try call["thumbHash"]?.text == image.thumbHash() && call["blurHash"]?.text == image.blurHash())
+            #expect(call["color"]?.text == color && call["width"] == 900)
+        }
+        #expect(try await dipper.run("info", sources[1], "--hashes").text.contains(", ThumbHash "))
+    }
+
     // MARK: convert
 
     @Test("convert writes the format that the name or --format says, with the same pixels where nothing is lost")

@@ -45,6 +45,23 @@ struct PictureFetchTests {
         }
     }
 
+    @Test("get --widths takes the URL that is wide enough for the size, or for --width")
+    func widths() async throws {
+        let photo = try PictureFiles.photoBytes
+        let dipper = try await Dipper(["/120.jpg": photo, "/600.jpg": photo, "/900.jpg": photo])
+        let template = dipper.url("/").dropLast() + "/{width}.jpg"
+        for (options, width) in [
+            (["--resize", "90x90"], 120), (["--resize", "90x90^"], 600), (["--width", "601"], 900), ([], 900),
+        ] {
+            let output = try await dipper.run(["get", template, "--widths", "120,600,900", "--json"] + options)
+            #expect(
+                output.status == 0 && output.calls.first?["url"] == .text(dipper.url("/\(width).jpg")),
+                "\(output.errors)")
+        }
+        #expect(dipper.server.requests.count == 3)
+        #expect(try await dipper.run("get", template, "--widths", "120,x").status == 64)
+    }
+
     @Test("get --format writes that format under names that end so, each URL in a file of its own")
     func formats() async throws {
         let red = try Image.filled(with: Color(hex: 0xc80000), 8, 6).png

@@ -61,6 +61,7 @@ enum CSV {
 class Surroundings {
     static let url = URL(filePath: "/")
     static let (nextURL, feedURL, video, folder, file, filmFile) = (url, url, url, url, url, url)
+    static let (smallURL, largeURL) = (url, url)
     static let (urls, photos) = ([url], [url])
     static let (bytes, house, chunks) = (Data(), Data(), [Data()])
     static let (token, password) = ("", "")

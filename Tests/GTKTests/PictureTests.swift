@@ -85,6 +85,26 @@ extension GTKTests {
             #expect(try bar(10).z > bar(190).z)
         }
 
+        @Test(
+            "shows another size that memory has in the first frame, and fetches the URL of several that is large enough"
+        )
+        func otherSize() async throws {
+            let small = ImageRequest(b).processed(by: .resize(width: 40))
+            try test.cache.addImage(.filled(with: .blue, 40, 32), for: small)
+            let picture = DipperPicture(ImageRequest(widths: [40: b, 400: a]), cache: test.cache)
+            picture.placeholder = .thumbHash("1QcSHQRnh493V4dIh4eXh1h4kJUI")
+            gtk_widget_set_size_request(picture.widget, 200, 160)
+            let window = try TestWindow(picture.widget)
+            defer { window.close() }
+            try window.show()
+            #expect(try window.pixels(of: picture.widget)[100, 80] == Color.blue.premultiplied)
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url == a)
+            transfer.finish(with: try red.png)
+            try load(picture)
+            try window.wait(for: .red, at: 100, 80, of: picture.widget)
+        }
+
         @Test("fades from the placeholder to the picture, unless the user has turned animations off")
         func fade() async throws {
             for isAnimating in [true, false] {

@@ -65,8 +65,8 @@ extension ImageDecoder {
         options.preloadsFrames = false
         var image = first.image
         image.animation = ImageAnimation(
-            frameCount: count, loopCount: frames.loopCount, fileSize: data.count, limits: options.limits,
-            preloaded: preloaded
+            frameCount: count, loopCount: frames.loopCount, loopDuration: (try? ImageInfo(data))?.loopDuration,
+            fileSize: data.count, limits: options.limits, preloaded: preloaded
         ) { [options] context throws(DipperError) in
             var options = options
             options.limits = context.limits

@@ -53,6 +53,9 @@ struct DisplayState {
     private var showsPicture = false
     /// The picture that the cache has, which is shown in place of a placeholder.
     private var glimpse: Image?
+    /// The picture in another size, which is shown in place of a placeholder, and of previews that are not complete.
+    private var standIn: Image?
+    private var isHidden = false
     /// The pixels of the picture that is shown, as long as they are in memory.
     private weak var pixels: PixelStorage?
     /// Whether the player begins with the frame that is shown already.
@@ -83,7 +86,7 @@ struct DisplayState {
         self.options = options
         self.mayGlimpse = mayGlimpse
         self.glimpse = glimpse
-        pixels = nil
+        (standIn, pixels) = (nil, nil)
         let fetch: Fetch? =
             switch presence {
             case _ where !isWanted: nil
@@ -135,7 +138,8 @@ struct DisplayState {
             phase = .waiting
             actions.append(.dispose(.cancel))
             actions += showActivity(nil)
-        case (.shown(moves: true, _), _): actions.append(new == .visible ? .resume : .pause)
+        case (.shown(moves: true, _), _):
+            actions += new == .visible ? [.resume] : isHidden ? [.pause, .releaseFrames] : [.pause]
         default: break
         }
         return actions
@@ -146,6 +150,12 @@ struct DisplayState {
         if isReleasing { return release() }
         // A player that is on screen would have to decode all frames again.
         return moves && presence != .visible && pressure == .severe ? [.releaseFrames] : []
+    }
+
+    /// - Parameter isHidden: whether the user sees nothing of the program.
+    mutating func hide(_ isHidden: Bool) -> [Action] {
+        self.isHidden = isHidden
+        return isHidden && moves && presence != .visible ? [.releaseFrames] : []
     }
 
     private mutating func refetch(_ fetch: Fetch) -> [Action] {
@@ -159,21 +169,32 @@ struct DisplayState {
         let actions = stopping
         if case .shown = phase { phase = .waiting }
         showsPicture = false
+        standIn = nil
         return actions + showPlaceholder()
     }
 
     // MARK: News of the call
 
-    mutating func began() -> [Action] {
+    /// - Parameter standIn: the picture in another size, if memory has it.
+    mutating func began(_ standIn: Image? = nil) -> [Action] {
         guard case .loading(let fetch) = phase else { return [] }
         let new = isNew ? DisplayActivity() : activity ?? DisplayActivity()
-        let placeholder = exchange(&isNew, with: false) ? showPlaceholder() : []
+        if isNew { self.standIn = isReleasing ? nil : standIn }
+        let isShown = exchange(&isNew, with: false)
+        let placeholder = isShown ? showPlaceholder() : standIn.map { show(inPlace: $0) } ?? []
         return placeholder + showActivity(fetch == .cached ? nil : new)
     }
 
+    /// Shows the picture in another size, unless the display shows at least part of a picture.
+    mutating func show(inPlace standIn: Image) -> [Action] {
+        guard case .loading = phase, !isReleasing, !showsPicture else { return [] }
+        self.standIn = standIn
+        return showPlaceholder()
+    }
+
     mutating func preview(_ image: Image) -> [Action] {
-        guard case .loading = phase, !isReleasing else { return [] }
-        showsPicture = true
+        guard case .loading = phase, !isReleasing, standIn == nil || image.isOpaque else { return [] }
+        (showsPicture, pixels) = (true, nil)
         return [.show(.preview(image), .none)]
     }
 
@@ -195,6 +216,7 @@ struct DisplayState {
             return isNew ? showPlaceholder() : []
         case .failure(let error):
             phase = error.mayPass ? .failed : .idle
+            standIn = nil
             var actions = showActivity(nil)
             if let failure = options.failure, error != .cancelled {
                 showsPicture = false
@@ -210,7 +232,7 @@ struct DisplayState {
         var actions = showActivity(nil)
         if isReleasing {
             phase = .waiting
-            showsPicture = false
+            (showsPicture, standIn) = (false, nil)
             actions += showPlaceholder()
         } else {
             let isAtOnce = response.source == .memory && !options.transitionsAlways || presence != .visible
@@ -237,7 +259,7 @@ struct DisplayState {
     // MARK: Showing
 
     private mutating func show(_ image: Image, _ transition: ImageTransition) -> [Action] {
-        glimpse = nil
+        (glimpse, standIn) = (nil, nil)
         let isSame = showsPicture && pixels === image.storage
         // The picture is shown already, and its player continues.
         if isSame, moves { return [] }
@@ -256,8 +278,15 @@ struct DisplayState {
             showsPicture = true
             return [.show(.preview(glimpse), .none)]
         }
-        if options.keepsCurrentImage, showsPicture { return [] }
-        showsPicture = false
+        if options.keepsCurrentImage, showsPicture {
+            standIn = nil
+            return []
+        }
+        showsPicture = standIn != nil
+        if let standIn {
+            pixels = nil
+            return [.show(.preview(standIn), .none)]
+        }
         return [.show(placeholder.map(DisplayContent.placeholder) ?? .nothing, .none)]
     }
 

@@ -48,6 +48,7 @@ public final class ImageBinding: Sendable {
     public let options: DisplayOptions
     private let link = Mutex(Link())
     private let pressure = AtomicLazyReference<ChangeObservation>()
+    private let hiding = AtomicLazyReference<ChangeObservation>()
 
     /// Creates a binding for a display that is on screen.
     ///
@@ -65,6 +66,7 @@ public final class ImageBinding: Sendable {
         self.options = options
         let observation = cache.observeMemoryPressure { [weak self] in self?.press($0) }
         _ = pressure.storeIfNil(observation)
+        _ = hiding.storeIfNil(cache.observeHiding { [weak self] in self?.hide($0) })
     }
 
     deinit {
@@ -104,10 +106,14 @@ public final class ImageBinding: Sendable {
     ) -> ImageTask? {
         if request != nil { cache.data.watch(queue) }
         var request = request?.with(\.callbackQueue, queue)
-        if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize,
-            asked.resolved(cache.defaults).chain.processors.isEmpty
-        {
-            request = asked.processed(by: .resize(to: TargetSize(size, mode)))
+        let sizes = request?.givenOptions?.sizes
+        if let asked = request, options.downsampling != nil || sizes != nil, let size = target.display?.pixelSize {
+            let chain = asked.resolved(cache.defaults).chain
+            if let mode = options.downsampling, chain.processors.isEmpty {
+                request = asked.processed(by: .resize(to: TargetSize(size, mode)))
+            } else if chain.decodeTarget == nil, sizes?.pixels == nil, !size.isEmpty {
+                request = asked.sized(for: size)
+            }
         }
         let policy = request.map { cache.policy(of: $0) } ?? .useCache
         var glimpse: Image?
@@ -221,6 +227,11 @@ public final class ImageBinding: Sendable {
         queue.perform { [weak self] in self?.change { $0.press(level) } }
     }
 
+    /// Called on any thread.
+    private func hide(_ isHidden: Bool) {
+        queue.perform { [weak self] in self?.change { $0.hide(isHidden) } }
+    }
+
     // MARK: Actions
 
     /// Performs the actions that follow from an event, after those that are being performed. `token` is the number of
@@ -297,7 +308,10 @@ public final class ImageBinding: Sendable {
     }
 
     private func fetch(_ fetch: DisplayState.Fetch, _ disposal: DisplayOptions.Abandonment) {
-        guard let request = link.withLock({ $0.request }) else { return }
+        guard let wanted = link.withLock({ $0.request }) else { return }
+        // The binding itself looks for another size, which is shown in place of the placeholder.
+        let shows = wanted.resolved(cache.defaults).options.showsOtherSizes
+        let request = shows == true ? wanted.with(\.showsOtherSizes, false) : wanted
         let task =
             switch fetch {
             case .urgent: cache.getImage(request)
@@ -312,10 +326,18 @@ public final class ImageBinding: Sendable {
         if let answer = task.outcome {
             end(answer, token)
         } else {
-            change(token: token) { $0.began() }
+            let standIn = shows == false ? nil : cache.otherSizeInMemory(of: wanted)
+            change(token: token) { $0.began(standIn) }
             listen(to: task, token)
+            if standIn == nil, shows != false, fetch == .urgent { readOtherSize(of: wanted, token) }
         }
         dispose(of: old, disposal)
+    }
+
+    private func readOtherSize(of request: ImageRequest, _ token: Int) {
+        cache.readOtherSize(of: request) { [weak self, queue] image in
+            queue.perform { [weak self] in self?.change(token: token) { $0.show(inPlace: image) } }
+        }
     }
 
     private func dispose(of task: ImageTask?, _ disposal: DisplayOptions.Abandonment) {

@@ -90,6 +90,27 @@ extension DisplayOptions {
     }
 }
 
+extension DisplayOptions.Placeholder {
+    /// Returns the picture of a ThumbHash as a placeholder, decoded at once, in less than 0.2 ms; `nil` if the text is no
+    /// ThumbHash. See ``Image/init(thumbHash:)``.
+    ///
+    /// ```swift
+    /// binding.setImage(url, placeholder: .thumbHash("1QcSHQRnh493V4dIh4eXh1h4kJUI"))
+    /// ```
+    public static func thumbHash(_ base64: String) -> Self? { Image(thumbHash: base64).map { .image($0) } }
+
+    /// Returns the picture of a BlurHash as a placeholder, decoded at once; `nil` if the text is no BlurHash. See
+    /// ``Image/init(blurHash:for:)``.
+    ///
+    /// ```swift
+    /// let size = PixelSize(width: 1600, height: 1200)            // of the picture that will come
+    /// binding.setImage(url, placeholder: .blurHash("LEHV6nWB2yk8pyo0adR*.7kCMdnj", for: size))
+    /// ```
+    public static func blurHash(_ text: String, for size: PixelSize = PixelSize(width: 1, height: 1)) -> Self? {
+        Image(blurHash: text, for: size).map { .image($0) }
+    }
+}
+
 /// The progress of a picture that is being loaded.
 public struct DisplayActivity: Sendable, Hashable {
     /// The bytes that are there; `nil` as long as the length of the file is not known.

@@ -1,3 +1,5 @@
+import Foundation
+
 /// A colour in sRGB, not multiplied by its alpha.
 ///
 /// ```swift
@@ -47,6 +49,17 @@ public struct Color: Sendable, Hashable {
             let digits = String(Int((part * 255).rounded()), radix: 16)
             return digits.count == 1 ? "0" + digits : digits
         }.joined()
+    }
+
+    /// Returns the linear light of a colour's part as encoded in sRGB (IEC 61966-2-1); both from 0 to 1.
+    static func light(_ part: Double) -> Double {
+        part <= 0.04045 ? part / 12.92 : pow((part + 0.055) / 1.055, 2.4)
+    }
+
+    /// Returns the part of a colour for a linear light, which is clamped to 0…1; NaN becomes 0.
+    static func encoded(_ light: Double) -> Double {
+        let light = light.limited(nan: 0)
+        return light <= 0.0031308 ? light * 12.92 : 1.055 * pow(light, 1 / 2.4) - 0.055
     }
 
     var identifier: String {

@@ -1,3 +1,5 @@
+import CPixels
+
 /// An immutable picture, ready to draw: premultiplied RGBA, eight bits each, in sRGB, upright.
 ///
 /// Copies of the value share the pixels. An ``ImageCache`` loads pictures; a ``CodecRegistry`` decodes them from files,
@@ -60,9 +62,43 @@ public struct Image: Sendable {
         try body(storage.bytes)
     }
 
+    /// Returns a copy of the pixels with straight alpha, for toolkits and libraries that expect it: `height` rows, top to
+    /// bottom, without gaps, of `width` pixels of red, green, blue and alpha, with the colours divided by alpha. Of a
+    /// transparent pixel all four bytes are 0.
+    ///
+    /// ```swift
+    /// let bytes = image.straightRGBA()
+    /// let blue = bytes[(2 * image.width + 5) * 4 + 2]            // of the sixth pixel of the third row
+    /// ```
+    public func straightRGBA() -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: width * height * 4) { bytes, count in
+            count = width * height * 4
+            guard let start = bytes.baseAddress else { return }
+            for y in 0..<height {
+                let line = start + y * width * 4
+                if isOpaque {
+                    line.update(from: row(y), count: width * 4)
+                } else {
+                    pixels_unpremultiply(line, row(y), width)
+                }
+            }
+        }
+    }
+
     /// The first byte of a row, valid while the storage is held.
     func row(_ y: Int) -> UnsafePointer<UInt8> {
         UnsafePointer((storage.base + y * rowStride).assumingMemoryBound(to: UInt8.self))
+    }
+
+    /// Returns the picture for as long as somebody holds its pixels and its animation, without keeping them.
+    var held: @Sendable () -> Image? {
+        let moves = animation != nil
+        return { [weak storage, weak animation, size, rowStride, isOpaque, scale] in
+            guard let storage, !moves || animation != nil else { return nil }
+            return Image(
+                storage: storage, size: size, rowStride: rowStride, isOpaque: isOpaque, scale: scale,
+                animation: animation)
+        }
     }
 
     func at(scale: Double) -> Image {

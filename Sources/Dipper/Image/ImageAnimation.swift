@@ -7,6 +7,8 @@ public final class ImageAnimation: Sendable {
     public let frameCount: Int
     /// The number of times the animation plays; 0 for endlessly.
     public let loopCount: Int
+    /// The time of all frames together, as the file states it; `nil` if that is known only after decoding, as in AVIF.
+    public let loopDuration: Duration?
     /// All frames, if they were decoded ahead; otherwise `nil`.
     public let preloaded: [AnimationFrame]?
     let limits: DecodeLimits
@@ -15,10 +17,11 @@ public final class ImageAnimation: Sendable {
     let makeDecoder: MakeDecoder
 
     init(
-        frameCount: Int, loopCount: Int, fileSize: Int, limits: DecodeLimits, preloaded: [AnimationFrame]? = nil,
-        makeDecoder: @escaping MakeDecoder
+        frameCount: Int, loopCount: Int, loopDuration: Duration? = nil, fileSize: Int, limits: DecodeLimits,
+        preloaded: [AnimationFrame]? = nil, makeDecoder: @escaping MakeDecoder
     ) {
         self.frameCount = frameCount
+        self.loopDuration = loopDuration
         self.loopCount = loopCount
         self.fileSize = fileSize
         self.limits = limits

@@ -196,6 +196,9 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         if options.options.imageModifier == nil { body() } else { Afterwards.run(body) }
     }
 
+    /// Shows another picture as a preview.
+    func showMeanwhile(_ image: Image) { feed.value.preview(image, for: self) }
+
     package func show(_ preview: Product) {
         handingOut { [self] in feed.value.preview(options.handOut(preview.value()), for: self) }
     }

@@ -83,7 +83,8 @@ extension ImageAnimation {
         let chain = ImageProcessors.Chain([rescale, chain])
         let preloaded = try processedAhead(by: chain, first: first, context)
         return ImageAnimation(
-            frameCount: frameCount, loopCount: loopCount, fileSize: fileSize, limits: context.limits,
+            frameCount: frameCount, loopCount: loopCount, loopDuration: loopDuration, fileSize: fileSize,
+            limits: context.limits,
             preloaded: preloaded
         ) { [makeDecoder] context throws(DipperError) in
             ProcessedFrames(try makeDecoder(context), chain, context)

@@ -39,6 +39,19 @@ public struct ImageOptions: Sendable {
     /// ``ImageTask/onPreview(_:)`` or ``ImageTask/previews``.
     public var showsPreviews: Bool?
 
+    /// Whether the picture in another size, if memory or the disk has that, is shown until the picture itself is there: as
+    /// a preview of the call, before those that are made of arriving bytes. With `true` also for calls, with `false` not
+    /// at all; by default an ``ImageBinding`` shows it in its display.
+    ///
+    /// Another size is a picture of the same bytes, or of another URL of ``ImageRequest/init(widths:)``, whose processors
+    /// differ in `resize` alone. Nothing is fetched for it, and it is never the answer of the call.
+    ///
+    /// ```swift
+    /// let request = ImageRequest(url).with(\.showsOtherSizes, true).processed(by: .resize(width: 1600))
+    /// for await preview in cache.getImage(request).previews { view.show(preview) }
+    /// ```
+    public var showsOtherSizes: Bool?
+
     /// Whether the original stays on disk when processors have run; `true` by default, but `false` for a local source
     /// (`DataProvider.isLocal`), which has it already.
     public var keepsOriginal: Bool?
@@ -66,6 +79,11 @@ public struct ImageOptions: Sendable {
     var target: (any AnyObject & Sendable)?
     /// The maker of the picture's file, if the bytes are those of a video.
     var extractor: VideoFrameProvider?
+    /// The URLs of the picture's sizes, if there are several.
+    var sizes: SizedURLs?
+
+    /// The size in pixels that the first processor makes.
+    var decodeTarget: TargetSize? { ImageProcessors.Chain(processors ?? []).decodeTarget?.pixels(at: scale ?? 1) }
 
     /// Creates options that are all `nil`.
     public init() {}
@@ -91,6 +109,7 @@ public struct ImageOptions: Sendable {
         all.preloadsFrames = preloadsFrames ?? defaults.preloadsFrames
         all.allowsPartial = allowsPartial ?? defaults.allowsPartial
         all.showsPreviews = showsPreviews ?? defaults.showsPreviews
+        all.showsOtherSizes = showsOtherSizes ?? defaults.showsOtherSizes
         all.keepsOriginal = keepsOriginal ?? defaults.keepsOriginal
         all.prefetchesToMemory = prefetchesToMemory ?? defaults.prefetchesToMemory
         all.serializer = serializer ?? defaults.serializer
@@ -111,6 +130,7 @@ public struct ImageOptions: Sendable {
             && preloadsFrames == other.preloadsFrames && allowsPartial == other.allowsPartial
             && showsPreviews == other.showsPreviews && keepsOriginal == other.keepsOriginal
             && prefetchesToMemory == other.prefetchesToMemory && extractor?.name == other.extractor?.name
+            && SizedURLs.areEqual(sizes, other.sizes) && showsOtherSizes == other.showsOtherSizes
     }
 }
 

@@ -21,10 +21,17 @@ public struct ImageRequest: Sendable, Hashable, RedactedStringConvertible, Image
         get { box?.value ?? ImageOptions() }
         set {
             var options = newValue
-            // The extractor belongs to the source of the bytes.
-            options.extractor = box?.value.extractor
+            // These belong to the source of the bytes.
+            (options.extractor, options.sizes) = (box?.value.extractor, box?.value.sizes)
             box = Reference(options)
+            if options.sizes != nil { chooseURL(for: options.decodeTarget) }
         }
+    }
+
+    mutating func setSizes(_ sizes: SizedURLs?) {
+        var options = options
+        options.sizes = sizes
+        box = Reference(options)
     }
 
     var givenOptions: ImageOptions? { box?.value }

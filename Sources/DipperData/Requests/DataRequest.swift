@@ -275,6 +275,18 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
         return copy
     }
 
+    /// Returns a request with the same options for another URL that the caller names for the same resource, under that
+    /// URL's own key.
+    package func at(_ other: URL) -> DataRequest {
+        let new = DataRequest(other)
+        var copy = self
+        copy.url = new.url
+        if provider != nil || new.provider != nil { copy.hooks.provider = new.provider }
+        if rare != nil || new.rare != nil { (copy.unparsed, copy.key) = (new.unparsed, new.key) }
+        copy.cachePolicy = copy.cachePolicy ?? new.cachePolicy
+        return copy
+    }
+
     /// Returns a copy with one option changed.
     public func with<Value>(_ option: WritableKeyPath<DataRequest, Value>, _ value: Value) -> DataRequest {
         var copy = self

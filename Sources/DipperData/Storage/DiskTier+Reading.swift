@@ -169,6 +169,12 @@ extension DiskTier {
         }
     }
 
+    /// Returns the keys of some entries that are derived from one, without those that still have to be written.
+    func derivedKeys(of key: CacheKey) -> [CacheKey] {
+        let rows = (try? presentIndex?.derivedRows(of: key, limit: 32)) ?? []
+        return present(rows).map { CacheKey(verbatim: $0.key) }
+    }
+
     func details(of key: CacheKey) -> CachedEntry? {
         let rows = try? presentIndex?.rows(after: EntryIndex.id(of: key) &- 1, limit: 1)
         guard let row = rows?.first, row.key == key.string else { return nil }

@@ -83,12 +83,7 @@ extension EntryIndex {
         case .expired(let time):
             rows = try db.all("\(query) WHERE expires <= ? LIMIT ?", time, most, body: Row.init)
         case .derived(let key):
-            let first = key.derivedPrefix
-            // `$` follows `#`, so this key comes right after all keys with the prefix.
-            let end = String(first.dropLast()) + "$"
-            rows = try db.all(
-                "\(query) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?", Data(first.utf8), Data(end.utf8),
-                most, body: Row.init)
+            rows = try Self.derivedRows(of: key, limit: most, db)
         case .url(let url, _):
             // A line feed and the byte after it: between them are the texts that begin with the URL.
             rows = try db.all(

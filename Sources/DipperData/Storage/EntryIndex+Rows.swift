@@ -79,6 +79,19 @@ extension EntryIndex {
         }
     }
 
+    func derivedRows(of key: CacheKey, limit: Int) throws -> [Row] {
+        try read { db in try Self.derivedRows(of: key, limit: limit, db).filter(\.isPresent) }
+    }
+
+    static func derivedRows(of key: CacheKey, limit: Int, _ db: SQLiteConnection) throws -> [Row] {
+        let first = key.derivedPrefix
+        // `$` follows `#`, so this key comes right after all keys with the prefix.
+        let end = String(first.dropLast()) + "$"
+        return try db.all(
+            "\(Row.query(.entry)) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?", Data(first.utf8),
+            Data(end.utf8), limit, body: Row.init)
+    }
+
     func names(_ blob: String, _ id: Int) throws -> Bool {
         try read { db in
             try db.hasRow(

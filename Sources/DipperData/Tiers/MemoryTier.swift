@@ -279,7 +279,7 @@ struct MemoryEntry<Value: Sendable>: Sendable {
 
 extension CacheKey {
     /// The part before the first `\n#`, which marks a derived entry.
-    fileprivate var firstOrigin: Substring? {
+    var firstOrigin: Substring? {
         let text = string.utf8
         var rest = text[...]
         while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {

@@ -1,6 +1,8 @@
 import Foundation
+import Synchronization
 
-/// A memory tier for pictures and values, with the metadata of the bytes that they were made from.
+/// A memory tier for pictures and values, with the metadata of the bytes that they were made from. An object that has
+/// been evicted, or is too large to be kept, is still found for as long as somebody else holds it.
 package final class ObjectMemoryTier: Sendable {
     package struct Entry: Sendable {
         package let product: Product
@@ -10,8 +12,12 @@ package final class ObjectMemoryTier: Sendable {
     }
 
     private let memory: MemoryTier<Entry>
-
-    private let following: ChangeObservation
+    private let held: HeldObjects
+    private let history: RemovalHistory
+    private let now: @Sendable () -> Date
+    /// The pressure of the system, and whether the cache keeps less all the same.
+    private let demand = Mutex((pressure: MemoryPressure.normal, keepsLess: false))
+    private let following = AtomicLazyReference<ChangeObservation>()
 
     init(
         limit: Int, count: Int?, order: EvictionOrder, history: RemovalHistory,
@@ -21,29 +27,96 @@ package final class ObjectMemoryTier: Sendable {
         memory = MemoryTier(
             limits: .init(cost: limit, count: count), order: order, history: history, now: now,
             expiries: expiries, onCleaned: onCleaned)
-        following = pressure.follow { [weak memory] in memory?.setPressure($0) }
+        held = HeldObjects()
+        (self.history, self.now) = (history, now)
+        let observation = pressure.follow { [weak self] level in self?.adapt { $0.pressure = level } }
+        _ = following.storeIfNil(observation)
     }
 
-    package func entry(for key: CacheKey) -> Entry? { memory.value(for: key) }
+    /// Whether the tier keeps at most half of its limits, as under moderate pressure.
+    package var keepsLess: Bool {
+        get { demand.withLock { $0.keepsLess } }
+        set { adapt { $0.keepsLess = newValue } }
+    }
+
+    private func adapt(_ change: (inout (pressure: MemoryPressure, keepsLess: Bool)) -> Void) {
+        demand.withLock { change(&$0) }
+        // Another thread may have made another change, and must not be overtaken.
+        var told: MemoryPressure
+        repeat {
+            told = level
+            memory.setPressure(told)
+        } while told != level
+    }
+
+    private var level: MemoryPressure {
+        demand.withLock { $0.keepsLess ? max($0.pressure, .moderate) : $0.pressure }
+    }
+
+    package func entry(for key: CacheKey) -> Entry? { memory.value(for: key) ?? takeBack(key) }
     func entry(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
-    ) -> Entry? { memory.value(for: key, lifetime) }
-    package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
+    ) -> Entry? {
+        if let entry = memory.value(for: key, lifetime) { return entry }
+        guard let entry = takeBack(key) else { return nil }
+        return memory.value(for: key, lifetime) ?? entry
+    }
+    package func contains(_ key: CacheKey) -> Bool { memory.contains(key) || held[key, at: time] != nil }
+
+    private var time: TimeInterval { now().timeIntervalSince1970 }
+
+    /// Finds an object that somebody holds, which enters memory again.
+    private func takeBack(_ key: CacheKey) -> Entry? {
+        guard let (entry, record) = held[key, at: time] else { return nil }
+        memory.insert(
+            entry, for: key, cost: cost(of: entry, key), lifetime: record.lifetime, permit: .init(entry.info)
+        ) { [held] in held.has(record, key) }
+        return entry
+    }
+
+    private func cost(of entry: Entry, _ key: CacheKey) -> Int { entry.product.cost + entry.info.cost(for: key) }
+
+    /// Returns the objects that memory or somebody else has of the bytes of a key, with their keys. Counts no use.
+    package func family(of key: CacheKey) -> [(key: CacheKey, entry: Entry)] {
+        held.family(of: key, at: time)
+    }
+
     /// Keeps an entry, unless its bytes have been flushed or cleared since.
     /// - Parameter isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
     func insert(_ entry: Entry, for key: CacheKey, lifetime: Lifetime, if isWanted: () -> Bool = { true }) {
+        let permit = Permit(entry.info)
         memory.insert(
-            entry, for: key, cost: entry.product.cost + entry.info.cost(for: key), lifetime: lifetime,
-            permit: .init(entry.info), if: isWanted)
+            entry, for: key, cost: cost(of: entry, key), lifetime: lifetime, permit: permit, if: isWanted)
+        held.insert(entry, key, lifetime) { isWanted() && permit.isGranted(in: .memory, by: history) }
     }
 
-    package func remove(_ key: CacheKey) { memory.remove(key) }
+    // An object is forgotten before it is removed, so that none is taken back in between.
+
+    package func remove(_ key: CacheKey) {
+        held.remove(key)
+        memory.remove(key)
+    }
     /// The entry of the key itself stays.
-    package func removeDerived(of key: CacheKey) { memory.removeDerived(of: key) }
-    package func derivedKeys(of key: CacheKey) -> [CacheKey] { memory.derivedKeys(of: key) }
-    package func removeAll() { memory.removeAll() }
-    func removeAll(of address: String) { memory.removeAll { $0.info.isOf(address) } }
-    package func removeExpired(storedBefore limit: TimeInterval) { memory.removeExpired(storedBefore: limit) }
+    package func removeDerived(of key: CacheKey) {
+        held.removeDerived(of: key)
+        memory.removeDerived(of: key)
+    }
+    package func derivedKeys(of key: CacheKey) -> [CacheKey] {
+        let others = held.family(of: key, at: time).map(\.key).filter { $0 != key }
+        return Array(Set(memory.derivedKeys(of: key) + others))
+    }
+    package func removeAll() {
+        held.removeAll()
+        memory.removeAll()
+    }
+    func removeAll(of address: String) {
+        held.removeAll { $0.isOf(address) }
+        memory.removeAll { $0.info.isOf(address) }
+    }
+    package func removeExpired(storedBefore limit: TimeInterval) {
+        held.removeAll { $0.stored < limit }
+        memory.removeExpired(storedBefore: limit)
+    }
     package func trim(to bytes: Int) { memory.trim(toCost: max(0, bytes)) }
     package var costLimit: Int {
         get { memory.limits.cost }
@@ -62,10 +135,15 @@ package struct Product: Sendable {
     /// In bytes of memory.
     package let cost: Int
     private let holder: any AnyObject & Sendable
+    /// Returns the object, without keeping it, for as long as somebody holds it; `nil` if that cannot be told.
+    let held: (@Sendable () -> Product?)?
 
-    package init(_ value: some Sendable, cost: Int) {
+    /// - Parameter held: returns the value for as long as somebody holds it, and does not keep it.
+    package init<Value: Sendable>(_ value: Value, cost: Int, held: (@Sendable () -> Value?)? = nil) {
         self.cost = cost
         holder = Holder(value)
+        self.held =
+            if let held { { @Sendable in held().map { Product($0, cost: cost, held: held) } } } else { nil }
     }
 
     /// The type must be right.

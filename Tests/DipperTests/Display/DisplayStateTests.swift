@@ -57,6 +57,35 @@ struct DisplayStateTests {
         #expect(state.presence == to)
     }
 
+    @Test(
+        "while the program is hidden, a moving picture that is off screen lets go of its frames, and the picture stays")
+    func hidden() {
+        var moving = picture
+        moving.animation = .still(picture)
+        var state = state(.visible)
+        _ = state.end(.success(ImageResponse(moving, source: .network, info: EntryInfo(url: "", stored: 0))))
+        #expect(names(state.hide(true)).isEmpty, "it is on screen, as far as the display knows")
+        #expect(names(state.move(to: .offScreen)) == ["pause", "releaseFrames"])
+        #expect(names(state.move(to: .visible)) == ["resume"])
+        #expect(names(state.hide(false)).isEmpty && names(state.move(to: .offScreen)) == ["pause"])
+        #expect(names(state.hide(true)) == ["releaseFrames"])
+    }
+
+    @Test("another size is shown until there is at least part of the picture, and is no reason to keep a picture back")
+    func otherSize() {
+        let small = Image.sample(4, 3), partial = Image.sample(alpha: 100)
+        var state = DisplayState()
+        _ = state.set(isWanted: true, nil, DisplayOptions(), .visible)
+        #expect(names(state.began(small)) == ["image", "activity"])
+        #expect(names(state.show(inPlace: picture)).isEmpty, "there is one already")
+        #expect(names(state.preview(partial)).isEmpty && names(state.preview(picture)) == ["image"])
+        #expect(names(state.end(.success(response()))) == ["no activity", "image", "there"])
+        _ = state.set(isWanted: true, nil, DisplayOptions(), .visible)
+        #expect(names(state.began()) == ["nothing", "activity"] && names(state.show(inPlace: small)) == ["image"])
+        #expect(names(state.end(.success(response()))) == ["no activity", "image", "there"])
+        #expect(names(state.show(inPlace: small)).isEmpty, "it comes too late")
+    }
+
     @Test("a transition is for pictures that come while someone looks")
     func transitions() {
         let fade = DisplayOptions().with(\.transition, .fade(.seconds(1)))

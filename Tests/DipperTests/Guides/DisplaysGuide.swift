@@ -43,6 +43,32 @@ enum DisplaysGuide {
         }
     }
 
+    struct Photo {
+        var url: URL
+        var hash: String
+        var blurHash: String
+        var size: PixelSize
+        var color: Color
+    }
+
+    static func placeholders(_ binding: ImageBinding, _ photo: Photo) {
+        binding.setImage(photo.url, placeholder: .thumbHash(photo.hash))
+        binding.setImage(photo.url, placeholder: .blurHash(photo.blurHash, for: photo.size))
+        binding.setImage(photo.url, placeholder: .color(photo.color))
+    }
+
+    static func sizes(_ binding: ImageBinding, small: URL, medium: URL, large: URL) -> (ImageRequest, ImageRequest) {
+        let request = ImageRequest(widths: [320: small, 640: medium, 1280: large])
+        binding.setImage(request, options: DisplayOptions().with(\.downsampling, .fill))
+        let cell = request.processed(by: .downsample(width: 160, height: 120).points).with(\.scale, 2)  // 320 pixels wide
+        return (request, cell)
+    }
+
+    static func hiding(_ cache: ImageCache) {
+        cache.isHidden = true  // the last window has been minimized
+        cache.isHidden = false  // one is back
+    }
+
     static func options() -> DisplayOptions {
         let options = DisplayOptions()
             .with(\.transition, .fade(.milliseconds(200)))

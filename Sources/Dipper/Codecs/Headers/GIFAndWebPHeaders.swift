@@ -6,12 +6,15 @@ extension ImageInfo {
         let screen = PixelSize(width: try file.u16(at: 6, .little), height: try file.u16(at: 8, .little))
         var offset = try 13 + Self.colorTableLength(file.u8(at: 10))
         var count = 0
+        // In hundredths of a second.
+        var (delay, time) = (0, 0)
         var firstFrameEnd: PixelSize?
         do throws(DipperError) {
             blocks: while true {
                 switch try file.u8(at: offset) {
                 case 0x21:
                     try readGIFExtension(file, at: offset + 1, isFirst: count == 0)
+                    if try file.u8(at: offset + 1) == 0xF9 { delay = try file.u16(at: offset + 4, .little) }
                     offset += 2
                 case 0x2C:
                     let flags = try file.u8(at: offset + 9)
@@ -24,6 +27,7 @@ extension ImageInfo {
                     // The colour table is followed by the length of the first code and then by the pixels.
                     offset += 10 + Self.colorTableLength(flags) + 1
                     count += 1
+                    (delay, time) = (0, time + delay)
                 default: break blocks
                 }
                 // The data, in blocks that begin with their length; one of length zero is the last.
@@ -38,6 +42,7 @@ extension ImageInfo {
             if screen.isEmpty, firstFrameEnd == nil { throw error }
         }
         frameCount = max(1, count)
+        if count > 1 { loopDuration = .milliseconds(10 * time) }
         return screen.isEmpty ? firstFrameEnd ?? screen : screen
     }
 
@@ -94,16 +99,19 @@ extension ImageInfo {
 
     /// The end of the bytes ends the count of the frames.
     private mutating func readChunks(_ chunks: inout WebPChunks, hasExif: Bool, isAnimated: Bool) {
-        var count = 0
+        var (count, milliseconds) = (0, 0)
         while let (name, content) = try? chunks.next() {
             switch name {
             case "ANIM" where isAnimated: loopCount = (try? content.u16(at: 4, .little)) ?? loopCount
-            case "ANMF" where isAnimated: count += 1
+            case "ANMF" where isAnimated:
+                count += 1
+                milliseconds += (try? content.littleU24(at: 12)) ?? 0
             case "EXIF" where hasExif: orientation = Image.Orientation(exif: content) ?? orientation
             default: break
             }
         }
         frameCount = max(1, count)
+        if isAnimated { loopDuration = .milliseconds(milliseconds) }
     }
 }
 

@@ -11,6 +11,8 @@ public struct ImageInfo: Sendable, Hashable {
     public var frameCount = 1
     /// The number of times an animation plays; 0 for endlessly.
     public var loopCount = 1
+    /// The time of all frames that were counted together, as a GIF or an animated WebP states it; `nil` for other pictures.
+    public var loopDuration: Duration?
     /// The orientation of the stored picture. In WebP it follows the pixels: `up` until those bytes are there.
     public var orientation = Image.Orientation.up
     /// The number of bits for each colour component.

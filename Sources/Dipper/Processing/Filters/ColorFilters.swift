@@ -49,14 +49,8 @@ extension ImageProcessors {
 
         private static func curve(_ exposure: Double) -> [Float] {
             let gain = exp2(exposure)
-            return (0..<256).map { value in
-                let color = Double(value) / 255
-                let light = color <= 0.04045 ? color / 12.92 : pow((color + 0.055) / 1.055, 2.4)
-                let exposed = min(1, light * gain)
-                let encoded = exposed <= 0.0031308 ? exposed * 12.92 : 1.055 * pow(exposed, 1 / 2.4) - 0.055
-                // Black stays black: zero times an infinite gain would be NaN.
-                return value == 0 ? 0 : Float(encoded * 255)
-            }
+            // Black stays black: zero times an infinite gain is NaN, which is encoded as 0.
+            return (0..<256).map { Float(Color.encoded(Color.light(Double($0) / 255) * gain) * 255) }
         }
     }
 
