@@ -18,7 +18,7 @@ unexport DIPPER_TESTS
 TEST_BUILD := DIPPER_TESTS=all $(BUILD)
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Benchmarks/Gallery \
+SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Benchmarks/GalleryBench \
 	Benchmarks/peers/AsyncHTTPClient/Package.swift Benchmarks/peers/AsyncHTTPClient/Sources Fuzzing
 # The packages that the library links, that the tests run against, and that the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
@@ -128,7 +128,7 @@ gtk-asan: deps ## run the tests of the widgets that match F under Address Saniti
 gallery-bench: SECONDS ?= 60
 gallery-bench: deps ## scroll 10,000 photographs for SECONDS (60), in the gallery and in a naive program; write frames and memory to .run/gallery-*.json
 	$(call install,$(GALLERY_TEST_PACKAGES))
-	$(call ENTER,Benchmarks/Gallery) && $(GALLERY_BUILD) --product GalleryBench
+	$(call ENTER,Benchmarks/GalleryBench) && $(GALLERY_BUILD) --product GalleryBench
 	mkdir -p .run
 	for program in dipper naive; do GDK_BACKEND=x11 GSK_RENDERER=cairo GTK_A11Y=none $(call XVFB,1100x760) \
 		$(GALLERY_FOLDER)/release/GalleryBench $$program $(SECONDS) $(CURDIR)/.run/gallery-$$program.json; done

@@ -121,10 +121,9 @@ extension GTKTests {
             let package = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
             let program = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
                 .deletingLastPathComponent().appendingPathComponent("PictureInC")
-            // A bus of its own, with the service of the accessibility bus.
             let tree = try Toolkit.run(
                 [
-                    "dbus-run-session", "--", "/usr/bin/python3",
+                    "/usr/bin/python3",
                     package.appendingPathComponent("Tests/Accessibility/tree.py").standardizedFileURL.path,
                     program.path,
                 ], environment: ["GTK_A11Y": "atspi"])

@@ -57,6 +57,7 @@ enum Toolkit {
             g_main_context_wakeup(nil)
         }
         try process.run()
+        defer { if process.isRunning { process.terminate() } }
         try wait(for: "the end of \(arguments[0])", seconds: 30) { isOver.value }
         guard process.terminationStatus == 0 else { throw Failure(description: "\(arguments) has failed") }
         return try Data(contentsOf: folder.url.appendingPathComponent("output"))
