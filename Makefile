@@ -79,8 +79,6 @@ run: deps ## run the Scrolling sample against its own server, and draw .run/time
 
 GALLERY_FOLDER := $(CURDIR)/Samples/Gallery/.build
 GALLERY_BUILD = $(BUILD) -c release --scratch-path $(GALLERY_FOLDER)
-# Uses the build folder of the widgets, so that the library is not compiled again.
-GALLERY_TEST_BUILD = $(BUILD) --scratch-path $(CURDIR)/.build-gtk
 # An X server without a screen.
 XVFB = xvfb-run -a -s "-screen 0 $(1)x24 -nolisten tcp"
 
@@ -97,8 +95,8 @@ proxy: deps ## run the CacheProxy sample, an HTTP proxy, with PROXY_OPTIONS
 
 gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	$(call install,$(GALLERY_TEST_PACKAGES))
-	$(call ENTER,Samples/Gallery) && $(GALLERY_TEST_BUILD) --build-tests
-	@$(call tell-failures,$(call XVFB,1100x760) .build-gtk/debug/GalleryPackageTests.xctest --testing-library swift-testing)
+	$(call ENTER,Samples/Gallery) && $(BUILD) --build-tests
+	@$(call tell-failures,$(call XVFB,1100x760) $(GALLERY_FOLDER)/debug/GalleryPackageTests.xctest --testing-library swift-testing)
 
 # A folder of its own, because another trait compiles everything again.
 GTK_FLAGS := --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk

@@ -111,7 +111,12 @@ public final class GalleryWindow {
         )
         gtk_stack_set_visible_child_name(OpaquePointer(self["pages"]), row == nil ? "all" : "one")
         gtk_widget_set_visible(self["navigation"], row == nil ? 0 : 1)
-        gtk_widget_grab_focus(row == nil ? gtk_scrolled_window_get_child(OpaquePointer(scrolled)) : photograph.widget)
+        if row == nil {
+            gtk_widget_grab_focus(gtk_scrolled_window_get_child(OpaquePointer(scrolled)))
+        } else {
+            // The keys of the page are those of the window.
+            gtk_window_set_focus(Self.cast(widget), nil)
+        }
     }
 
     private func step(_ step: Int) {
