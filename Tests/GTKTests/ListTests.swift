@@ -157,7 +157,8 @@ extension GTKTests {
                 gtk_window_set_default_size(window.window, gint(width), 320)
                 try Toolkit.wait(for: "the width") { gtk_widget_get_width(window.widget) == width }
                 try window.frames(until: "the pictures of this size") {
-                    #expect(try window.pixels(of: view)[60, 50] == Color.red.premultiplied)
+                    let pixel = try window.pixels(of: view)[60, 50]
+                    #expect(pixel == Color.red.premultiplied)
                     let size = TargetSize(
                         width: Int(gtk_widget_get_width(picture)), height: Int(gtk_widget_get_height(picture)), .fill)
                     return test.cache.imageInMemory(for: Self.request(0).processed(by: .resize(to: size))) != nil
