@@ -18,7 +18,7 @@ unexport DIPPER_TESTS
 TEST_BUILD := DIPPER_TESTS=all $(BUILD)
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources \
+SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Benchmarks/GalleryBench \
 	Benchmarks/peers/AsyncHTTPClient/Package.swift Benchmarks/peers/AsyncHTTPClient/Sources Fuzzing
 # The packages that the library links, that the tests run against, and that the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
@@ -26,6 +26,8 @@ BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlit
 # The packages for the sample with a window. Its test runs on an X server without a screen.
 GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
+# The accessibility bus, and what reads it.
+GTK_TEST_PACKAGES := $(GALLERY_TEST_PACKAGES) at-spi2-core dbus python3-gi gir1.2-atspi-2.0
 # gdb shows the stacks of tests that hang.
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
@@ -47,7 +49,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench gtk tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench gtk gtk-asan tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -75,17 +77,17 @@ run: deps ## run the Scrolling sample against its own server, and draw .run/time
 	mkdir -p .run
 	$$($(BUILD) --show-bin-path)/Scrolling --timeline .run/timeline.svg
 
-GALLERY_BUILD = $(call ENTER,Samples/Gallery) && $(BUILD) -c release --product Gallery
-# Uses the library's own build folder, so that the library is not compiled again.
-GALLERY_TEST_BUILD = $(BUILD) --scratch-path $(CURDIR)/.build
-GALLERY = $$($(BUILD) -c release --show-bin-path)/Gallery
+GALLERY_FOLDER := $(CURDIR)/Samples/Gallery/.build
+GALLERY_BUILD = $(BUILD) -c release --scratch-path $(GALLERY_FOLDER)
+# An X server without a screen.
+XVFB = xvfb-run -a -s "-screen 0 $(1)x24 -nolisten tcp"
 
 gallery: deps ## open the GTK 4 sample: a window with a long list of photographs
 	$(call install,$(GALLERY_PACKAGES))
 	@if [ -z "$${WAYLAND_DISPLAY:-}$${DISPLAY:-}" ]; then \
 		echo "There is no display to open a window on: neither WAYLAND_DISPLAY nor DISPLAY names one."; exit 3; fi
-	$(GALLERY_BUILD)
-	cd Samples/Gallery && $(GALLERY) $(GALLERY_OPTIONS)
+	$(call ENTER,Samples/Gallery) && $(GALLERY_BUILD) --product Gallery
+	$(GALLERY_FOLDER)/release/Gallery $(GALLERY_OPTIONS)
 
 proxy: PROXY_OPTIONS ?= --help
 proxy: deps ## run the CacheProxy sample, an HTTP proxy, with PROXY_OPTIONS
@@ -93,30 +95,41 @@ proxy: deps ## run the CacheProxy sample, an HTTP proxy, with PROXY_OPTIONS
 
 gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	$(call install,$(GALLERY_TEST_PACKAGES))
-	$(call ENTER,Samples/Gallery) && $(GALLERY_TEST_BUILD) --build-tests
-	@cd Samples/Gallery && $(call tell-failures,$$($(GALLERY_TEST_BUILD) --show-bin-path)/GalleryPackageTests.xctest \
-		--testing-library swift-testing)
+	$(call ENTER,Samples/Gallery) && $(BUILD) --build-tests
+	@$(call tell-failures,$(call XVFB,1100x760) $(GALLERY_FOLDER)/debug/GalleryPackageTests.xctest --testing-library swift-testing)
 
 # A folder of its own, because another trait compiles everything again.
-GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk
+GTK_FLAGS := --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk
+GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) $(GTK_FLAGS)
 # The tests set the other variables of GTK themselves.
 gtk: F ?= .
 # GTK has one thread.
 gtk: AT_ONCE := 1
 gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their tests that match F on a virtual X server (Xvfb)
-	$(call install,$(GALLERY_TEST_PACKAGES))
+	$(call install,$(GTK_TEST_PACKAGES))
 	$(GTK_BUILD) --product DipperPackageTests
-	@$(call tell-failures,xvfb-run -a -s "-screen 0 1280x1024x24 -nolisten tcp" \
+	@$(call tell-failures,$(call XVFB,1280x1024) \
 		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
+	$(call GTK_API,--check)
 
-# The gallery reaches the limit of --memory 64 within the first 30 seconds.
+# GTK and what it uses keep what they made once until the program ends: the leaks told are those that a widget causes.
+gtk-asan: F ?= .
+gtk-asan: AT_ONCE := 1
+gtk-asan: deps ## run the tests of the widgets that match F under Address Sanitizer
+	$(call install,$(GTK_TEST_PACKAGES))
+	DIPPER_TESTS=GTK $(BUILD) --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk-asan --sanitize=address \
+		--product DipperPackageTests
+	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" SWIFT_BACKTRACE=enable=no \
+		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt:print_suppressions=0" $(call XVFB,1280x1024) \
+		.build-gtk-asan/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
+
 gallery-bench: SECONDS ?= 60
-gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60); write frames and memory to .run/gallery.json
+gallery-bench: deps ## scroll 10,000 photographs for SECONDS (60), in the gallery and in a naive program; write frames and memory to .run/gallery-*.json
 	$(call install,$(GALLERY_TEST_PACKAGES))
-	$(GALLERY_BUILD)
+	$(call ENTER,Benchmarks/GalleryBench) && $(GALLERY_BUILD) --product GalleryBench
 	mkdir -p .run
-	cd Samples/Gallery && GDK_BACKEND=x11 GSK_RENDERER=cairo GTK_A11Y=none xvfb-run -a -s "-screen 0 1100x760x24 -nolisten tcp" \
-		$(GALLERY) --rows 5000 --memory 64 --scroll-for $(SECONDS) --report $(CURDIR)/.run/gallery.json
+	for program in dipper naive; do GDK_BACKEND=x11 GSK_RENDERER=cairo GTK_A11Y=none $(call XVFB,1100x760) \
+		$(GALLERY_FOLDER)/release/GalleryBench $$program $(SECONDS) $(CURDIR)/.run/gallery-$$program.json; done
 
 tests: deps-test
 	python3 Tests/Structure/examples.py Tests/DocExamples/Generated.swift
@@ -137,7 +150,7 @@ t: deps-test ## build the tests of one target T (Behaviour), and run those that 
 # Each step runs, whatever became of those before it.
 check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
 	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" "fuzz-c SECONDS=60" \
-		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test gtk docs mutants bench-quick
+		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test gtk gtk-asan docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20
@@ -169,9 +182,13 @@ soak: deps ## make random calls to both caches for MINUTES (60) while resources 
 API = $(BUILD) --target DipperTesting && $(BUILD) --target DipperInspector && \
 	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) $$($(BUILD) --show-bin-path)
 
+GTK_API = $(GTK_BUILD) --target DipperGTK && \
+	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperGTK -- .build-gtk/debug
+
 api: deps ## write the public declarations of the libraries into the folder API
-	$(call install,python3)
+	$(call install,python3 $(GALLERY_PACKAGES))
 	$(call API)
+	$(call GTK_API)
 
 lint: deps ## check the format of the sources, the order of their folders, the summaries, the public declarations, the README's figures, and the tests' time limits
 	$(call install,python3)
@@ -273,11 +290,12 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 	cd Benchmarks && .build/release/dipper-bench
 
 docs: deps ## build the reference and the guides of the modules into docs-build
-	DIPPER_DOCS=1 $(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --enable-experimental-combined-documentation \
+	$(call install,$(GALLERY_PACKAGES))
+	DIPPER_DOCS=1 $(call SWIFTPM,package) $(GTK_FLAGS) --allow-writing-to-directory docs-build generate-documentation \
+		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
+	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .build-gtk-asan .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
 		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
 		Samples/Gallery/.build

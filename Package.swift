@@ -10,7 +10,7 @@ let package = Package(
         .library(name: "DipperInspector", targets: ["DipperInspector"]),
         // Empty without the trait GTK.
         .library(name: "DipperGTK", targets: ["DipperGTK"]),
-        // The Gallery sample, which is a package of its own, uses this library.
+        // For the Gallery sample and its benchmark, which are packages of their own.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
     // The optional formats, each with the library that reads it, and the widgets.

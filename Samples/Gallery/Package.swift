@@ -1,28 +1,25 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The sample is a package of its own, so that building the library needs no GTK.
+let dipper: [Target.Dependency] = ["Dipper", "DipperGTK", "SampleServer"].map { .product(name: $0, package: "Dipper") }
+
+// A package of its own, as that of any program with pictures in its windows: it turns on the trait of the product DipperGTK.
 let package = Package(
     name: "Gallery",
+    products: [
+        // For the benchmark, which scrolls the window.
+        .library(name: "GalleryWindow", targets: ["GalleryWindow"])
+    ],
     dependencies: [
-        .package(name: "Dipper", path: "../..")
+        .package(name: "Dipper", path: "../..", traits: [.defaults, "GTK"])
     ],
     targets: [
-        .systemLibrary(name: "CGTK", pkgConfig: "gtk4", providers: [.apt(["libgtk-4-dev"])]),
-        .executableTarget(
-            name: "Gallery",
-            dependencies: [
-                "CGTK",
-                .product(name: "Dipper", package: "Dipper"),
-                .product(name: "SampleServer", package: "Dipper"),
-            ]),
-        .testTarget(
-            name: "GalleryTests",
-            dependencies: [
-                "Gallery",
-                .product(name: "Dipper", package: "Dipper"),
-                .product(name: "SampleServer", package: "Dipper"),
-            ]),
+        .target(
+            name: "GalleryWindow",
+            dependencies: dipper,
+            resources: [.embedInCode("Gallery.ui"), .embedInCode("Gallery.css")]),
+        .executableTarget(name: "Gallery", dependencies: dipper + ["GalleryWindow"]),
+        .testTarget(name: "GalleryTests", dependencies: dipper + ["Gallery", "GalleryWindow"]),
     ],
     swiftLanguageModes: [.v6]
 )

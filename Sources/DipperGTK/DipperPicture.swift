@@ -115,7 +115,15 @@
         public var error: DipperError? { core.error }
 
         /// Calls a closure when a picture has been loaded, or could not be, in place of an earlier closure.
-        public func onEnd(_ body: ((Result<ImageResponse, DipperError>) -> Void)?) { core.onEnd = body }
+        ///
+        /// ```swift
+        /// picture.onEnd { picture, result in
+        ///     if case .failure(let error) = result { picture.alternativeText = error.description }
+        /// }
+        /// ```
+        /// The widget keeps the closure until its window is destroyed. Outside of a window, a closure that captures this
+        /// object, in place of using its argument, keeps the widget for ever.
+        public func onEnd(_ body: ((DipperPicture, Result<ImageResponse, DipperError>) -> Void)?) { core.onEnd = body }
 
         // MARK: Looks
 

@@ -28,12 +28,15 @@
     }
 
     @c @implementation
+    func dipper_picture_core_unroot(_ pointer: UnsafeMutableRawPointer!) { core(pointer).leaveWindow() }
+
+    @c @implementation
     func dipper_picture_core_measure(
         _ pointer: UnsafeMutableRawPointer!, _ axis: GtkOrientation, _ other: Int32,
         _ minimum: UnsafeMutablePointer<Int32>!, _ natural: UnsafeMutablePointer<Int32>!
     ) {
-        minimum.pointee = 0
-        natural.pointee = Int32(clamping: core(pointer).measure(axis, for: Int(other)))
+        let length = core(pointer).measure(axis, for: Int(other))
+        (minimum.pointee, natural.pointee) = (Int32(clamping: length.least), Int32(clamping: length.most))
     }
 
     @c @implementation

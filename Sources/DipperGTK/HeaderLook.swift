@@ -57,8 +57,14 @@
         }
 
         private func begin(isUrgent: Bool) {
-            let data = cache.options(of: request).originals ?? cache.data
-            let bytes = request.data.with(\.callbackQueue, .inPlace)
+            let options = cache.options(of: request)
+            let data = options.originals ?? cache.data
+            var bytes = request.data.with(\.callbackQueue, .inPlace)
+            // The look leaves no original on disk either. A file that is here before the call for the picture is fetched
+            // again then, unless the memory of the data cache has it.
+            if options.keepsOriginal == false, ![.cacheOnly, .bypass].contains(bytes.cachePolicy) {
+                bytes.cachePolicy = bytes.cachePolicy == .ignoreCache ? .bypass : .memoryOnly
+            }
             let task = isUrgent ? data.getData(bytes) : data.slowGetData(bytes)
             let old = state.withLock { state in
                 state.isUrgent = isUrgent

@@ -61,7 +61,7 @@
         private func watchSetting() {
             guard setting == nil, let settings = gtk_settings_get_default() else { return }
             let object = UnsafeMutableRawPointer(settings)
-            let handler = Signal.connect(object, "notify::gtk-enable-animations") { [weak self] in
+            let handler = GtkSignal.connect(object, "notify::gtk-enable-animations") { [weak self] in
                 self?.ask(isAgain: true)
             }
             setting = (object, handler)

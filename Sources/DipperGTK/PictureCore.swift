@@ -33,7 +33,9 @@
         var cornerRadius = 0.0 { didSet { redraw() } }
         var showsProgress = true { didSet { redraw() } }
         var alternativeText: String? { didSet { if !isEnded { dipper_set_accessible_label(widget, alternativeText) } } }
-        var onEnd: ((Result<ImageResponse, DipperError>) -> Void)?
+        var onEnd: ((DipperPicture, Result<ImageResponse, DipperError>) -> Void)?
+        /// The height of the widget divided by its width, if a grid keeps it.
+        var proportion: Double? { didSet { gtk_widget_queue_resize(widget) } }
 
         // The picture that is asked for.
         private var binding: ImageBinding?
@@ -50,15 +52,18 @@
         private var asking = 0
         private(set) var isLoading = false
         private(set) var error: DipperError?
-        /// The error before the binding began to load the picture again by itself; `nil` unless it does so.
-        private var reload: DipperError??
+        /// Whether the binding loads the picture again by itself.
+        private var isReloading = false
         /// The list that loads the pictures of its rows.
         private weak var list: PictureList?
 
         // What the widget is.
         private(set) var width = 0
         private(set) var height = 0
-        private var isMapped = false
+        /// Whether the widget is mapped, in a window that is not minimized.
+        private var isShown = false
+        /// The window of the mapped widget.
+        private var window: WindowWatch?
         private var isAllocating = false
         private var isAnimating = true
         private var scaleSignal: gulong = 0
@@ -79,7 +84,7 @@
             watchSetting(false)
             disconnect(UnsafeMutableRawPointer(widget), &scaleSignal)
             isEnded = true
-            onEnd = nil
+            (onEnd, window) = (nil, nil)
             stage.end()
             list?.forget(self)
             growth = nil
@@ -106,7 +111,7 @@
             (look, growth, target) = (nil, nil, nil)
             (request, hasAsked, hasNoHeader) = (new, false, false)
             become(natural: request.flatMap { isProcessed($0) ? nil : KnownSizes[$0, in: loader] })
-            reload = nil
+            isReloading = false
             become(isLoading: new != nil, nil)
             // A handler may have set another picture.
             guard !isEnded, asking == number else { return }
@@ -118,7 +123,7 @@
                 }
                 return
             }
-            if isMapped { load() }
+            if isShown { load() }
             if !hasAsked {
                 binding?.cancel()
                 if !options.keepsCurrentImage { showPlaceholder() }
@@ -158,7 +163,7 @@
         var bound: ImageBinding {
             if let binding { return binding }
             let new = ImageBinding(self, cache: loader, queue: .glib)
-            if !isMapped, list == nil { new.didDisappear() }
+            if !isShown, list == nil { new.didDisappear() }
             binding = new
             return new
         }
@@ -219,7 +224,7 @@
             let object = UnsafeMutableRawPointer(widget)
             g_object_ref(object)
             defer { g_object_unref(object) }
-            reload = nil
+            isReloading = false
             switch result {
             case .failure(.replaced): return
             case .failure(let error): become(isLoading: false, error)
@@ -227,7 +232,9 @@
                 if list == nil { later { [target] core in core.compare(response.image.size, in: target) } }
                 become(isLoading: false, nil)
             }
-            if !isEnded { onEnd?(result) }
+            if !isEnded, let onEnd, let picture = DipperPicture(pointer: OpaquePointer(widget)) {
+                onEnd(picture, result)
+            }
         }
 
         /// Corrects the size that the widget asks for: there is no header to read, or the server has another picture now.
@@ -278,7 +285,7 @@
         private func lookAtHeader() {
             guard look == nil, !hasNoHeader, natural == nil, let request, !isProcessed(request) else { return }
             nonisolated(unsafe) weak let core = self
-            look = HeaderLook(request, in: loader, isUrgent: isMapped) { size in core?.found(size) }
+            look = HeaderLook(request, in: loader, isUrgent: isShown) { size in core?.found(size) }
         }
 
         private func found(_ size: PixelSize?) {
@@ -302,7 +309,14 @@
             return error == nil || options.failure == nil || own >= 0 ? 0 : 48
         }
 
-        func measure(_ axis: GtkOrientation, for other: Int) -> Int {
+        /// The least and the preferred length along an axis.
+        func measure(_ axis: GtkOrientation, for other: Int) -> (least: Int, most: Int) {
+            guard let proportion, axis == GTK_ORIENTATION_VERTICAL else { return (0, preferred(axis, for: other)) }
+            let height = Int((Double(other < 0 ? Int(ownSize.width) : other) * proportion).rounded())
+            return (height, height)
+        }
+
+        private func preferred(_ axis: GtkOrientation, for other: Int) -> Int {
             if natural == nil, list == nil, ownSize.width < 0 || ownSize.height < 0 { lookAtHeader() }
             guard let natural else { return iconRoom(axis) }
             let scale = max(request?.options.scale ?? 1, 0.01)
@@ -323,7 +337,7 @@
         private func sizeChanged() {
             guard !isEnded, list == nil else { return }
             if !hasAsked {
-                if isMapped || width > 0 { load() }
+                if isShown || width > 0 { load() }
                 return
             }
             guard growth == nil, grownTarget != nil else { return }
@@ -354,13 +368,28 @@
 
         func map(_ isMapped: Bool) {
             guard !isEnded else { return }
-            self.isMapped = isMapped
             watchSetting(isMapped)
-            if list == nil { if isMapped { binding?.willAppear() } else { binding?.didDisappear() } }
-            if isMapped { settingChanged() } else { stage.settle() }
-            look?.move(isUrgent: isMapped)
+            window = isMapped ? WindowWatch(widget) { [weak self] in self?.appearanceChanged(isMapped: true) } : nil
+            appearanceChanged(isMapped: isMapped)
+        }
+
+        private func appearanceChanged(isMapped: Bool) {
+            guard !isEnded else { return }
+            isShown = isMapped && window?.isHidden != true
+            if list == nil { if isShown { binding?.willAppear() } else { binding?.didDisappear() } }
+            if isShown { settingChanged() } else { stage.settle() }
+            look?.move(isUrgent: isShown)
             // A widget without any size gets none later.
-            if isMapped, !hasAsked { load() }
+            if isShown, !hasAsked { load() }
+            if !isShown, WindowWatch.isHidden(over: widget) {
+                binding?.player?.releaseBuffer()
+                WindowWatch.trim(loader)
+            }
+        }
+
+        /// A window that is destroyed takes its widgets with it, which a closure that holds one would keep.
+        func leaveWindow() {
+            if !isEnded, WindowWatch.isDestroyed(over: widget) { onEnd = nil }
         }
 
         private func watchSetting(_ isWatched: Bool) {
@@ -389,7 +418,7 @@
             _ object: UnsafeMutableRawPointer, _ name: String, to handler: inout gulong,
             _ body: @escaping (PictureCore) -> Void
         ) {
-            handler = Signal.connect(object, name) { [weak self] in
+            handler = GtkSignal.connect(object, name) { [weak self] in
                 if let self, !isEnded { body(self) }
             }
         }
@@ -415,7 +444,7 @@
             guard !isEnded else { return }
             stage.show(content, transition)
             guard case .image = content, hasAsked || list != nil, !isAllocating else { return }
-            reload = nil
+            isReloading = false
             become(isLoading: false, nil)
         }
 
@@ -425,13 +454,14 @@
             guard !isEnded else { return }
             stage.activity = activity
             if activity != nil, !isLoading {
-                reload = .some(error)
+                isReloading = true
                 become(isLoading: true, nil)
-            } else if activity == nil, reload != nil {
+            } else if activity == nil, isReloading {
                 // The picture, if there is one, is shown before.
                 later { core in
-                    guard core.stage.activity == nil, let error = exchange(&core.reload, with: nil) else { return }
-                    core.become(isLoading: false, error)
+                    guard core.stage.activity == nil, core.isReloading else { return }
+                    core.isReloading = false
+                    core.become(isLoading: false, core.binding?.error)
                 }
             }
         }

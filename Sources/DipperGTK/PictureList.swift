@@ -25,6 +25,8 @@
         private var requests: Requests
         private var loader: ListLoader?
         private var target: TargetSize?
+        /// The size of the pictures at the latest layout.
+        private var seenSize = PixelSize(width: 0, height: 0)
         private var growth: Timeout?
         /// The rows that have widgets.
         private var attached: [ObjectIdentifier: (core: PictureCore, row: Int)] = [:]
@@ -34,10 +36,17 @@
         /// `nil` without a view, or once the view is destroyed.
         private var view: UnsafeMutablePointer<GtkWidget>?
         private var clock: (object: UnsafeMutableRawPointer, handler: gulong)?
+        private var window: WindowWatch?
+        /// The smallest width of a column of a grid.
+        private var columnWidth: Int?
+        private var activation: ((_ row: Int) -> Void)?
         /// The number of rows.
         public private(set) var count: Int
         /// The rows on screen, including those that are partly visible.
         public private(set) var visible = 0..<0
+
+        /// The number of rows on screen whose pictures are on their way.
+        public var loadingCount: Int { attached.values.count { visible.contains($0.row) && $0.core.isLoading } }
 
         /// Creates a list of a number of pictures.
         public init(
@@ -55,30 +64,41 @@
 
         // MARK: Views
 
-        /// Returns a scrolled window with a `GtkGridView` of the pictures.
+        /// Returns a scrolled window with a `GtkGridView` of the pictures, in as many columns as there is room for.
         /// - Parameters:
         ///   - width: the smallest width of a picture, in pixels of the application.
-        ///   - height: the height of a picture.
+        ///   - height: the height of a picture of that width. Wider pictures keep the proportion.
         ///   - setUp: called with each new widget; it returns the widget of the row, which holds the picture, or the
         ///     picture itself.
-        ///   - bind: called when a widget gets another row.
+        ///   - bind: called when a widget gets another row, before its picture is asked for.
         public func makeGrid(
             width: Int, height: Int,
             setUp: @escaping (DipperPicture) -> UnsafeMutablePointer<GtkWidget> = { $0.widget },
             bind: @escaping (DipperPicture, _ row: Int) -> Void = { _, _ in }
         ) -> UnsafeMutablePointer<GtkWidget> {
-            scrolled(gtk_grid_view_new(selection(), factory(width, height, GTK_CONTENT_FIT_COVER, setUp, bind)))
+            columnWidth = max(1, width)
+            let proportion = Double(max(0, height)) / Double(max(1, width))
+            return scrolled(
+                gtk_grid_view_new(selection(), factory(width, -1, proportion: proportion, setUp, bind)))
         }
 
-        /// Returns a scrolled window with a `GtkListView` of the pictures, with parameters as those of
+        /// Returns a scrolled window with a `GtkListView` of the pictures, which have one size, with parameters as those of
         /// ``makeGrid(width:height:setUp:bind:)``.
         public func makeList(
             width: Int, height: Int,
             setUp: @escaping (DipperPicture) -> UnsafeMutablePointer<GtkWidget> = { $0.widget },
             bind: @escaping (DipperPicture, _ row: Int) -> Void = { _, _ in }
         ) -> UnsafeMutablePointer<GtkWidget> {
-            scrolled(gtk_list_view_new(selection(), factory(width, height, GTK_CONTENT_FIT_COVER, setUp, bind)))
+            scrolled(gtk_list_view_new(selection(), factory(width, height, proportion: nil, setUp, bind)))
         }
+
+        /// Calls a closure when the user activates a row, by a double click or with the Return key, in place of an earlier
+        /// closure. The list keeps it until its view is destroyed.
+        ///
+        /// ```swift
+        /// list.onActivate { row in picture.request = ImageRequest(urls[row]) }
+        /// ```
+        public func onActivate(_ body: ((_ row: Int) -> Void)?) { activation = body }
 
         /// Shows other rows. The closure takes the place of the earlier one.
         public func reload(count: Int, request: @escaping Requests) {
@@ -94,30 +114,32 @@
         }
 
         private func factory(
-            _ width: Int, _ height: Int, _ fit: GtkContentFit,
+            _ width: Int, _ height: Int, proportion: Double?,
             _ setUp: @escaping (DipperPicture) -> UnsafeMutablePointer<GtkWidget>,
             _ bind: @escaping (DipperPicture, Int) -> Void
         ) -> OpaquePointer? {
             guard let factory = gtk_signal_list_item_factory_new() else { return nil }
             let object = UnsafeMutableRawPointer(factory)
-            _ = Signal.connect(object, "setup") { [weak self] item in
+            _ = GtkSignal.connect(object, "setup") { [weak self] item in
                 guard let self else { return }
                 let picture = DipperPicture(cache: cache)
                 gtk_widget_set_size_request(picture.widget, Int32(clamping: width), Int32(clamping: height))
-                picture.contentFit = fit
+                picture.contentFit = GTK_CONTENT_FIT_COVER
+                picture.inner.proportion = proportion
                 pictures[item] = picture
                 gtk_list_item_set_child(item, setUp(picture))
             }
-            _ = Signal.connect(object, "bind") { [weak self] item in
+            _ = GtkSignal.connect(object, "bind") { [weak self] item in
                 guard let self, let picture = pictures[item] else { return }
                 let row = Int(gtk_list_item_get_position(item))
-                attach(picture, to: row)
+                // The placeholder and the options that the program sets are those of this row.
                 bind(picture, row)
+                attach(picture, to: row)
             }
-            _ = Signal.connect(object, "unbind") { [weak self] item in
+            _ = GtkSignal.connect(object, "unbind") { [weak self] item in
                 if let picture = self?.pictures[item] { self?.detach(picture) }
             }
-            _ = Signal.connect(object, "teardown") { [weak self] item in
+            _ = GtkSignal.connect(object, "teardown") { [weak self] item in
                 _ = self?.pictures.removeValue(forKey: item)
                 gtk_list_item_set_child(item, nil)
             }
@@ -130,6 +152,9 @@
             }
             gtk_scrolled_window_set_child(OpaquePointer(window), view)
             watch(view)
+            _ = GtkSignal.connect(UnsafeMutableRawPointer(view), toNumber: "activate") { [weak self] row in
+                self?.activation?(row)
+            }
             return window
         }
 
@@ -142,26 +167,31 @@
             g_object_set_data_full(
                 object.assumingMemoryBound(to: GObject.self), "dipper-list", Unmanaged.passRetained(self).toOpaque(),
                 { data in if let data { Unmanaged<PictureList>.fromOpaque(data).release() } })
-            _ = Signal.connect(object, "map") { [weak self] in self?.map() }
-            _ = Signal.connect(object, "unmap") { [weak self] in self?.unmap() }
-            _ = Signal.connect(object, "destroy") { [weak self] in self?.end() }
+            _ = GtkSignal.connect(object, "map") { [weak self] in self?.map() }
+            _ = GtkSignal.connect(object, "unmap") { [weak self] in self?.unmap() }
+            _ = GtkSignal.connect(object, "destroy") { [weak self] in self?.end() }
             if gtk_widget_get_mapped(view) != 0 { map() }
         }
 
         private func map() {
             guard let view, clock == nil, let new = gtk_widget_get_frame_clock(view) else { return }
+            window = WindowWatch(view) { [weak self] in self?.appearanceChanged() }
             let object = UnsafeMutableRawPointer(new)
             // When the widgets have their places, and before they are drawn.
-            let handler = Signal.connect(object, "layout", isAfter: true) { [weak self] in self?.laidOut() }
+            let handler = GtkSignal.connect(object, "layout", isAfter: true) { [weak self] in self?.laidOut() }
             clock = (object, handler)
-            visible = 0..<0
-            gtk_widget_queue_resize(view)
+            appearanceChanged()
         }
 
         private func unmap() {
             if let clock { g_signal_handler_disconnect(clock.object, clock.handler) }
-            clock = nil
+            (clock, window) = (nil, nil)
+            appearanceChanged()
+        }
+
+        private func appearanceChanged() {
             visible = 0..<0
+            if let view, clock != nil, window?.isHidden != true { return gtk_widget_queue_resize(view) }
             // Rows that nobody sees are not fetched.
             loader?.update(visible: visible)
         }
@@ -169,7 +199,7 @@
         private func end() {
             unmap()
             // Another view may follow.
-            (view, loader, growth, target) = (nil, nil, nil, nil)
+            (view, loader, growth, target, columnWidth, activation) = (nil, nil, nil, nil, nil, nil)
             (attached, pictures) = ([:], [:])
         }
 
@@ -225,8 +255,10 @@
 
         /// Called after each layout: tells the rows on screen from the places of their widgets.
         private func laidOut() {
-            guard let view, count > 0 else { return }
-            let room = Frame(width: Double(gtk_widget_get_width(view)), height: Double(gtk_widget_get_height(view)))
+            guard let view, count > 0, window?.isHidden != true else { return }
+            // Rows are drawn in the space around them, too.
+            var room = graphene_rect_t()
+            guard gtk_widget_compute_bounds(view, view, &room) != 0 else { return }
             var seen: Range<Int>?
             var largest = PixelSize(width: 0, height: 0)
             for (core, row) in attached.values {
@@ -235,15 +267,14 @@
                 guard gtk_widget_get_mapped(core.widget) != 0,
                     gtk_widget_compute_bounds(core.widget, view, &bounds) != 0
                 else { continue }
-                let (left, top) = (Double(bounds.origin.x), Double(bounds.origin.y))
-                let (width, height) = (Double(bounds.size.width), Double(bounds.size.height))
-                guard width > 0, height > 0, left < room.width, top < room.height, left + width > 0, top + height > 0
+                guard graphene_rect_intersection(&room, &bounds, nil), bounds.size.width > 0, bounds.size.height > 0
                 else { continue }
                 seen = seen.map { min($0.lowerBound, row)..<max($0.upperBound, row + 1) } ?? row..<row + 1
                 let scale = Int(gtk_widget_get_scale_factor(core.widget))
                 largest.width = max(largest.width, core.width * scale)
                 largest.height = max(largest.height, core.height * scale)
             }
+            fitColumns(of: view, in: Int(room.size.width))
             guard let seen, largest.width > 0, largest.height > 0 else { return }
             fit(largest)
             guard seen != visible else { return }
@@ -251,26 +282,42 @@
             loader?.update(visible: seen)
         }
 
+        /// GTK has widgets for thirty rows of the most columns that a grid may have, whether there is room for them or not.
+        private func fitColumns(of view: UnsafeMutablePointer<GtkWidget>, in width: Int) {
+            guard let columnWidth, width > 0 else { return }
+            let (grid, most) = (OpaquePointer(view), guint(clamping: max(1, width / columnWidth)))
+            if gtk_grid_view_get_max_columns(grid) != most { gtk_grid_view_set_max_columns(grid, most) }
+        }
+
         private func fit(_ size: PixelSize) {
-            guard let target else { return load(in: size) }
-            guard size.width > target.size.width || size.height > target.size.height, growth == nil else { return }
+            seenSize = size
+            if target == nil { return load(in: size) }
+            guard growth == nil, isOther(size) else { return }
+            // A window that the user resizes has other sizes for a while.
             growth = Timeout(milliseconds: 150) { [weak self] in
                 guard let self else { return }
                 growth = nil
-                load(in: size)
+                if isOther(seenSize) { load(in: seenSize) }
             }
+        }
+
+        /// The pictures of a grid have one size, and are sharpest in that. Others may be smaller while large ones are away.
+        private func isOther(_ size: PixelSize) -> Bool {
+            guard let old = target?.size else { return false }
+            return columnWidth == nil ? size.width > old.width || size.height > old.height : size != old
         }
 
         /// Loads the pictures in a size from now on.
         private func load(in size: PixelSize) {
             target = TargetSize(size, .fill)
+            let isAgain = loader != nil
             if let loader {
                 loader.reload(count: count, requests: sized())
                 loader.update(visible: visible)
             } else {
                 loader = ListLoader(cache, count: count, options: options, requests: sized())
             }
-            for (core, row) in attached.values { attach(core, to: row) }
+            for (core, row) in attached.values { attach(core, to: row, isAgain: isAgain) }
         }
     }
 #endif

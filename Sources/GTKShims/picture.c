@@ -52,6 +52,11 @@ static void unmap(GtkWidget *widget) {
     GTK_WIDGET_CLASS(dipper_picture_parent_class)->unmap(widget);
 }
 
+static void unroot(GtkWidget *widget) {
+    dipper_picture_core_unroot(DIPPER_PICTURE(widget)->core);
+    GTK_WIDGET_CLASS(dipper_picture_parent_class)->unroot(widget);
+}
+
 static GtkSizeRequestMode request_mode(GtkWidget *widget) { return GTK_SIZE_REQUEST_HEIGHT_FOR_WIDTH; }
 
 static void measure(
@@ -77,6 +82,7 @@ static void dipper_picture_class_init(DipperPictureClass *class) {
     object->get_property = get_property;
     widget->map = map;
     widget->unmap = unmap;
+    widget->unroot = unroot;
     widget->get_request_mode = request_mode;
     widget->measure = measure;
     widget->size_allocate = size_allocate;

@@ -1,4 +1,5 @@
 #include "gtk_test_shims.h"
+#include <gdk/x11/gdkx.h>
 
 bool accessible_label_is(GtkWidget *widget, const char *text) {
     char *found = gtk_test_accessible_check_property(
@@ -13,6 +14,12 @@ bool accessible_is_busy(GtkWidget *widget, bool is_busy) {
     bool is_equal = found == NULL;
     g_free(found);
     return is_equal;
+}
+
+void set_scale(int scale) { gdk_x11_display_set_surface_scale(gdk_display_get_default(), scale); }
+
+unsigned long x_window_of(GtkWidget *window) {
+    return gdk_x11_surface_get_xid(gtk_native_get_surface(GTK_NATIVE(window)));
 }
 
 void set_setting(const char *name, bool value) {

@@ -70,6 +70,116 @@ extension GTKTests {
             }
         }
 
+        @Test("pictures in memory are in the first frame of a list")
+        func firstFrame() async throws {
+            let file = try Image.filled(with: .red, 120, 90).png
+            for row in 0..<100 { test.transport.script(Self.request(row).url!, [.body(file)]) }
+            let list = PictureList(count: 100, cache: test.cache, request: Self.request)
+            for isFirst in [true, false] {
+                let view = list.makeGrid(width: 100, height: 80)
+                let window = try TestWindow(view, 440, 320)
+                defer { window.close() }
+                gtk_widget_realize(window.widget)
+                let clock = try #require(gtk_widget_get_frame_clock(window.widget))
+                var first: SIMD4<UInt8>?
+                GtkSignal.connect(UnsafeMutableRawPointer(clock), "after-paint") {
+                    if first == nil { first = try? window.pixels(of: view)[60, 50] }
+                }
+                try window.show()
+                try Toolkit.wait(for: "a frame") { first != nil }
+                if !isFirst { #expect(first == Color.red.premultiplied) }
+                try window.wait(for: .red, at: 60, 50, of: view)
+                try Toolkit.idle(test.cache)
+            }
+        }
+
+        @Test("each row begins with its own placeholder, also in a widget that had another row")
+        func placeholders() async throws {
+            let list = PictureList(count: 2_000, cache: test.cache, request: Self.request)
+            var rows: [UnsafeMutablePointer<GtkWidget>: Int] = [:]
+            func color(_ row: Int) -> Color { row % 2 == 0 ? .red : .blue }
+            let view = list.makeList(
+                width: 100, height: 50,
+                bind: { picture, row in
+                    picture.placeholder = .color(color(row))
+                    rows[picture.widget] = row
+                })
+            let window = try TestWindow(view, 300, 320)
+            defer { window.close() }
+            try window.show()
+            try window.frames(until: "the rows") { !list.visible.isEmpty }
+            let scrolling = gtk_scrolled_window_get_vadjustment(OpaquePointer(view))
+            for page in [0.0, 10, 40, 41] {
+                gtk_adjustment_set_value(scrolling, page * 331)
+                for _ in 0..<3 { try window.frame() }
+                let seen = rows.filter { list.visible.contains($0.value) }
+                #expect(seen.count >= 5)
+                for (widget, row) in seen {
+                    #expect(try window.pixels(of: widget)[5, 25] == color(row).premultiplied)
+                }
+            }
+        }
+
+        @Test("pictures of a grid keep their proportion, and the grid has as many columns as there is room for")
+        func proportion() async throws {
+            for (width, columns) in [(350, 1), (1_200, 5)] {
+                let list = PictureList(count: 500, cache: test.cache, request: Self.request)
+                var widget: UnsafeMutablePointer<GtkWidget>?
+                let view = list.makeGrid(
+                    width: 200, height: 150, bind: { picture, row in if row == 0 { widget = picture.widget } })
+                let window = try TestWindow(view, width, 320)
+                defer { window.close() }
+                try window.show()
+                try window.frames(until: "the rows") { !list.visible.isEmpty }
+                let picture = try #require(widget)
+                let wide = Double(gtk_widget_get_width(picture))
+                #expect(Int(Double(width) / wide) == columns)
+                #expect(abs(Double(gtk_widget_get_height(picture)) - wide * 0.75) <= 1)
+                let grid = gtk_scrolled_window_get_child(OpaquePointer(view))
+                #expect(gtk_grid_view_get_max_columns(OpaquePointer(grid)) == guint(width / 200))
+            }
+        }
+
+        @Test("pictures of a grid stay on screen until they are decoded in the size that they have in a resized window")
+        func resized() async throws {
+            let file = try Image.filled(with: .red, 240, 180).png
+            for row in 0..<20 { test.transport.script(Self.request(row).url!, [.body(file)]) }
+            let list = PictureList(count: 20, cache: test.cache, request: Self.request)
+            var first: UnsafeMutablePointer<GtkWidget>?
+            let view = list.makeGrid(
+                width: 100, height: 75, bind: { picture, row in if row == 0 { first = picture.widget } })
+            let window = try TestWindow(view, 500, 320)
+            defer { window.close() }
+            try window.show()
+            try window.wait(for: .red, at: 60, 50, of: view)
+            let picture = try #require(first)
+            for width in [470, 510] {
+                gtk_window_set_default_size(window.window, gint(width), 320)
+                try Toolkit.wait(for: "the width") { gtk_widget_get_width(window.widget) == width }
+                try window.frames(until: "the pictures of this size") {
+                    let pixel = try window.pixels(of: view)[60, 50]
+                    #expect(pixel == Color.red.premultiplied)
+                    let size = TargetSize(
+                        width: Int(gtk_widget_get_width(picture)), height: Int(gtk_widget_get_height(picture)), .fill)
+                    return test.cache.imageInMemory(for: Self.request(0).processed(by: .resize(to: size))) != nil
+                }
+            }
+        }
+
+        @Test("tells which row the user activates")
+        func activation() async throws {
+            let list = PictureList(count: 100, cache: test.cache, request: Self.request)
+            let view = list.makeGrid(width: 100, height: 80)
+            var rows: [Int] = []
+            list.onActivate { rows.append($0) }
+            let window = try TestWindow(view, 440, 320)
+            defer { window.close() }
+            try window.show()
+            let grid = gtk_scrolled_window_get_child(OpaquePointer(view))
+            #expect(gtk_widget_activate_action_variant(grid, "list.activate-item", g_variant_new_uint32(7)) != 0)
+            #expect(rows == [7])
+        }
+
         @Test("a list that is hidden fetches nothing")
         func hidden() async throws {
             let list = PictureList(count: 100, cache: test.cache, request: Self.request)

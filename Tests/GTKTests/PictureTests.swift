@@ -192,6 +192,27 @@ extension GTKTests {
             #expect(least == 0 && most == 30)
         }
 
+        @Test("the look at the header leaves no original on disk that is not to be kept")
+        func noOriginal() async throws {
+            let test = TestImageCache(folder: TemporaryFolder()) { $0.data.progressInterval = .zero }
+            let url = URL(string: "https://example.com/unkept.png")!
+            let box = try #require(gtk_box_new(GTK_ORIENTATION_VERTICAL, 0))
+            let picture = DipperPicture(ImageRequest(url).with(\.keepsOriginal, false), cache: test.cache)
+            gtk_box_append(UnsafeMutableRawPointer(box).assumingMemoryBound(to: GtkBox.self), picture.widget)
+            let window = try TestWindow(box, 100, 500)
+            defer { window.close() }
+            try window.show()
+            let (transfer, file) = (try await test.transport.nextTransfer(), try red.png)
+            transfer.hold(TransferResponse(headers: ["Content-Length": "\(file.count)"], body: file.prefix(64)))
+            transfer.send(progress: 64, of: file.count)
+            try Toolkit.wait(for: "the room") { gtk_widget_get_height(picture.widget) == 50 }
+            transfer.finish(with: file)
+            try load(picture)
+            try Toolkit.idle(test.cache)
+            #expect(test.transport.transfers.count == 1)
+            #expect(!test.cache.data.hasData(for: url, in: .disk) && test.cache.data.diskCount == 1)
+        }
+
         @Test("decodes again when the widget grows, but not above the picture's own size")
         func growing() async throws {
             test.transport.script(a, [try .image(red)])
@@ -205,7 +226,7 @@ extension GTKTests {
                 try Toolkit.wait(for: "the size") { gtk_widget_get_width(picture.widget) == width }
             }
             var ends = 0
-            picture.onEnd { _ in ends += 1 }
+            picture.onEnd { _, _ in ends += 1 }
             try grow(to: 300, 240)
             try Toolkit.wait(for: "a larger picture") { ends == 1 }
             #expect(test.cache.imageInMemory(for: request(300, 240)) != nil)
@@ -239,7 +260,7 @@ extension GTKTests {
             try Toolkit.idle(test.cache)
             #expect(decoded(64, 48)?.size == PixelSize(width: 64, height: 32))
             var ends = 0
-            picture.onEnd { _ in ends += 1 }
+            picture.onEnd { _, _ in ends += 1 }
             gtk_window_set_default_size(window.window, 300, 240)
             try Toolkit.wait(for: "a larger picture") { ends == 1 }
             #expect(decoded(300, 240)?.size == PixelSize(width: 300, height: 150))
@@ -272,7 +293,7 @@ extension GTKTests {
             Toolkit.count(widget, in: freed)
             let object = UnsafeMutableRawPointer(widget)
             // The widget is there until all its closures have been called.
-            DipperPicture(pointer: OpaquePointer(widget))?.onEnd { _ in ends.append(freed.value) }
+            DipperPicture(pointer: OpaquePointer(widget))?.onEnd { _, _ in ends.append(freed.value) }
             Toolkit.connect(object, signal) {
                 notices += 1
                 gtk_window_set_child(window.window, nil)
@@ -291,7 +312,7 @@ extension GTKTests {
             let freed = Box(0)
             do {
                 let picture = DipperPicture(cache: test.cache)
-                picture.onEnd { _ in print(picture.isLoading) }
+                picture.onEnd { _, _ in print(picture.isLoading) }
                 let object = UnsafeMutableRawPointer(picture.widget).assumingMemoryBound(to: GObject.self)
                 g_object_set_data_full(
                     object, "end", Unmanaged.passRetained(freed).toOpaque(),
@@ -299,6 +320,36 @@ extension GTKTests {
                         if let data { Unmanaged<Box<Int>>.fromOpaque(data).takeRetainedValue().update { $0 += 1 } }
                     })
                 g_object_run_dispose(object)
+            }
+            try Toolkit.wait(for: "the end of the widget") { freed.value == 1 }
+        }
+
+        @Test("a window that is closed lets go of the closure that holds its picture")
+        func closedWindow() async throws {
+            let freed = Box(0)
+            do {
+                let picture = DipperPicture(a, cache: test.cache)
+                picture.onEnd { _, _ in print(picture.isLoading) }
+                Toolkit.count(picture.widget, in: freed)
+                let window = try TestWindow(picture.widget)
+                try window.show()
+                // A page that is taken out may come back.
+                gtk_window_set_child(window.window, nil)
+                gtk_window_set_child(window.window, picture.widget)
+                (try await test.transport.nextTransfer()).finish(with: try red.png)
+                try load(picture)
+                window.close()
+            }
+            try Toolkit.wait(for: "the end of the widget") { freed.value == 1 }
+        }
+
+        @Test("a closure that uses its argument does not keep the widget")
+        func argument() async throws {
+            let freed = Box(0)
+            do {
+                let picture = DipperPicture(a, cache: test.cache)
+                picture.onEnd { picture, _ in print(picture.isLoading) }
+                Toolkit.count(picture.widget, in: freed)
             }
             try Toolkit.wait(for: "the end of the widget") { freed.value == 1 }
         }
@@ -314,7 +365,7 @@ extension GTKTests {
             let clock = try #require(gtk_widget_get_frame_clock(window.widget))
             var (isLaidOut, ends) = (false, [Bool]())
             Toolkit.connect(UnsafeMutableRawPointer(clock), "layout") { isLaidOut = true }
-            picture.onEnd { _ in ends.append(isLaidOut) }
+            picture.onEnd { _, _ in ends.append(isLaidOut) }
             try window.show()
             try Toolkit.wait(for: "the end") { !ends.isEmpty }
             #expect(ends == [true] && !picture.isLoading)
@@ -337,6 +388,24 @@ extension GTKTests {
             second.finish(with: try red.png)
             try Toolkit.wait(for: "the picture") { !picture.isLoading }
             #expect(picture.error == nil)
+        }
+
+        @Test("reports the failure of the latest attempt")
+        func failedReload() async throws {
+            let picture = DipperPicture(cache: test.cache)
+            picture.request = ImageRequest(a).with(\.retryPolicy, .never).with(\.failureLifetime, .zero)
+            let window = try TestWindow(picture.widget)
+            defer { window.close() }
+            try window.show()
+            (try await test.transport.nextTransfer()).finish(with: Data(), status: 503)
+            try Toolkit.wait(for: "the failure") { picture.error == .status(503) && !picture.isLoading }
+            gtk_widget_set_visible(picture.widget, 0)
+            gtk_widget_set_visible(picture.widget, 1)
+            let second = try await test.transport.nextTransfer()
+            try Toolkit.wait(for: "another attempt") { picture.isLoading && picture.error == nil }
+            second.finish(with: Data(), status: 404)
+            try Toolkit.wait(for: "the other failure") { !picture.isLoading }
+            #expect(picture.error == .status(404))
         }
 
         @Test("shows a placeholder without a request, and one that is set before it")
@@ -577,7 +646,7 @@ extension GTKTests {
                 case 0...3 where made < 1_000 && pictures.count < 40:
                     let number = Int(random.next() % 20)
                     let picture = DipperPicture("https://example.com/\(number).png", cache: test.cache)
-                    picture.onEnd { _ in ends += 1 }
+                    picture.onEnd { _, _ in ends += 1 }
                     Toolkit.count(picture.widget, in: freed)
                     gtk_widget_set_size_request(picture.widget, 20, 15)
                     gtk_flow_box_insert(OpaquePointer(box), picture.widget, -1)

@@ -19,8 +19,10 @@ enum Toolkit {
     private static let isThere: Bool = {
         for (name, value) in [
             "GDK_BACKEND": "x11", "GSK_RENDERER": "cairo", "GTK_A11Y": "test", "GSETTINGS_BACKEND": "memory",
-            "GIO_USE_VFS": "local", "GTK_THEME": "Adwaita",
+            "GIO_USE_VFS": "local",
         ] { setenv(name, value, 1) }
+        // It would decide whether the theme is dark.
+        unsetenv("GTK_THEME")
         guard gtk_init_check() != 0 else { return false }
         set(animations: false)
         return true
@@ -32,6 +34,33 @@ enum Toolkit {
 
     static func set(animations: Bool) {
         set_setting("gtk-enable-animations", animations)
+    }
+
+    static func set(isDark: Bool) {
+        set_setting("gtk-application-prefer-dark-theme", isDark)
+    }
+
+    /// Runs a program while GTK's loop is served, and returns what it prints.
+    @discardableResult
+    static func run(_ arguments: [String], environment: [String: String] = [:]) throws -> Data {
+        let process = Process()
+        // Not a pipe, which services that the program starts would keep open.
+        let (folder, isOver) = (TemporaryFolder(), Box(false))
+        let output = folder.url.appendingPathComponent("output")
+        try Data().write(to: output)
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        process.standardOutput = try FileHandle(forWritingTo: output)
+        process.terminationHandler = { _ in
+            isOver.update { $0 = true }
+            g_main_context_wakeup(nil)
+        }
+        try process.run()
+        defer { if process.isRunning { process.terminate() } }
+        try wait(for: "the end of \(arguments[0])", seconds: 30) { isOver.value }
+        guard process.terminationStatus == 0 else { throw Failure(description: "\(arguments) has failed") }
+        return try Data(contentsOf: folder.url.appendingPathComponent("output"))
     }
 
     /// Serves GTK's loop until a cache has nothing left to do, which includes its calls on that loop.
@@ -147,6 +176,25 @@ final class TestWindow {
         // Blue comes first.
         for at in stride(from: 0, to: pixels.count, by: 4) { pixels.swapAt(at, at + 2) }
         return try #require(Image(size: PixelSize(width: Int(width), height: Int(height)), premultiplied: pixels))
+    }
+
+    /// The pixels of the virtual screen at the place of a widget.
+    func screenshot(of widget: UnsafeMutablePointer<GtkWidget>) throws -> Image {
+        try frame()
+        let scale = Int(gtk_widget_get_scale_factor(widget))
+        let screen = try Image(data: Toolkit.run(["import", "-silent", "-window", "root", "png:-"]))
+        var bounds = graphene_rect_t()
+        try #require(gtk_widget_compute_bounds(widget, self.widget, &bounds) != 0)
+        let size = PixelSize(width: Int(bounds.size.width) * scale, height: Int(bounds.size.height) * scale)
+        let (left, top) = (Int(bounds.origin.x) * scale, Int(bounds.origin.y) * scale)
+        var pixels: [UInt8] = []
+        for y in top..<top + size.height {
+            for x in left..<left + size.width {
+                let pixel = screen[x, y]
+                pixels += [pixel.x, pixel.y, pixel.z, pixel.w]
+            }
+        }
+        return try #require(Image(size: size, premultiplied: pixels))
     }
 
     /// Draws frames until a condition holds.

@@ -2,7 +2,7 @@
 """Writes the public declarations of each library into API/NAME.txt, one a line, from the modules of a debug build; with
 --check, compares them with the files there, and prints the lines that differ.
 
-    api.py [--check] [--swift PROGRAM] BUILD_FOLDER
+    api.py [--check] [--swift PROGRAM] [--libraries NAME...] BUILD_FOLDER
 
 Members that the compiler makes, and protocols that another one of the same type includes, are left out.
 """
@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
+# Without DipperGTK, which is in a build with the trait GTK.
 LIBRARIES = ["Dipper", "DipperData", "DipperInspector", "DipperTesting"]
 # The protocols that a protocol includes. The last three are those of every type, or of every Sendable one.
 IMPLIED = {
@@ -112,11 +113,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--swift", default="swift")
+    parser.add_argument("--libraries", nargs="+", default=LIBRARIES)
     parser.add_argument("build")
     arguments = parser.parse_args()
     (PACKAGE / "API").mkdir(exist_ok=True)
     options, triple, isSame = list(flags(arguments.build)), target(arguments.swift), True
-    for library in LIBRARIES:
+    for library in arguments.libraries:
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(
                 [arguments.swift, "symbolgraph-extract", "-module-name", library, "-target", triple,

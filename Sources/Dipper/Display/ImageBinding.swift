@@ -27,6 +27,7 @@ public final class ImageBinding: Sendable {
         /// The call for the picture that is being set; `nil` while no picture is being set.
         var begun: ImageTask??
         var player: AnimationPlayer?
+        var error: DipperError?
         /// The number of the latest call. News of earlier calls is ignored.
         var token = 0
         var setting = 0
@@ -126,6 +127,7 @@ public final class ImageBinding: Sendable {
             let old = link
             link.request = request
             link.completion = completion
+            link.error = nil
             link.setting += 1
             link.token += 1
             return (old, link.setting)
@@ -202,6 +204,10 @@ public final class ImageBinding: Sendable {
 
     /// The player of the animated picture that is shown, for hooks on its loops and end; `nil` if there is none.
     public var player: AnimationPlayer? { link.withLock { $0.player } }
+
+    /// The reason for which the latest call for the picture has failed; `nil` if none has ended, or it brought the picture.
+    /// A picture that is loaded again, because the display is back on screen, calls no completion.
+    package var error: DipperError? { link.withLock { $0.error } }
 
     // MARK: Presence
 
@@ -365,7 +371,11 @@ public final class ImageBinding: Sendable {
 
     private func end(_ result: Result<ImageResponse, DipperError>, _ token: Int) {
         // A call that has ended still holds its picture.
-        let ended = link.withLock { $0.token == token ? exchange(&$0.task, with: nil) : nil }
+        let ended = link.withLock { link -> ImageTask? in
+            guard link.token == token else { return nil }
+            link.error = if case .failure(let error) = result { error } else { nil }
+            return exchange(&link.task, with: nil)
+        }
         withExtendedLifetime(ended) {}
         change(token: token) { $0.end(result) }
         guard case .success(let response) = result, let revalidation = response.revalidation else { return }

@@ -32,6 +32,7 @@ void dipper_picture_core_free(void *core);
 void dipper_picture_core_set(void *core, guint property, const GValue *value);
 void dipper_picture_core_get(void *core, guint property, GValue *value);
 void dipper_picture_core_map(void *core, gboolean is_mapped);
+void dipper_picture_core_unroot(void *core);
 void dipper_picture_core_measure(void *core, GtkOrientation axis, int other, int *minimum, int *natural);
 void dipper_picture_core_allocate(void *core, int width, int height);
 void dipper_picture_core_draw(void *core, GtkSnapshot *snapshot);

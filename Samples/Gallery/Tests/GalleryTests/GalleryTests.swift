@@ -1,117 +1,105 @@
 import Dipper
+import DipperGTK
 import Foundation
+import GalleryWindow
+import SampleServer
 import Testing
 
-import Gallery
-
-@Suite("The gallery in a window", .serialized, .timeLimit(.minutes(5)))
+@Suite("The gallery in a window", .serialized, .timeLimit(.minutes(2)))
+@MainActor
 struct GalleryTests {
-    private static let size = (width: 1_100, height: 760)
-
-    @Test("without a display it says so")
-    func withoutDisplay() throws {
-        let (text, status) = try GalleryRun.complaint([])
-        #expect(status == 3)
-        #expect(text.contains("there is no display"))
+    private static func complaint(_ arguments: [String]) throws -> (text: String, status: Int32) {
+        let (process, output) = (Process(), Pipe())
+        process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+            .deletingLastPathComponent().appendingPathComponent("Gallery")
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasSuffix("DISPLAY") }
+        process.standardError = output
+        try process.run()
+        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return (String(decoding: text, as: UTF8.self), process.terminationStatus)
     }
 
-    @Test("a wrong option is named")
-    func wrongOption() throws {
-        let (text, status) = try GalleryRun.complaint(["--photographs", "7"])
-        #expect(status == 2)
-        #expect(text.contains("There is no option --photographs"))
+    @Test("without a display it says so, and a wrong option is named")
+    func complaints() throws {
+        let (display, noDisplay) = try Self.complaint([])
+        #expect(noDisplay == 3 && display.contains("there is no display"))
+        let (option, wrongOption) = try Self.complaint(["--photographs", "7"])
+        #expect(wrongOption == 2 && option.contains("There is no option --photographs"))
     }
 
     @Test("what is on screen is there, in its place, and was asked for before all else")
-    func scrolling() throws {
-        let display = try XDisplay(width: Self.size.width, height: Self.size.height)
-        let run = try GalleryRun(
-            ["--rows", "600", "--scroll-for", "12", "--delay", "60", "--rate", "0.6"], on: display.name,
-            folder: "scrolling")
-        try run.addScreenshots()
-        try run.start()
-        #expect(run.end() == 0)
-        let report = try run.readReport()
-        #expect(!report.rests.contains { $0.screenshot == "" }, "ImageMagick's import failed")
-        let rests = report.rests.filter { $0.screenshot?.isEmpty == false }
-        try #require(rests.count >= 3)
-        try expectPictures(run, rests)
-        expectOrder(report)
-        expectRestraint(report)
-        expectMotion(report)
+    func scrolling() async throws {
+        let screen = try Screen(count: 3_000, pace: Pace(delay: .milliseconds(40), bytesPerSecond: 1e6))
+        try screen.rest()
+        try expectPictures(screen)
+        let (before, first) = (screen.server.log.count, screen.window.list.visible)
+        // A fling.
+        for step in 0..<40 { try screen.scroll(pages: 1.5 - Double(step) / 27) }
+        let stop = ContinuousClock.now
+        try screen.rest()
+        try expectPictures(screen)
+        let visible = screen.window.list.visible
+        let passed = visible.lowerBound - first.upperBound
+        #expect(passed > 200)
+        let wanted = Set(visible.map(screen.photographs.uri))
+        let asked = screen.server.log.entries.dropFirst(before)
+        // Most of what flew past was not asked for.
+        #expect(asked.count { $0.time < stop && !wanted.contains($0.uri) } * 2 < passed)
+        // At rest, those on screen come before the prefetches, and nothing comes twice.
+        let atRest = asked.filter { $0.time >= stop }
+        let last = try #require(atRest.lastIndex { wanted.contains($0.uri) })
+        let queues = screen.cache.data
+        let slots = queues.fastQueue.maxConcurrent + queues.slowQueue.maxConcurrent
+        #expect(atRest[...last].count { !wanted.contains($0.uri) } <= slots)
+        #expect(Set(asked.map(\.uri)).count == asked.count)
+        await screen.end()
     }
 
-    /// Expects every wholly visible photograph at its place in the screenshot.
-    private func expectPictures(_ run: GalleryRun, _ rests: [Report.Rest]) throws {
-        var photos = try Photos()
-        for rest in rests {
-            let screenshot = try run.screenshot(rest.screenshot ?? "")
-            #expect(screenshot.size == PixelSize(width: Self.size.width, height: Self.size.height))
-            var seen = 0
-            for place in rest.places {
-                // Photographs cut by the edges of the list are left out; the status line is at most 60 pixels high.
-                guard place.y >= 0, place.y + place.height < Double(Self.size.height - 60),
-                    let wanted = try photos.patches(of: place.uri)
-                else { continue }
-                let shown = Photos.patches(
-                    of: screenshot, x: place.x, y: place.y, width: place.width, height: place.height)
-                let difference = Photos.difference(wanted, shown)
-                #expect(difference < 6, "\(place.uri) in \(rest.screenshot ?? "")")
-                seen += 1
-            }
-            #expect(seen >= 8)
+    private func expectPictures(_ screen: Screen) throws {
+        let screenshot = try screen.screenshot()
+        #expect(screenshot.size == PixelSize(width: 1_100, height: 760))
+        let places = screen.places()
+        #expect(places.count >= 12)
+        for place in places {
+            let url = screen.server.url.absoluteString + screen.photographs.uri(of: place.row)
+            let size = TargetSize(width: place.width, height: place.height, .fill)
+            let request = ImageRequest(string: url).processed(by: .resize(to: size))
+            #expect(screen.cache.imageInMemory(for: request) != nil, "\(place)")
+            guard let difference = try screen.difference(place, in: screenshot) else { continue }
+            #expect(difference < 16, "photograph \(place.row) at \(place.x), \(place.y)")
         }
     }
 
-    /// Expects that, from the start of a rest until the last visible photograph is requested, the server gets no other
-    /// requests than those that were already running.
-    private func expectOrder(_ report: Report) {
-        for rest in report.rests {
-            let visible = Set(rest.places.map(\.uri))
-            let after = report.requests.filter { (rest.start...rest.end).contains($0.milliseconds) }
-            guard let last = after.lastIndex(where: { visible.contains($0.uri) }) else { continue }
-            let others = after[...last].filter { !visible.contains($0.uri) }
-            #expect(others.count <= report.slots, "at rest on \(rest.first)...\(rest.last)")
+    @Test("one of the first pictures moves")
+    func motion() async throws {
+        let screen = try Screen(count: 100, pace: Pace(delay: .zero, bytesPerSecond: 5e7))
+        try screen.rest()
+        let place = try #require(screen.places().first { $0.row == 6 })
+        func pixels() throws -> [SIMD4<UInt8>] {
+            let screenshot = try screen.screenshot()
+            return (20..<100).map { screenshot[place.x + $0, place.y + $0] }
         }
+        let first = try pixels()
+        try screen.wait(for: "another frame") { try pixels() != first }
+        await screen.end()
     }
 
-    /// Expects that a fling does not request most of the photographs it passes, and that a rest requests none twice.
-    private func expectRestraint(_ report: Report) {
-        for (one, next) in zip(report.rests, report.rests.dropFirst()) where next.first - one.last > 200 {
-            let passed = next.first - one.last
-            let visible = Set(next.places.map(\.uri))
-            let asked = report.requests.filter { (one.end...next.start).contains($0.milliseconds) }
-            let others = asked.filter { !visible.contains($0.uri) }
-            #expect(others.count * 2 < passed, "from \(one.last) to \(next.first)")
-        }
-        for rest in report.rests {
-            let visible = Set(rest.places.map(\.uri))
-            let asked = report.requests.filter {
-                (rest.start...rest.end).contains($0.milliseconds) && visible.contains($0.uri)
-            }
-            #expect(Set(asked.map(\.uri)).count == asked.count, "at rest nothing is asked for twice")
-        }
-    }
-
-    private func expectMotion(_ report: Report) {
-        let films = report.rests.flatMap(\.places).filter { $0.uri.hasPrefix("/film.gif") }
-        #expect(!films.isEmpty)
-        #expect(films.contains { $0.frames > 0 })
-    }
-
-    @Test("keys alone move through the whole list")
-    func keys() throws {
-        let display = try XDisplay(width: Self.size.width, height: Self.size.height)
-        let keys = try Keyboard(display.name)
-        let run = try GalleryRun(["--count", "1000", "--rate", "50"], on: display.name, folder: "keys")
-        try run.start()
-        try keys.press(["End", "Up", "Left", "Left"], inWindow: "1 of 1000")
-        try keys.press(["q"], inWindow: "993 of 1000")
-        #expect(run.end() == 0)
-        let report = try run.readReport()
-        // The grid has five columns: the keys go from the last photograph up one row and two to the left.
-        #expect(report.columns == 5)
-        #expect(report.cursor == 992)
-        #expect((report.first...report.last).contains(992))
+    @Test("keys alone move through the whole list, open a photograph, and go back")
+    func keys() async throws {
+        let screen = try Screen(count: 1_000, pace: Pace(delay: .zero, bytesPerSecond: 5e7))
+        try screen.rest()
+        try screen.press("Down", "End", "Left", "Left", "Return")
+        try screen.wait(for: "the photograph") { screen.window.row != nil }
+        #expect(screen.window.row == 997)
+        try screen.press("Right", "Right", "Right", "Left")
+        try screen.wait(for: "the photograph before") { screen.window.row == 998 }
+        try screen.press("Escape")
+        try screen.wait(for: "all photographs") { screen.window.row == nil }
+        // The window is gone before the key is released.
+        try? screen.press("q")
+        try screen.wait(for: "the end") { g_list_model_get_n_items(gtk_window_get_toplevels()) == 0 }
+        await screen.end()
     }
 }

@@ -32,16 +32,15 @@ struct Script {
     ///   - top: The current position.
     ///   - page: The height of the view.
     ///   - end: The largest position.
-    ///   - mayGoOn: Whether a rest may end.
     /// - Returns: `nil` if the view stays where it is.
-    mutating func position(at time: Double, top: Double, page: Double, end: Double, mayGoOn: Bool) -> Double? {
+    mutating func position(at time: Double, top: Double, page: Double, end: Double) -> Double? {
         if moveStart == nil { origin = top }
         let start = moveStart ?? time
         moveStart = start
         let elapsed = time - start
         switch move {
         case .rest(let seconds):
-            if elapsed >= seconds, mayGoOn { next() }
+            if elapsed >= seconds { next() }
             return nil
         case .fling(let pages):
             if elapsed >= Self.flingSeconds { next() }

@@ -1,8 +1,8 @@
 #if GTK
-    import CGTK4
+    public import CGTK4
 
     /// Connects closures to signals of GTK's objects, which keep the closures.
-    enum Signal {
+    public enum GtkSignal {
         private final class Box<Body> {
             let body: Body
 
@@ -13,9 +13,15 @@
             }
         }
 
-        /// Calls a closure for a signal without arguments, or when an object notifies of a property (`notify::NAME`);
-        /// `isAfter`: after GTK's own handlers.
-        static func connect(
+        /// Calls a closure for a signal without arguments, or when an object notifies of a property (`notify::NAME`).
+        ///
+        /// ```swift
+        /// GtkSignal.connect(button, "clicked") { picture.request = nil }
+        /// ```
+        /// - Parameter isAfter: whether GTK's own handlers come first.
+        /// - Returns: the number of the handler, for `g_signal_handler_disconnect`.
+        @discardableResult
+        public static func connect(
             _ object: UnsafeMutableRawPointer, _ name: String, isAfter: Bool = false, _ body: @escaping () -> Void
         ) -> gulong {
             let isNotification = name.hasPrefix("notify::")
@@ -35,6 +41,16 @@
         ) -> gulong {
             let function: @convention(c) (gpointer?, OpaquePointer?, gpointer?) -> Void = { _, argument, data in
                 if let argument { Box<(OpaquePointer) -> Void>.open(data)?(argument) }
+            }
+            return connect(object, name, unsafeBitCast(function, to: GCallback.self), Box(body))
+        }
+
+        /// Calls a closure with the number that a signal has as its only argument.
+        static func connect(
+            _ object: UnsafeMutableRawPointer, toNumber name: String, _ body: @escaping (Int) -> Void
+        ) -> gulong {
+            let function: @convention(c) (gpointer?, guint, gpointer?) -> Void = { _, argument, data in
+                Box<(Int) -> Void>.open(data)?(Int(argument))
             }
             return connect(object, name, unsafeBitCast(function, to: GCallback.self), Box(body))
         }
