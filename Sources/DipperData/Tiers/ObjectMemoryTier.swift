@@ -7,6 +7,19 @@ package final class ObjectMemoryTier: Sendable {
         let digest: UInt64
         let isAdded: Bool
         package let info: EntryInfo
+        private let isPlain: Bool
+
+        init(product: Product, digest: UInt64, isAdded: Bool, info: EntryInfo) {
+            self.product = product
+            self.digest = digest
+            self.isAdded = isAdded
+            self.info = info
+            isPlain = info.isPlain
+        }
+
+        /// The object, if any request may see it.
+        @inline(__always)
+        fileprivate var plain: Product? { isPlain ? product : nil }
     }
 
     private let memory: MemoryTier<Entry>
@@ -28,6 +41,8 @@ package final class ObjectMemoryTier: Sendable {
     func entry(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Entry? { memory.value(for: key, lifetime) }
+    /// Returns the object of a key without a copy of the rest; `nil` in an optional if not every request may see it.
+    package func product(for key: CacheKey) -> Product?? { memory.part(of: key) { $0.plain } }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
     /// Keeps an entry, unless its bytes have been flushed or cleared since.
     /// - Parameter isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
