@@ -21,10 +21,9 @@ extension ImageCache {
     public func imageInMemory(for url: URL) -> Image? {
         // Building a request takes as long as the rest of a hit.
         guard !completes(defaults), !defaults.hasTarget else { return imageInMemory(for: ImageRequest(url)) }
-        guard let entry = memory.entry(for: defaults.inMemory(defaults.key(CacheKey(url)))),
-            entry.info.mayBeShown(to: [:])
-        else { return nil }
-        return defaults.handOut(entry.product.value())
+        guard let found = memory.product(for: defaults.inMemory(defaults.key(CacheKey(url)))) else { return nil }
+        guard let product = found else { return imageInMemory(for: ImageRequest(url)) }
+        return defaults.handOut(product.value())
     }
     /// Returns the picture of a request, decoded and processed, if memory has it; see ``imageInMemory(for:)-(URL)``.
     @_disfavoredOverload

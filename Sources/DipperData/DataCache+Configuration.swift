@@ -38,7 +38,7 @@ extension DataCache {
         /// nearly full it is less: three quarters of what the entries have and what is free.
         public var diskLimit: Int? = 512 << 20
         /// The rule that decides which entries and decoded pictures leave first when memory or disk is full.
-        public var evictionOrder = EvictionOrder.leastRecentlyUsed
+        public var evictionOrder = EvictionOrder.adaptive
         /// The bytes that may wait to be written to disk before prefetching pauses; twice as many stop all new fetches.
         public var stagingLimit = 8 << 20
         /// The largest total size of the partial bodies of interrupted transfers, in bytes, in addition to
@@ -282,7 +282,8 @@ extension DiskTier.Options {
             folder: folder.path, sizeLimit: configuration.diskLimit, stagingLimit: configuration.stagingLimit,
             partialLimit: configuration.partialLimit, naming: configuration.fileNaming,
             compression: configuration.compression, recordCodec: configuration.recordCodec,
-            evictionOrder: configuration.evictionOrder, boot: configuration.boot, faults: configuration.diskFaults,
+            evictionOrder: configuration.evictionOrder.onDisk, boot: configuration.boot,
+            faults: configuration.diskFaults,
             name: configuration.name)
     }
 }

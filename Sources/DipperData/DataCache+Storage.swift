@@ -10,7 +10,7 @@ extension DataCache {
         find(complete(source.dataRequest), in: .memory)?.success
     }
     /// Returns the bytes of a key if memory has them; see ``dataInMemory(for:)-(DataRequestConvertible)``.
-    public func dataInMemory(for key: CacheKey) -> Data? { success(of: key, in: .memory) }
+    public func dataInMemory(for key: CacheKey) -> Data? { plain(key) ?? success(of: key, in: .memory) }
 
     /// Returns the bytes of a URL, its text or a request, from all tiers or from some of them; `nil` if they do not have
     /// them. See ``readData(for:)-(URL)``.
@@ -50,10 +50,10 @@ extension DataCache {
     }
     /// Returns the bytes of a key if memory or disk has them. Blocks the calling thread while it reads the disk; see
     /// ``readData(for:)-(URL)``.
-    public func readData(for key: CacheKey) -> Data? {
-        if let (data, info) = store.memory.part(of: key, { ($0.data, $0.info) }), info.isPlain { return data }
-        return success(of: key, in: .all)
-    }
+    public func readData(for key: CacheKey) -> Data? { plain(key) ?? success(of: key, in: .all) }
+
+    @inline(__always)
+    private func plain(_ key: CacheKey) -> Data? { store.memory.part(of: key) { $0.isPlain ? $0.data : nil } ?? nil }
 
     private func success(of key: CacheKey, in tiers: CacheTiers) -> Data? {
         guard let found = store.find(key, [:], in: tiers)?.value, (200...299).contains(found.info.status),

@@ -3,10 +3,11 @@ import Testing
 
 @Suite("The memory tier", .timeLimit(.minutes(2)))
 struct MemoryTierTests {
-    private func cache(_ limit: Int, count: Int? = nil) -> TestCache {
+    private func cache(_ limit: Int, count: Int? = nil, _ order: EvictionOrder = .adaptive) -> TestCache {
         TestCache {
             $0.memoryLimit = limit
             $0.memoryCountLimit = count
+            $0.evictionOrder = order
         }
     }
 
@@ -16,7 +17,7 @@ struct MemoryTierTests {
     func model(seed: UInt64) async throws {
         var random = SeededRandom(seed)
         var limit = 40_000
-        let test = cache(limit)
+        let test = cache(limit, .leastRecentlyUsed)
         // What an entry with a key of two letters costs beside its bytes.
         try test.cache.addData(Data(count: 100), for: "xx")
         let extra = test.cache.memorySize - 100
@@ -55,6 +56,50 @@ struct MemoryTierTests {
                 if let found { list.insert(list.remove(at: found), at: 0) }
             }
             try #require(test.cache.memorySize == total() && test.cache.memoryCount == list.count, "step \(step)")
+        }
+    }
+
+    @Test(
+        "gives back what two naive lines give back, of new entries and of used ones", arguments: [1, 2, 3] as [UInt64])
+    func adaptiveModel(seed: UInt64) async throws {
+        var random = SeededRandom(seed)
+        var limit = 40_000
+        let test = cache(limit)
+        try test.cache.addData(Data(count: 100), for: "xxxxx")
+        let extra = test.cache.memorySize - 100
+        test.cache.clearMemory()
+        var lines = NaiveLines()
+        // An entry that comes back soon after it has left is no new one, so no key comes back.
+        var next = 10_000
+        for step in 0..<6_000 {
+            let known = lines.keys
+            let key = known.isEmpty || random.below(4) == 0 ? next : known[random.below(known.count)]
+            let name = CacheKey("\(key)")
+            switch random.below(100) {
+            case ..<50:
+                let bytes = DiskBytes.of(random.below(4_400), "\(step)")
+                try test.cache.addData(bytes, for: name)
+                lines.add(key, bytes, cost: bytes.count + extra, isKept: bytes.count + extra <= limit / 10)
+                lines.trim(to: limit)
+                if key == next { next += 1 }
+            case ..<54:
+                test.cache.removeData(for: name)
+                lines.remove(key)
+            case 54:
+                limit = 20_000 + random.below(40_000)
+                test.cache.memoryLimit = limit
+                lines.trim(to: limit)
+            case 55:
+                let size = random.below(limit)
+                test.cache.trimMemory(to: size)
+                lines.trim(to: size)
+            default: #expect(test.cache.readData(for: name) == lines.use(key), "step \(step)")
+            }
+            try #require(
+                test.cache.memorySize == lines.cost && test.cache.memoryCount == lines.keys.count, "step \(step)")
+        }
+        for key in 10_000..<next {
+            #expect(test.cache.hasData(for: CacheKey("\(key)")) == lines.keys.contains(key))
         }
     }
 
@@ -112,5 +157,54 @@ struct MemoryTierTests {
         #expect(present.count == cache.memoryCount)
         for number in present { cache.removeData(for: CacheKey("\(number)")) }
         #expect(cache.memorySize == 0 && cache.memoryCount == 0)
+    }
+}
+
+/// The adaptive order in its simplest form: entries from the newest to the oldest.
+private struct NaiveLines {
+    private struct Entry {
+        let key: Int
+        let bytes: Data
+        let cost: Int
+        var uses = 0
+    }
+
+    private var trial: [Entry] = []
+    private var main: [Entry] = []
+
+    var keys: [Int] { (trial + main).map(\.key) }
+    var cost: Int { (trial + main).reduce(0) { $0 + $1.cost } }
+
+    mutating func use(_ key: Int) -> Data? {
+        for line in [\NaiveLines.trial, \.main] {
+            guard let place = self[keyPath: line].firstIndex(where: { $0.key == key }) else { continue }
+            self[keyPath: line][place].uses = min(3, self[keyPath: line][place].uses + 1)
+            return self[keyPath: line][place].bytes
+        }
+        return nil
+    }
+
+    mutating func remove(_ key: Int) {
+        trial.removeAll { $0.key == key }
+        main.removeAll { $0.key == key }
+    }
+
+    mutating func add(_ key: Int, _ bytes: Data, cost: Int, isKept: Bool) {
+        _ = use(key)
+        let (isInMain, uses) = (main.contains { $0.key == key }, (trial + main).first { $0.key == key }?.uses ?? 0)
+        remove(key)
+        guard isKept else { return }
+        let entry = Entry(key: key, bytes: bytes, cost: cost, uses: uses)
+        if isInMain { main.insert(entry, at: 0) } else { trial.insert(entry, at: 0) }
+    }
+
+    mutating func trim(to limit: Int) {
+        while cost > limit {
+            let isTrial = main.isEmpty || !trial.isEmpty && trial.reduce(0) { $0 + $1.cost } > cost / 10 * 3
+            var entry = isTrial ? trial.removeLast() : main.removeLast()
+            guard entry.uses > 0 else { continue }
+            entry.uses = isTrial ? 0 : entry.uses - 1
+            main.insert(entry, at: 0)
+        }
     }
 }

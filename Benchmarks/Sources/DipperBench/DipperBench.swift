@@ -21,12 +21,13 @@ struct Compare: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Runs all comparisons, or those named.")
 
     static let comparisons: [any Comparison] = [
-        MemoryHit(), ImageHit(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(), Revalidation(),
+        MemoryHit(), ImageHit(), Evicting(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(),
+        Revalidation(),
         PeakMemory(),
         LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
     ]
     /// The comparisons of a quick run.
-    private static let quick: Set = ["memory", "imagehit", "queued", "disk", "fetch", "revalidate", "link"]
+    private static let quick: Set = ["memory", "imagehit", "evict", "queued", "disk", "fetch", "revalidate", "link"]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")
     var names: [String] = []

@@ -1,5 +1,4 @@
 import CCrypto
-import CXXHash
 import Foundation
 
 /// The identity of an entry, for deduplication and storage.
@@ -19,11 +18,11 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// The key as text.
     public let string: String
     /// Made once, so that a prepared key is found without reading its text again.
-    let hashCode: UInt64
+    let hash: KeyHash
 
-    private init(_ string: String, hash: UInt64) {
+    private init(_ string: String, hash: KeyHash) {
         self.string = string
-        hashCode = hash
+        self.hash = hash
     }
 
     /// Creates a key from text of the caller's own. If the text contains a line break and a number sign, which begin
@@ -33,8 +32,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     }
 
     package init(verbatim string: String) {
-        self.string = string
-        hashCode = Self.hash(string)
+        self.init(string, hash: KeyHash(string))
     }
 
     /// Creates a key from any text, as ``init(_:)-(String)`` does.
@@ -46,8 +44,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     public init(_ url: URL) {
         let text = url.absoluteString
         // The common case: the URL's text is its address, and is hashed as it is.
-        let hash = text.utf8.withContiguousStorageIfAvailable { bytes -> UInt64? in
-            URLText.isAddress(bytes) ? dipper_xxh3_seeded(bytes.baseAddress, bytes.count, Self.seed) : nil
+        let hash = text.utf8.withContiguousStorageIfAvailable { bytes -> KeyHash? in
+            URLText.isAddress(bytes) ? KeyHash(UnsafeRawBufferPointer(bytes)) : nil
         }
         if let hash, let hash {
             self.init(text, hash: hash)
@@ -141,13 +139,9 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// Whether the key is empty. Every call refuses an empty key.
     public var isEmpty: Bool { string.isEmpty }
 
-    public static func == (a: Self, b: Self) -> Bool {
-        a.hashCode == b.hashCode && a.string == b.string
-    }
+    public static func == (a: Self, b: Self) -> Bool { a.hash == b.hash }
 
-    public func hash(into hasher: inout Hasher) {
-        hasher.combine(hashCode)
-    }
+    public func hash(into hasher: inout Hasher) { hasher.combine(hash.first) }
 
     /// Puts one more backslash wherever a line break is followed by a number sign, or by backslashes and a number sign,
     /// so that no two texts become the same key.
@@ -163,18 +157,60 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         }
         return String(decoding: escaped + rest, as: UTF8.self)
     }
+}
 
-    /// Differs from process to process, so that nobody can choose URLs whose hashes collide.
-    private static let seed = UInt64.random(in: .min ... .max)
+/// The SipHash-2-4 of a text, with 128 bits. Its key is random in each process, so nobody can choose texts that have one
+/// hash, and keys with one hash are equal: a comparison of texts would wait for memory longer than the rest of a hit.
+struct KeyHash: Sendable, Equatable {
+    private static let key = (UInt64.random(in: .min ... .max), UInt64.random(in: .min ... .max))
 
-    private static func hash(_ string: String) -> UInt64 {
-        if let hash = string.utf8.withContiguousStorageIfAvailable({
-            dipper_xxh3_seeded($0.baseAddress, $0.count, seed)
-        }) {
-            return hash
+    let first: UInt64
+    let second: UInt64
+
+    init(_ text: String) {
+        var text = text
+        self = text.withUTF8 { KeyHash(UnsafeRawBufferPointer($0)) }
+    }
+
+    init(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = Self.key) {
+        var a = key.0 ^ 0x736f_6d65_7073_6575
+        var b = key.1 ^ 0x646f_7261_6e64_6f6d ^ 0xee
+        var c = key.0 ^ 0x6c79_6765_6e65_7261
+        var d = key.1 ^ 0x7465_6462_7974_6573
+        @inline(__always)
+        func round() {
+            a &+= b
+            c &+= d
+            b = (b << 13 | b >> 51) ^ a
+            d = (d << 16 | d >> 48) ^ c
+            a = a << 32 | a >> 32
+            c &+= b
+            a &+= d
+            b = (b << 17 | b >> 47) ^ c
+            d = (d << 21 | d >> 43) ^ a
+            c = c << 32 | c >> 32
         }
-        var copy = string
-        return copy.withUTF8 { dipper_xxh3_seeded($0.baseAddress, $0.count, seed) }
+        @inline(__always)
+        func mix(_ word: UInt64) {
+            d ^= word
+            round()
+            round()
+            a ^= word
+        }
+        let whole = bytes.count & ~7
+        for offset in stride(from: 0, to: whole, by: 8) { mix(bytes.loadLE(UInt64.self, at: offset)) }
+        var last = UInt64(truncatingIfNeeded: bytes.count) << 56
+        for offset in whole..<bytes.count { last |= UInt64(bytes[offset]) << UInt64((offset - whole) * 8) }
+        mix(last)
+        @inline(__always)
+        func finish() -> UInt64 {
+            for _ in 0..<4 { round() }
+            return a ^ b ^ c ^ d
+        }
+        c ^= 0xee
+        first = finish()
+        b ^= 0xdd
+        second = finish()
     }
 }
 

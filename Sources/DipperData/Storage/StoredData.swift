@@ -3,10 +3,13 @@ import Foundation
 package struct StoredData: Sendable {
     package let data: Data
     package let info: EntryInfo
+    /// As in `info`, which a hit need not read then.
+    let isPlain: Bool
 
     package init(data: Data, info: EntryInfo) {
         self.data = data
         self.info = info
+        isPlain = info.isPlain
     }
 
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }

@@ -10,7 +10,7 @@ struct KeyTable {
     private static let leastCapacity = 16
 
     private var elements = [Element](repeating: Element(), count: Self.leastCapacity)
-    private var count = 0
+    private(set) var count = 0
 
     private var mask: Int { elements.count - 1 }
 
@@ -63,6 +63,31 @@ struct KeyTable {
         elements[hole].slot = -1
         count -= 1
         if elements.count > Self.leastCapacity, count * 4 < elements.count { resize(to: elements.count / 2) }
+    }
+}
+
+/// The hashes of the entries that left a line last, as many as there are entries. A newer one may take the place of an
+/// older one.
+struct Departures {
+    private var marks: [UInt64] = []
+    private var count: UInt32 = 0
+
+    private func slot(_ hash: UInt64) -> Int { Int(truncatingIfNeeded: hash) & (marks.count - 1) }
+
+    mutating func add(_ hash: UInt64, among entries: Int) {
+        // Half full, because there is only one place for a hash. Another size, which is rare, forgets all.
+        if marks.count < entries * 2 || marks.count > max(64, entries * 16) {
+            marks = [UInt64](repeating: 0, count: 1 << (Int.bitWidth - max(16, entries * 3).leadingZeroBitCount))
+        }
+        count &+= 1
+        marks[slot(hash)] = hash & ~UInt64(UInt32.max) | UInt64(count)
+    }
+
+    func contains(_ hash: UInt64, among entries: Int) -> Bool {
+        guard !marks.isEmpty, case let mark = marks[slot(hash)], mark >> 32 == hash >> 32, mark > 0 else {
+            return false
+        }
+        return Int(count &- UInt32(truncatingIfNeeded: mark)) < entries
     }
 }
 

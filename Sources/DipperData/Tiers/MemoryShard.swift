@@ -1,74 +1,88 @@
 import Foundation
 import Synchronization
 
-/// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry. A spared
-/// entry counts as used at that moment.
+/// The lines in which entries stand, from the newest to the oldest. Only the adaptive order has a trial.
+enum MemoryLine: Int, Sendable {
+    case main, trial
+}
+
+/// A part of the memory tier: a table of keys, and the lines. A spared entry goes to the end of the main line.
 final class MemoryShard<Value: Sendable>: Sendable {
     private struct Node: Sendable {
         var key: CacheKey
         var value: Value?
-        var stamp: UInt64
         var lifetime: Lifetime
-        /// Insertion counts as a use, so that a new entry does not leave before older ones that are no better.
-        var uses: UInt8 = 1
+        var uses: UInt8
+        var line: MemoryLine
+        // A hit reads these only if it moves the entry.
         /// -1 for none.
         var newer: Int32 = -1
         /// In the list of free nodes, the next one; -1 for none.
         var older: Int32 = -1
-        // A hit does not read these.
+        /// The number of its latest move.
+        var stamp: UInt64 = 0
         var cost: Int
         var stored: TimeInterval
         var entered: TimeInterval
     }
 
+    private struct Line {
+        var newest: Int32 = -1
+        var oldest: Int32 = -1
+    }
+
     private struct State: ~Copyable {
         var table = KeyTable()
         var nodes = SlotStorage<Node>()
-        var newest: Int32 = -1
-        var oldest: Int32 = -1
+        var lines = InlineArray<2, Line>(repeating: Line())
         var free: Int32 = -1
         var changes: UInt64 = 0
+        var departures = Departures()
 
         @inline(__always)
         func find(_ key: CacheKey) -> Int32 {
             let nodes = nodes.start
-            return table.find(key.hashCode) { nodes[Int($0)].key == key }
+            return table.find(key.hash.first) { nodes[Int($0)].key == key }
         }
     }
 
     private let state = Mutex(State())
     private let order: EvictionOrder
+    private let totals: MemoryTotals
     private let noKey = CacheKey("")
-    /// The stamp of the least recently used entry, readable without the lock.
-    private let oldest = Atomic<UInt64>(.max)
+    // The stamps of the oldest entries, readable without the lock.
+    private let oldestInMain = Atomic<UInt64>(.max)
+    private let oldestOnTrial = Atomic<UInt64>(.max)
 
-    init(_ order: EvictionOrder) {
+    init(_ order: EvictionOrder, _ totals: MemoryTotals) {
         self.order = order
+        self.totals = totals
     }
 
-    var oldestStamp: UInt64 { oldest.load(ordering: .relaxed) }
+    func oldestStamp(_ line: MemoryLine) -> UInt64 {
+        line == .main ? oldestInMain.load(ordering: .relaxed) : oldestOnTrial.load(ordering: .relaxed)
+    }
 
     @inline(__always)
     func access<Part: Sendable>(
-        _ key: CacheKey, stamp: UInt64, now: TimeInterval, part: (borrowing Value) -> Part
+        _ key: CacheKey, now: TimeInterval, part: (borrowing Value) -> Part
     ) -> (part: Part?, expired: MemoryEntry<Value>?) {
         state.withLock { state in
             let index = state.find(key)
             guard index >= 0 else { return (nil, nil) }
             let node = state.nodes.start + Int(index)
-            let lifetime = node.pointee.lifetime
-            if lifetime.isExpired(at: now) { return (nil, take(index, &state)) }
-            if lifetime.accessExtension != nil { node.pointee.lifetime.expires = lifetime.expires(accessedAt: now) }
-            node.pointee.stamp = stamp
-            if order.countsUses { node.pointee.uses = EvictionOrder.counted(node.pointee.uses) }
-            // mutant MemoryTier|Eviction: `if state.newest != index {` => `if state.newest == index {`
-            if state.newest != index {
-                let wasOldest = state.oldest == index
+            if node.pointee.lifetime.isExpired(at: now) { return (nil, take(index, &state)) }
+            if node.pointee.lifetime.accessExtension != nil {
+                node.pointee.lifetime.expires = node.pointee.lifetime.expires(accessedAt: now)
+            }
+            let uses = order.counted(node.pointee.uses)
+            // Not written if it is the same: other threads may have the memory at hand.
+            if uses != node.pointee.uses { node.pointee.uses = uses }
+            // mutant MemoryTier|Eviction: `order.movesUsed {` => `!order.movesUsed {`
+            if order.movesUsed {
                 unlink(index, &state)
-                linkNewest(index, &state)
-                if wasOldest { publishOldest(state) }
-            } else if state.oldest == index {
-                publishOldest(state)
+                linkNewest(index, .main, &state)
+                publishOldest(.main, state)
             }
             return (node.pointee.value.map(part), nil)
         }
@@ -107,7 +121,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     /// Does nothing if there have been other changes since `changes`, or if the insertion is not allowed.
     func insert(
-        _ entry: MemoryEntry<Value>, stamp: UInt64, now: TimeInterval, unlessChangedSince changes: UInt64?,
+        _ entry: MemoryEntry<Value>, now: TimeInterval, unlessChangedSince changes: UInt64?,
         ifAllowed isAllowed: () -> Bool
     ) -> (replaced: MemoryEntry<Value>?, isInserted: Bool) {
         state.withLock { state in
@@ -115,11 +129,20 @@ final class MemoryShard<Value: Sendable>: Sendable {
             guard isAllowed() else { return (nil, false) }
             state.changes += 1
             let present = state.find(entry.key)
+            var (uses, line) = (order.newUses, MemoryLine.main)
+            if !order.movesUsed {
+                if present >= 0 {
+                    let node = state.nodes.start + Int(present)
+                    (uses, line) = (order.counted(node.pointee.uses), node.pointee.line)
+                } else if !state.departures.contains(entry.key.hash.first, among: state.table.count) {
+                    line = .trial
+                }
+            }
             let replaced = present >= 0 ? take(present, &state) : nil
             let index: Int32
             let node = Node(
-                key: entry.key, value: entry.value, stamp: stamp, lifetime: entry.lifetime, cost: entry.cost,
-                stored: entry.stored, entered: now)
+                key: entry.key, value: entry.value, lifetime: entry.lifetime, uses: uses, line: line,
+                cost: entry.cost, stored: entry.stored, entered: now)
             if state.free >= 0 {
                 index = state.free
                 state.free = state.nodes.start[Int(index)].older
@@ -128,9 +151,9 @@ final class MemoryShard<Value: Sendable>: Sendable {
                 index = Int32(state.nodes.count)
                 state.nodes.append(node)
             }
-            state.table.insert(entry.key.hashCode, index)
-            linkNewest(index, &state)
-            publishOldest(state)
+            state.table.insert(entry.key.hash.first, index)
+            linkNewest(index, line, &state)
+            publishOldest(line, state)
             return (replaced, true)
         }
     }
@@ -144,20 +167,23 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// `nil` if there is no entry, or if the eviction order spares the least recently used one.
-    /// - Parameter stamp: for a spared entry.
-    func removeOldest(stamp: UInt64) -> MemoryEntry<Value>? {
+    /// `nil` if there is no entry in the line, or if the eviction order spares the oldest one.
+    func removeOldest(in line: MemoryLine) -> MemoryEntry<Value>? {
         state.withLock { state -> MemoryEntry<Value>? in
-            // mutant MemoryTier|Eviction: `let index = state.oldest` => `let index = state.newest`
-            let index = state.oldest
+            // mutant MemoryTier|Eviction: `state.lines[line.rawValue].oldest` => `state.lines[line.rawValue].newest`
+            let index = state.lines[line.rawValue].oldest
             guard index >= 0 else { return nil }
             let node = state.nodes.start + Int(index)
-            guard let uses = order.spared(node.pointee.uses) else { return take(index, &state) }
-            node.pointee.uses = uses
-            node.pointee.stamp = stamp
+            guard let uses = order.spared(node.pointee.uses) else {
+                // mutant Eviction: `if line == .trial {` => `if line == .main {`
+                if line == .trial { state.departures.add(node.pointee.key.hash.first, among: state.table.count) }
+                return take(index, &state)
+            }
             unlink(index, &state)
-            linkNewest(index, &state)
-            publishOldest(state)
+            node.pointee.uses = line == .trial ? 0 : uses
+            linkNewest(index, .main, &state)
+            publishOldest(line, state)
+            if line != .main { publishOldest(.main, state) }
             return nil
         }
     }
@@ -185,34 +211,46 @@ final class MemoryShard<Value: Sendable>: Sendable {
         let entry = MemoryEntry(
             key: exchange(&node.pointee.key, with: noKey), value: value, cost: node.pointee.cost,
             lifetime: node.pointee.lifetime, stored: node.pointee.stored)
-        state.table.remove(entry.key.hashCode, index)
+        state.table.remove(entry.key.hash.first, index)
+        let line = node.pointee.line
         unlink(index, &state)
         node.pointee.older = state.free
         state.free = index
-        publishOldest(state)
+        publishOldest(line, state)
         return entry
     }
 
     @inline(__always)
     private func unlink(_ index: Int32, _ state: inout State) {
-        let newer = state.nodes.start[Int(index)].newer
-        let older = state.nodes.start[Int(index)].older
-        if newer >= 0 { state.nodes.start[Int(newer)].older = older } else { state.newest = older }
-        if older >= 0 { state.nodes.start[Int(older)].newer = newer } else { state.oldest = newer }
+        let nodes = state.nodes.start
+        let (newer, older) = (nodes[Int(index)].newer, nodes[Int(index)].older)
+        let line = nodes[Int(index)].line
+        if newer >= 0 { nodes[Int(newer)].older = older } else { state.lines[line.rawValue].newest = older }
+        if older >= 0 { nodes[Int(older)].newer = newer } else { state.lines[line.rawValue].oldest = newer }
+        if line == .trial { totals.trialCost.subtract(nodes[Int(index)].cost, ordering: .relaxed) }
     }
 
     @inline(__always)
-    private func linkNewest(_ index: Int32, _ state: inout State) {
-        let newest = state.newest
-        state.nodes.start[Int(index)].newer = -1
-        state.nodes.start[Int(index)].older = newest
-        if newest >= 0 { state.nodes.start[Int(newest)].newer = index } else { state.oldest = index }
-        state.newest = index
+    private func linkNewest(_ index: Int32, _ line: MemoryLine, _ state: inout State) {
+        let nodes = state.nodes.start
+        let newest = state.lines[line.rawValue].newest
+        nodes[Int(index)].line = line
+        nodes[Int(index)].stamp = totals.moves.add(1, ordering: .relaxed).newValue
+        nodes[Int(index)].newer = -1
+        nodes[Int(index)].older = newest
+        if newest >= 0 { nodes[Int(newest)].newer = index } else { state.lines[line.rawValue].oldest = index }
+        state.lines[line.rawValue].newest = index
+        if line == .trial { totals.trialCost.add(nodes[Int(index)].cost, ordering: .relaxed) }
     }
 
     @inline(__always)
-    private func publishOldest(_ state: borrowing State) {
-        let stamp = state.oldest >= 0 ? state.nodes.start[Int(state.oldest)].stamp : .max
-        oldest.store(stamp, ordering: .relaxed)
+    private func publishOldest(_ line: MemoryLine, _ state: borrowing State) {
+        let oldest = state.lines[line.rawValue].oldest
+        let stamp = oldest >= 0 ? state.nodes.start[Int(oldest)].stamp : .max
+        if line == .main {
+            oldestInMain.store(stamp, ordering: .relaxed)
+        } else {
+            oldestOnTrial.store(stamp, ordering: .relaxed)
+        }
     }
 }

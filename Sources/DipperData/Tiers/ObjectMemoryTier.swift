@@ -9,6 +9,19 @@ package final class ObjectMemoryTier: Sendable {
         let digest: UInt64
         let isAdded: Bool
         package let info: EntryInfo
+        private let isPlain: Bool
+
+        init(product: Product, digest: UInt64, isAdded: Bool, info: EntryInfo) {
+            self.product = product
+            self.digest = digest
+            self.isAdded = isAdded
+            self.info = info
+            isPlain = info.isPlain
+        }
+
+        /// The object, if any request may see it.
+        @inline(__always)
+        fileprivate var plain: Product? { isPlain ? product : nil }
     }
 
     private let memory: MemoryTier<Entry>
@@ -60,6 +73,10 @@ package final class ObjectMemoryTier: Sendable {
         if let entry = memory.value(for: key, lifetime) { return entry }
         guard let entry = takeBack(key) else { return nil }
         return memory.value(for: key, lifetime) ?? entry
+    }
+    /// Returns the object of a key without a copy of the rest; `nil` in an optional if not every request may see it.
+    package func product(for key: CacheKey) -> Product?? {
+        memory.part(of: key) { $0.plain } ?? takeBack(key).map(\.plain)
     }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) || held[key, at: time] != nil }
 

@@ -11,6 +11,7 @@ struct ImageHit: Comparison {
     private static let bytes = "DataCache.getData(url)"
     private static let processed = "ImageCache.getImage(request), a processor"
     private static let peeked = "ImageCache.imageInMemory(for: url)"
+    private static let peekedBytes = "DataCache.readData(for: url)"
 
     func run(_ bench: Bench) async throws -> [Table] {
         let count = 10_000
@@ -51,8 +52,9 @@ struct ImageHit: Comparison {
                 add(Self.processed) { order in
                     order.count { images.getImage(requests[$0]).requestedQueue == .fast }
                 }
-                add(Self.peeked) { order in order.count { images.imageInMemory(for: urls[$0]) != nil } }
             }
+            add(Self.peeked) { order in order.count { images.imageInMemory(for: urls[$0]) != nil } }
+            add(Self.peekedBytes) { order in order.count { data.readData(for: urls[$0]) != nil } }
             try await figures.measure(rounds: bench.rounds(15, quick: 11), turns)
         }
         await images.shutdown()
@@ -86,10 +88,15 @@ struct ImageHit: Comparison {
             says:
                 "A task that has ended when it is given back, in random order, both caches with defaults and in memory "
                 + "only. Processor time of one call; clock: wall time divided by the calls of all threads.",
-            unit: "ns per call", competitors: [Self.images, Self.bytes, Self.processed, Self.peeked],
+            unit: "ns per call", competitors: [Self.images, Self.bytes, Self.processed, Self.peeked, Self.peekedBytes],
             settings: settings.flatMap { [$0, $0 + Figures.onTheClock] }, figures: figures)
-        table.checks = settings.map { setting in
-            Check("getImage ÷ getData, \(setting)", figures.ratio(Self.images, Self.bytes, setting), .atMost, 1.1)
+        table.checks = settings.flatMap { setting in
+            [
+                Check("getImage ÷ getData, \(setting)", figures.ratio(Self.images, Self.bytes, setting), .atMost, 1.1),
+                Check(
+                    "imageInMemory ÷ readData, \(setting)", figures.ratio(Self.peeked, Self.peekedBytes, setting),
+                    .atMost, 1.3),
+            ]
         }
         return table
     }
