@@ -15,7 +15,7 @@ extension ImageCache {
                 guard other.isAlike(options, of: key), entry.info.mayBeShown(to: request.data.headers),
                     originals(of: options).use(of: entry.info, for: request.data) != .revalidate
                 else { return nil }
-                return entry.product.value()
+                return entry.product.value(as: Image.self)
             }
         }
         return found.best(for: options.options.decodeTarget, \.size).map { options.handOut($0) }

@@ -11,7 +11,7 @@ struct HeldPictureTests {
         let test = TestImageCache()
         try test.script(a, picture, picture)
         var image: Image? = try await test.load(a)
-        weak var pixels = image?.storage
+        weak let pixels = image?.storage
         test.cache.trimMemory(to: 0)
         #expect(test.cache.memoryCount == 0 && pixels != nil)
         let again = try await test.cache.getImage(a).response

@@ -45,7 +45,7 @@ struct SlotTests {
             binding.setImage(url("\(index)")) { result in ends.update { $0.append(result.text) } }
             transfers.append(try await test.transport.nextTransfer())
         }
-        weak var display = button?.normal
+        weak let display = button?.normal
         button = nil
         for transfer in transfers { try await transfer.wait { $0.isCancelled } }
         try await ends.wait { $0.count == 3 }
