@@ -85,7 +85,7 @@ extension DataCache {
         guard engine.time.isReal, !hasAsked.exchange(true, ordering: .relaxed) else { return }
         let (answer, logger) = (Cancellation(), configuration.logger.category("queues"))
         queue.perform { answer.set() }
-        engine.post { engine in
+        engine.post { [engine] in
             engine.timers.add(
                 at: engine.time.now() + .seconds(2),
                 .making { _ in

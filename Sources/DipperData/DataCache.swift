@@ -236,7 +236,7 @@ public final class DataCache: Sendable {
     public func moveTaskToSlowQueue(_ key: CacheKey) { demote(key, andOthers: false) }
 
     private func demote(_ key: CacheKey, andOthers: Bool) {
-        engine.post { $0.demote(key, andOthers: andOthers) }
+        engine.post { [engine] in engine.demote(key, andOthers: andOthers) }
         values.load()?.demote(key, andOthers: andOthers)
     }
 
@@ -249,13 +249,13 @@ public final class DataCache: Sendable {
     public func cancel(_ key: CacheKey) { cancel(key, andOthers: false) }
 
     private func cancel(_ key: CacheKey, andOthers: Bool) {
-        engine.post { $0.cancel(key, andOthers: andOthers) }
+        engine.post { [engine] in engine.cancel(key, andOthers: andOthers) }
         values.load()?.cancel(key, andOthers: andOthers)
     }
 
     /// Cancels all calls of this cache: each ends with ``DipperError/cancelled``.
     public func cancelAll() {
-        engine.post { $0.cancelAll() }
+        engine.post { [engine] in engine.cancelAll() }
         values.load()?.cancelAll()
     }
 
@@ -264,13 +264,13 @@ public final class DataCache: Sendable {
     /// The limits and the order of `fastQueue`.
     public var fastQueue: QueueConfiguration {
         get { engine.ask { $0.queues.configuration(of: .fast) } ?? configuration.fastQueue }
-        set { engine.post { $0.configure(.fast, newValue) } }
+        set { engine.post { [engine] in engine.configure(.fast, newValue) } }
     }
 
     /// The limits and the order of `slowQueue`.
     public var slowQueue: QueueConfiguration {
         get { engine.ask { $0.queues.configuration(of: .slow) } ?? configuration.slowQueue }
-        set { engine.post { $0.configure(.slow, newValue) } }
+        set { engine.post { [engine] in engine.configure(.slow, newValue) } }
     }
 
     /// The numbers of fetches in the queues, by what the fetches are doing now.

@@ -65,9 +65,9 @@ extension DataCache {
     }
 
     package func holdPrefetches(_ work: () -> Void) {
-        engine.post { $0.reserve() }
+        engine.post { [engine] in engine.reserve() }
         work()
-        engine.post { $0.release() }
+        engine.post { [engine] in engine.release() }
     }
 
     /// Returns whether the entry of a key is a fresh success that answers a request without the network. Reads no body.

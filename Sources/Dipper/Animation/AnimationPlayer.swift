@@ -46,12 +46,29 @@ public final class AnimationPlayer: Sendable {
         var untold: [AnimationSchedule.Event] = []
         var isCalling = false
 
+        /// The pixels of all frames that the player holds.
+        var frames: [PixelStorage] {
+            let shown = untold.compactMap { if case .frame(let frame) = $0 { frame.image } else { nil } }
+            return (schedule.frames + shown + [current.image]).map(\.storage)
+        }
+
         /// Returns `true` if the caller must make a call on the callback queue.
         mutating func beginCall() -> Bool {
             guard !isCalling, !schedule.isPaused, !untold.isEmpty else { return false }
             isCalling = true
             return true
         }
+    }
+
+    /// The rest of a change, to be done outside of the lock.
+    private struct Change {
+        var freed: [PixelStorage]
+        let abandoned: FrameSource?
+        let ended: [AsyncStream<Image>.Continuation]
+        let cancelWake: (@Sendable () -> Void)?
+        let source: FrameSource?
+        let actions: [AnimationSchedule.Action]
+        let isCalling: Bool
     }
 
     /// The options with which the player plays.
@@ -131,31 +148,39 @@ public final class AnimationPlayer: Sendable {
         _ event: (inout Player, Duration) -> [AnimationSchedule.Action], of source: FrameSource?
     ) -> Bool {
         let now = time.now()
-        // The old state is freed after the lock and before the hooks, because its frames may take the system some time.
-        let change = player.withLock { player -> (Player, Player, [AnimationSchedule.Action], isCalling: Bool)? in
+        // What is let go is freed after the lock and before the hooks, because frames may take the system some time: just
+        // that, because a thread may stay here while others let go of more.
+        let change = player.withLock { player -> Change? in
             guard source == nil || source === player.source else { return nil }
-            let old = player
+            let (frames, source, streams, cancelWake) = (
+                player.frames, player.source, player.streams, player.cancelWake
+            )
             let actions = event(&player, now)
             for action in actions { enter(action, into: &player) }
-            let isCalling = player.beginCall()
-            return (old, player, actions, isCalling)
+            let kept = Set(player.frames.map(ObjectIdentifier.init))
+            return Change(
+                freed: frames.filter { !kept.contains(ObjectIdentifier($0)) },
+                abandoned: source === player.source ? nil : source,
+                // Only a stop ends streams here.
+                ended: player.streams.isEmpty ? Array(streams.values) : [], cancelWake: cancelWake,
+                source: player.source, actions: actions, isCalling: player.beginCall())
         }
-        guard let (old, new, actions, isCalling) = change else { return false }
-        if old.source !== new.source { old.source?.abandon() }
-        // Only a stop ends streams here.
-        if new.streams.isEmpty { for stream in old.streams.values { stream.finish() } }
-        for action in actions {
+        guard var change else { return false }
+        change.freed = []
+        change.abandoned?.abandon()
+        for stream in change.ended { stream.finish() }
+        for action in change.actions {
             switch action {
-            case .wake: old.cancelWake?()
+            case .wake: change.cancelWake?()
             case .decode:
-                new.source?.decodeNext { [weak self, weak source = new.source] result in
+                change.source?.decodeNext { [weak self, weak source = change.source] result in
                     guard let source else { return }
                     self?.handle(of: source) { player, now in player.schedule.decoded(result, now) }
                 }
             case .open, .close, .tell: break
             }
         }
-        return isCalling
+        return change.isCalling
     }
 
     /// The part of an action under the lock.

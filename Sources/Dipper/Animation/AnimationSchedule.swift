@@ -76,6 +76,9 @@ struct AnimationSchedule: Sendable {
     var state: AnimationPlayer.State { isPaused && isPlaying ? .paused : phase }
     var hasEnded: Bool { phase != .stopped && !isPlaying }
 
+    /// The frames that are decoded ahead.
+    var frames: [Image] { queue.compactMap { if case .frame(let frame) = $0 { frame.image } else { nil } } }
+
     mutating func start(_ now: Duration) -> [Action] {
         guard !isPlaying else { return [] }
         clear(.preparing)

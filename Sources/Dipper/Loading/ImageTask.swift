@@ -87,7 +87,7 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     }
 
     /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
-    public func moveToSlowQueue() { feed.value.move(to: .slow) }
+    public func moveToSlowQueue() { feed.value.moveToSlowQueue() }
 
     /// The order of the call inside its queue. It may be changed while the call waits.
     public var priority: Priority {

@@ -70,5 +70,7 @@ final class EngineRelay: Sendable {
 
     var engine: Engine? { target.load()?.engine }
 
-    func post(_ notice: @escaping @Loop (Engine) -> Void) { target.load()?.engine?.post(notice) }
+    func post(_ notice: @escaping @Loop (Engine) -> Void) {
+        if let engine { engine.post { notice(engine) } }
+    }
 }

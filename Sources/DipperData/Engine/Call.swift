@@ -7,7 +7,7 @@ final class Call: Sendable {
     /// Whether each source is local. Providers are code of the program: they are asked here, never under a lock.
     private let localSources: [Bool]
     /// `false` if a picture or a value made of the bytes takes their place on disk.
-    private let mayKeepOnDisk: Bool
+    let mayKeepOnDisk: Bool
     /// Whether the server is asked for the whole answer, because what the tiers have is no good.
     private let isRenewal: Bool
 

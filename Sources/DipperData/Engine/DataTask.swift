@@ -34,28 +34,17 @@ public final class DataTask: FetchTask {
     private let asked: Call
     private let substitute: Call?
     private let substituted = AtomicLazyReference<Call>()
-    let isRevalidation: Bool
-    let tellsEnd: Bool
+    private let isRevalidation: Bool
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
-    let identity = EventIdentity()
+    private let identity = EventIdentity()
     private let feed: TaskFeed<Event>
 
-    @Loop var wait: FetchWait
-    @Loop var isGivenUp = false
-    /// Is shown the bytes received so far.
-    @Loop private(set) var viewer: (@Sendable (Data) -> Void)?
-
-    init(
-        _ call: Call, queue: FetchQueue, orElse substitute: Call? = nil, isRevalidation: Bool = false,
-        tellsEnd: Bool = true
-    ) {
+    init(_ call: Call, queue: FetchQueue, orElse substitute: Call? = nil, isRevalidation: Bool = false) {
         asked = call
         self.substitute = substitute
         self.isRevalidation = isRevalidation
-        self.tellsEnd = tellsEnd
         requestedQueue = queue
-        wait = FetchWait(Urgency(queue: queue, level: 0))
         feed = TaskFeed(priority: call.request.priority, queue: queue)
     }
 
@@ -146,25 +135,25 @@ public final class DataTask: FetchTask {
         @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
     ) -> DataTask {
         let body = onItsActor(body)
-        watchBytes { [weak self, queue = call.callbackQueue] bytes in
+        let view: @Sendable (Data) -> Void = { [weak self, queue = call.callbackQueue] bytes in
             guard let self else { return }
             // The program may change its bytes in place.
             let own = bytes.withUnsafeBytes { Data($0) }
             // No closure is called after the end.
             queue.perform { if self.outcome == nil { body(own) } }
         }
+        if let waiter { waiter.engine.post { waiter.watchBytes(view) } }
         return self
     }
 
-    func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
-        feed.post { engine, _ in
-            guard self.feed.isAttached else { return }
-            self.viewer = body
-            self.wait.fetch?.want(.bytes, for: self)
-        }
-    }
+    /// `nil` unless the call waits.
+    var waiter: Waiter? { feed.call as? Waiter }
 
-    func ignoreBytes() { feed.post { _, _ in self.viewer = nil } }
+    /// Others may follow the call: it only becomes more urgent.
+    @Loop func raise(to want: Urgency) {
+        if priority < want.priority { priority = want.priority }
+        if want.queue == .fast, let waiter { waiter.engine.run { _ in waiter.move(to: .fast) } }
+    }
 
     /// Tells of each event from now on as soon as the engine tells the task, or of the end if the task has ended.
     func follow(_ tell: @escaping @Sendable (_ event: Event, _ isLast: Bool) -> Void) {
@@ -188,6 +177,7 @@ public final class DataTask: FetchTask {
     }
 
     func wantProgress() { feed.wantProgress() }
+    var latestProgress: TaskProgress? { feed.progress }
 
     // MARK: Cancelling and moving
 
@@ -195,7 +185,7 @@ public final class DataTask: FetchTask {
     public func cancel() { feed.cancel() }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
-    public func moveToSlowQueue() { feed.move(to: .slow) }
+    public func moveToSlowQueue() { feed.moveToSlowQueue() }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
     public var priority: Priority {
@@ -217,29 +207,6 @@ public final class DataTask: FetchTask {
         return outcome.map { TaskState(after: $0) } ?? now ?? .waiting
     }
 
-    /// The identifier of the call in the events of the cache.
-    package var eventID: CacheEvent.ID { identity.id }
-
-    // MARK: Engine interface
-
-    var isUndecided: Bool { substitute != nil && substituted.load() == nil }
-
-    func turnToSubstitute() {
-        if let substitute { _ = substituted.storeIfNil(substitute) }
-    }
-
-    @Loop func begin(reads: Bool) {
-        wait = FetchWait(Urgency(requestedQueue, priority), reads: reads, fetches: call.mayFetch)
-    }
-
-    @Loop func detach(in queue: FetchQueue, attempts: Int) {
-        viewer = nil
-        feed.detach(in: queue, attempts: attempts)
-    }
-
-    var wantsProgress: Bool { feed.wantsProgress }
-    var latestProgress: TaskProgress? { feed.progress }
-
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
     public func add(_ hook: TaskHook<DataResponse>) { feed.add(hook, for: self) }
 }
@@ -249,25 +216,31 @@ extension DataTask: FedTask {
     package func withFeed<Answer>(_ body: (borrowing TaskFeed<Event>) -> Answer) -> Answer { body(feed) }
 }
 
-extension DataTask: WaitingCall {
-    func status(in engine: Engine) -> CallStatus? {
-        wait.fetch.map { CallStatus(queue: wait.want.queue, attempts: $0.attempts, state: $0.state) }
+extension DataTask: BytesCaller {
+    @inline(__always)
+    func start(in engine: Engine, _ claim: Claim? = nil) {
+        // If the disk may have the larger source, a reader's thread finds out; see `lookedUp`.
+        if isUndecided, !engine.store.memory.contains(key), !call.looksUp(in: engine.store) { turnToSubstitute() }
+        begin(in: engine, claim, orEnd: engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
-    func cancel(in engine: Engine) {
-        if let fetch = wait.fetch { fetch.end(self, .failure(.cancelled)) } else { isGivenUp = true }
+
+    package var eventID: CacheEvent.ID { identity.id }
+    func attach(_ waiter: Waiter) { feed.attach(waiter) }
+    var wantsProgress: Bool { feed.wantsProgress }
+    var isUndecided: Bool { substitute != nil && substituted.load() == nil }
+
+    func turnToSubstitute() {
+        if let substitute { _ = substituted.storeIfNil(substitute) }
     }
-    func move(to queue: FetchQueue, in engine: Engine) {
-        guard wait.want.queue != queue, let fetch = wait.fetch else { return }
-        fetch.change(self, to: Urgency(queue: queue, level: wait.want.level))
-        fetch.settle()
-        if queue == .fast { fetch.endBackOff() }
+
+    func finish(_ result: Result<DataResponse, DipperError>, in engine: Engine) {
+        if isRevalidation {
+            let dropped = engine.revalidations.withLock { $0.forget(self) }
+            withExtendedLifetime(dropped) {}
+        }
+        engine.events.ended(self, result.map(\.source))
+        end(result)
     }
-    func setPriority(_ priority: Priority, in engine: Engine) {
-        guard let fetch = wait.fetch else { return }
-        fetch.change(self, to: Urgency(wait.want.queue, priority))
-        fetch.settle()
-    }
-    func wantProgress(in engine: Engine) { wait.fetch?.want(.progress, for: self) }
 }
 
 extension DataTask.Event: TaskEvent {

@@ -20,8 +20,8 @@ extension Engine {
 
     /// Has a call join the fetch of its key, or begins one.
     func enroll(
-        _ waiter: DataTask, _ found: FoundEntry? = nil, _ claim: Claim? = nil,
-        after failed: (task: DataTask, error: DipperError)? = nil
+        _ waiter: Waiter, _ found: FoundEntry? = nil, _ claim: Claim? = nil,
+        after failed: (waiter: Waiter?, error: DipperError)? = nil
     ) {
         let call = waiter.call
         // mutant Dedup: `fetches[call.key], present` => `fetches[call.key], false, present`
@@ -31,7 +31,7 @@ extension Engine {
             if let claim { present.findings.claim(claim) }
             present.join(waiter, found)
         } else {
-            let fetch = Fetch(call, waiter.wait.want, in: self)
+            let fetch = Fetch(call, waiter.want, in: self)
             events.tell(fetch, .fetchBegan(fetch.queue))
             if let old = fetches.updateValue(fetch, forKey: call.key) {
                 others[call.key, default: [:]][ObjectIdentifier(old)] = old
@@ -40,7 +40,7 @@ extension Engine {
             if let claim { fetch.findings.claim(claim) }
             fetch.take(waiter, found)
             guard let failed else { return fetch.enter() }
-            fetch.goOn(for: waiter, after: failed.task)
+            if let earlier = failed.waiter { fetch.goOn(for: waiter, after: earlier) }
             fetch.failed(failed.error)
         }
     }
@@ -49,22 +49,22 @@ extension Engine {
 /// Changes of calls under way, of the queues, and of what holds them back.
 extension Engine {
     func cancel(_ key: CacheKey, andOthers: Bool) {
-        for waiter in waiters(for: key, andOthers: andOthers) { waiter.wait.fetch?.end(waiter, .failure(.cancelled)) }
+        for waiter in waiters(for: key, andOthers: andOthers) { waiter.cancel() }
     }
 
     func cancelAll() {
         let all = Array(fetches.values) + others.values.flatMap(\.values)
-        for fetch in all { for waiter in fetch.waiters { waiter.wait.fetch?.end(waiter, .failure(.cancelled)) } }
+        for fetch in all { for waiter in fetch.waiters { waiter.cancel() } }
         if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
     }
 
     func demote(_ key: CacheKey, andOthers: Bool) {
-        // mutant QueueTests: `{ waiter.move(to: .slow, in: self) }` => `{ _ = waiter }`
-        for waiter in waiters(for: key, andOthers: andOthers) { waiter.move(to: .slow, in: self) }
+        // mutant QueueTests: `{ waiter.demote() }` => `{ _ = waiter }`
+        for waiter in waiters(for: key, andOthers: andOthers) { waiter.demote() }
     }
 
     /// Returns the calls for a key; if it is that of a URL, `andOthers` those with header fields or a key of their own.
-    private func waiters(for key: CacheKey, andOthers: Bool) -> [DataTask] {
+    private func waiters(for key: CacheKey, andOthers: Bool) -> [Waiter] {
         let all: [Fetch] = (fetches[key].map { [$0] } ?? []) + (others[key].map { Array($0.values) } ?? [])
         return all.flatMap { $0.waiters.filter { $0.call.key == key || andOthers && $0.call.request.plainKey == key } }
     }

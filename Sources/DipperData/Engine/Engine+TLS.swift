@@ -26,7 +26,7 @@ extension Engine {
             tlsAnswers[origin] = .asked([(fetch, goOn)])
             runHook(of: nil) { [ask = options.answerTLSChallenge] in
                 let answer = await Result(ofHook: .tlsRejected) { try await ask?(url.ofOrigin ?? url) }
-                self.post { $0.decided(answer, on: origin) }
+                self.post { self.decided(answer, on: origin) }
             }
         }
     }

@@ -79,10 +79,10 @@ final class Engine: LoopClient {
         bodies = BodyBudget(limit: options.inFlightLimit)
         let onChange: @Sendable () -> Void = { [weak self] in
             self?.events.networkChanged()
-            self?.post { $0.networkChanged() }
+            if let self { post { self.networkChanged() } }
         }
         let observation = network.observe(onChange)
-        post { $0.begin(observation) }
+        post { self.begin(observation) }
     }
 
     private func begin(_ observation: ChangeObservation) {
@@ -96,12 +96,12 @@ final class Engine: LoopClient {
     /// Runs a closure on the engine, after all that this thread has posted before.
     /// - Returns: `false`, and nothing runs, if there is no thread yet and nothing `waits`.
     @discardableResult
-    nonisolated func post(waits: Bool = true, _ body: @escaping @Loop (Engine) -> Void) -> Bool {
-        Loop.post(waits: waits) { self.enter(body) }
+    nonisolated func post(waits: Bool = true, _ body: @escaping @Loop () -> Void) -> Bool {
+        Loop.post(to: self, waits: waits, body)
     }
 
     nonisolated func perform(_ body: @escaping @Loop (Engine) -> Void) {
-        if Loop.isCurrent { run(body) } else { post(body) }
+        if Loop.isCurrent { run(body) } else { post { body(self) } }
     }
 
     /// Asks the engine, after all that this thread has posted before; `nil` if there is no thread.
@@ -112,9 +112,9 @@ final class Engine: LoopClient {
             return answer.value
         }
         let isAnswered = DispatchSemaphore(value: 0)
-        let isPosted = post(waits: false) { engine in
-            engine.takeTurn()
-            answer.give(body(engine))
+        let isPosted = post(waits: false) {
+            self.takeTurn()
+            answer.give(body(self))
             isAnswered.signal()
         }
         if isPosted { isAnswered.wait() }
@@ -124,15 +124,17 @@ final class Engine: LoopClient {
     /// Runs a closure in place, on the loop's thread.
     nonisolated func run(_ body: @Loop (Engine) -> Void) {
         Loop.run {
-            guard Afterwards.isUnderWay else { return enter(body) }
+            guard Afterwards.isUnderWay else { return enter { body(self) } }
             seat?.wake()
             body(self)
         }
     }
 
-    private func enter(_ body: @Loop (Engine) -> Void) {
+    func take(_ message: @escaping @Loop () -> Void) { enter(message) }
+
+    private func enter(_ body: @Loop () -> Void) {
         Afterwards.begin(part)
-        body(self)
+        body()
         Afterwards.end()
         seat?.wake()
         if !part.isEmpty { endPart() }
@@ -152,7 +154,7 @@ final class Engine: LoopClient {
         for part in exchange(&steps, with: []) {
             hooks.async {
                 for step in part { step() }
-                self.post { $0.release() }
+                self.post { self.release() }
             }
         }
     }
@@ -163,7 +165,7 @@ final class Engine: LoopClient {
         workers.async {
             let result = body()
             // Nobody waits after the end.
-            self.post { engine in if !engine.hasLeft { goOn(result) } }
+            self.post { if !self.hasLeft { goOn(result) } }
         }
     }
 
@@ -173,7 +175,7 @@ final class Engine: LoopClient {
         let number = nextNumber()
         hookTasks[number] = Task.detached {
             await body()
-            self.post { $0.hookTasks[number] = nil }
+            self.post { self.hookTasks[number] = nil }
         }
         fetch?.findings.hook = number
     }
@@ -258,10 +260,10 @@ final class Engine: LoopClient {
         case .cleaning:
             cleaning = nil
             workers.async { [store] in store.expiries.clean() }
-        case .timeout(let waiter): waiter.wait.fetch?.watch(waiter)
+        case .timeout(let waiter): waiter.fetch?.watch(waiter)
         case .making(let end): end(self)
         case .patience(let waiter):
-            if let fetch = waiter.wait.fetch, fetch.place == .parked { fetch.end(waiter) }
+            if let fetch = waiter.fetch, fetch.place == .parked { fetch.end(waiter) }
         case .report(let fetch, let reports):
             if let progress = fetch.progress { fetch.report(reports, progress, isAgain: true) }
         case .slots(let queue, let starts, let blocked): relieve(queue, starts, since: blocked)
@@ -292,9 +294,7 @@ final class Engine: LoopClient {
         sleeper = Task.detached { [weak self, time] in
             try? await time.sleep(due)
             guard !Task.isCancelled else { return }
-            self?.post { engine in
-                if engine.sleepsUntil == due { engine.sleepsUntil = nil }
-            }
+            if let self { post { if self.sleepsUntil == due { self.sleepsUntil = nil } } }
         }
         return nil
     }
@@ -312,7 +312,7 @@ final class Engine: LoopClient {
         _ body: @escaping @Loop (Engine, CheckedContinuation<Void, Never>) -> Void
     ) async {
         await withCheckedContinuation { continuation in
-            if !post(waits: false, { body($0, continuation) }) { continuation.resume() }
+            if !post(waits: false, { body(self, continuation) }) { continuation.resume() }
         }
     }
 

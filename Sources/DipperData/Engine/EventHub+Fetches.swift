@@ -2,17 +2,17 @@ extension EventHub {
     // MARK: Calls
 
     @inline(__always)
-    func began(_ task: DataTask) {
-        tell(.calls, task.key, task.identity.id, .callBegan(task.requestedQueue))
+    func began(_ caller: some BytesCaller) {
+        tell(.calls, caller.call.key, caller.eventID, .callBegan(caller.requestedQueue))
     }
 
-    @Loop func joined(_ task: DataTask, _ fetch: Fetch) {
-        tell(.calls, task.key, task.identity.id, .callJoined(fetch: fetch.identity.id))
+    @Loop func joined(_ waiter: Waiter, _ fetch: Fetch) {
+        tell(.calls, waiter.call.key, waiter.eventID, .callJoined(fetch: fetch.identity.id))
     }
 
     @inline(__always)
-    func ended(_ task: DataTask, _ result: Result<ResponseSource, DipperError>) {
-        callEnded(task.key, task.identity.id, result)
+    func ended(_ caller: some BytesCaller, _ result: Result<ResponseSource, DipperError>) {
+        callEnded(caller.call.key, caller.eventID, result)
     }
 }
 

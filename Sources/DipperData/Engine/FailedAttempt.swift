@@ -13,7 +13,7 @@ struct FailedAttempt: Sendable {
     let time: Duration
     let spent: Duration
     var verdicts = Verdicts()
-    var counts: [DataTask: Count] = [:]
+    var counts: [Waiter: Count] = [:]
     var mayWait = true
 
     func verdict(

@@ -165,7 +165,7 @@ extension Fetch {
     /// - Parameter answer: asks the calls that have joined meanwhile, before they get it; `nil` to begin anew for them.
     private func handOut(
         _ answer: TransferResponse?, _ verdicts: Verdicts,
-        to give: @escaping @Loop (DataTask, Verdicts) -> Bool
+        to give: @escaping @Loop (Waiter, Verdicts) -> Bool
     ) {
         if isOver { return }
         if let answer { endRefused(answer, verdicts) }

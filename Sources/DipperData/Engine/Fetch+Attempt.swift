@@ -207,11 +207,11 @@ extension Fetch {
             [weak engine, number = run.number, reception = run.reception, step = progressStep] event in
             if case .progress(let received, let expected) = event {
                 guard reception.take(received, expected, step: step) else { return }
-                engine?.post {
-                    $0.transfers[number]?.progressed(TaskProgress(received: received, expected: expected))
+                engine?.post { [weak engine] in
+                    engine?.transfers[number]?.progressed(TaskProgress(received: received, expected: expected))
                 }
             } else {
-                engine?.post { $0.transfers[number]?.received(event, number) }
+                engine?.post { [weak engine] in engine?.transfers[number]?.received(event, number) }
             }
         }
         if let provider = sources.provider {

@@ -1,6 +1,6 @@
 /// How calls come to a fetch, and a fetch to the queues.
 extension Fetch {
-    func take(_ waiter: DataTask, _ found: FoundEntry?) {
+    func take(_ waiter: Waiter, _ found: FoundEntry?) {
         add(waiter)
         if let found { findings.find(found) }
         engine.events.joined(waiter, self)
@@ -8,18 +8,18 @@ extension Fetch {
         if waiter.viewer != nil { wanted.insert(.bytes) }
     }
 
-    func join(_ waiter: DataTask, _ found: FoundEntry?) {
+    func join(_ waiter: Waiter, _ found: FoundEntry?) {
         take(waiter, found)
-        if lookUpState == .missed, !waiter.wait.fetches {
-            return end(waiter, .failure(.notCached.about(waiter.key)))
+        if lookUpState == .missed, !waiter.fetches {
+            return end(waiter, .failure(.notCached.about(waiter.call.key)))
         }
         if place == .parked, let failure { waiter.hear(.failure(failure, isFatal: false)) }
         if let spent = knownFindings?.budget.sinceStart(at: engine.time.now()) { armTimeout(of: waiter, spent: spent) }
         settle()
-        if waiter.wait.reads, lookUpState == .notDone { beginLookUp() }
+        if waiter.reads, lookUpState == .notDone { beginLookUp() }
         if knownFindings?.offline != nil { permissionChanged() }
-        // mutant QueueTests: `if waiter.wait.want.queue == .fast {` => `if waiter.wait.want.queue == .slow {`
-        if waiter.wait.want.queue == .fast { endBackOff() }
+        // mutant QueueTests: `if waiter.want.queue == .fast {` => `if waiter.want.queue == .slow {`
+        if waiter.want.queue == .fast { endBackOff() }
     }
 
     func enter() {
@@ -42,8 +42,6 @@ extension Fetch {
         for waiter in waiters where waiter.isUndecided {
             remove(waiter)
             waiter.turnToSubstitute()
-            waiter.wait.reads = waiter.call.looksUp(in: engine.store)
-            waiter.wait.fetches = waiter.call.mayFetch
             engine.enroll(waiter)
         }
     }

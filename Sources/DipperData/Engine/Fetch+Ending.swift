@@ -2,8 +2,8 @@ import Foundation
 
 /// How calls leave a fetch, and what follows for the fetch.
 extension Fetch {
-    func end(_ waiter: DataTask, _ result: Result<DataResponse, DipperError>? = nil) {
-        guard waiter.wait.fetch === self else { return }
+    func end(_ waiter: Waiter, _ result: Result<DataResponse, DipperError>? = nil) {
+        guard waiter.fetch === self else { return }
         leave(waiter, result)
         settle()
         // The call may have been the one that permitted the network.
@@ -14,21 +14,19 @@ extension Fetch {
     ///   - result: `nil` for the last failure of the fetch.
     ///   - place: the key of the entry in the tiers; `nil` for that of the entry found there.
     func leave(
-        _ task: DataTask, _ result: Result<DataResponse, DipperError>? = nil, kept place: CacheKey? = nil,
+        _ waiter: Waiter, _ result: Result<DataResponse, DipperError>? = nil, kept place: CacheKey? = nil,
         _ write: PendingWrite? = nil
     ) {
-        guard task.wait.fetch === self else { return }
-        remove(task)
-        if let limits = task.wait.knownLimits {
+        guard waiter.fetch === self else { return }
+        remove(waiter)
+        if let limits = waiter.knownLimits {
             if let timer = exchange(&limits.timeout, with: nil) { engine.timers.cancel(timer) }
             if let timer = exchange(&limits.patience, with: nil) { engine.timers.cancel(timer) }
         }
-        task.detach(in: task.wait.want.queue, attempts: attempts)
-        // Perhaps nothing can be made of the answer.
-        if !task.tellsEnd, attempts > 0, case .success? = result { task.wait.limits.past = self }
-        task.finish(
-            result ?? .failure(failure ?? .transport), kept: place ?? knownFindings?.found?.place ?? task.key, write,
-            in: engine)
+        if attempts > 0, case .success? = result { waiter.remember(self) }
+        waiter.end(
+            result ?? .failure(failure ?? .transport), kept: place ?? knownFindings?.found?.place, write,
+            attempts: attempts)
     }
 
     func response(of found: FoundEntry, for call: Call) -> DataResponse {
@@ -98,20 +96,20 @@ extension Fetch {
     // MARK: Time limits
 
     /// - Parameter spent: the time that the fetch has taken so far.
-    func armTimeout(of waiter: DataTask, spent: Duration) {
-        guard let timeout = waiter.call.timeout, waiter.wait.knownLimits?.limit == nil else { return }
-        waiter.wait.limits.limit = spent + timeout
+    func armTimeout(of waiter: Waiter, spent: Duration) {
+        guard let timeout = waiter.call.timeout, waiter.knownLimits?.limit == nil else { return }
+        waiter.limits.limit = spent + timeout
         watch(waiter)
     }
 
     func runClock() {
         findings.budget.run(at: engine.time.now())
         guard demand.hasTimeLimits else { return }
-        for waiter in waiters where waiter.wait.knownLimits?.timeout == nil { watch(waiter) }
+        for waiter in waiters where waiter.knownLimits?.timeout == nil { watch(waiter) }
     }
 
-    func watch(_ waiter: DataTask) {
-        guard waiter.wait.fetch === self, let limits = waiter.wait.knownLimits, let limit = limits.limit else {
+    func watch(_ waiter: Waiter) {
+        guard waiter.fetch === self, let limits = waiter.knownLimits, let limit = limits.limit else {
             return
         }
         limits.timeout = nil
@@ -123,7 +121,7 @@ extension Fetch {
         }
     }
 
-    private func timeOut(_ waiter: DataTask, _ found: StoredData?) {
+    private func timeOut(_ waiter: Waiter, _ found: StoredData?) {
         engine.judge(waiter.isRevalidation ? nil : found, for: [waiter.call]) { verdicts in
             let moment = self.engine.now().timeIntervalSince1970
             let kept = found.flatMap { found in
@@ -139,8 +137,8 @@ extension Fetch {
 
 extension Fetch {
     /// Reports from now on, beginning with the bytes so far: the next ones may be long in coming.
-    func want(_ reports: Fetch.Reports, for task: DataTask) {
-        guard task.wait.fetch === self else { return }
+    func want(_ reports: Fetch.Reports, for waiter: Waiter) {
+        guard waiter.fetch === self else { return }
         wanted.formUnion(reports)
         if let progress { report(reports, progress) }
     }

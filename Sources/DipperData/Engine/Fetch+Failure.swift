@@ -40,9 +40,9 @@ extension Fetch {
     /// While a rule of the program's own is asked, the fetch takes no slot; calls that end whatever it says have ended.
     private func conclude(_ attempt: FailedAttempt) {
         var attempt = attempt
-        var asked: [(DataTask, @Sendable () async -> Duration?)] = []
+        var asked: [(Waiter, @Sendable () async -> Duration?)] = []
         for waiter in waiters where attempt.counts[waiter] == nil {
-            let context = waiter.wait.limits.failures.add(attempt)
+            let context = waiter.limits.failures.add(attempt)
             attempt.counts[waiter] = FailedAttempt.Count(context: context)
             guard !attempt.isOffline, !attempt.error.isOfRequest, !attempt.error.isRemembered,
                 let rule = waiter.call.retryPolicy.rule
@@ -55,8 +55,8 @@ extension Fetch {
         if sources.remaining.isEmpty { endOthers(attempt) }
         engine.reconsider()
         engine.runHook(of: self) { [asked, attempt] in
-            let answered = await withTaskGroup(of: (DataTask, Duration?).self) { group in
-                for (task, ask) in asked { group.addTask { (task, await ask()) } }
+            let answered = await withTaskGroup(of: (Waiter, Duration?).self) { group in
+                for (waiter, ask) in asked { group.addTask { (waiter, await ask()) } }
                 return await group.reduce(into: attempt) { $0.counts[$1.0]?.answer = $1.1 }
             }
             self.post {
@@ -93,7 +93,7 @@ extension Fetch {
             $0.url.map { mayUse && engine.canReach($0, transport) } ?? true
         }
         let waiters = Array(waiters)
-        var (ending, answered) = ([DataTask](), [(DataTask, StoredData)]())
+        var (ending, answered) = ([Waiter](), [(Waiter, StoredData)]())
         var delay: Duration?
         for waiter in waiters {
             switch verdict(on: waiter, attempt) {
@@ -102,8 +102,8 @@ extension Fetch {
             case .retry(let wait): delay = min(delay ?? wait, wait)
             case .waitForNetwork(let longest):
                 guard let longest else { continue }
-                if let old = waiter.wait.limits.patience { engine.timers.cancel(old) }
-                waiter.wait.limits.patience = engine.timers.add(at: engine.time.now() + longest, .patience(waiter))
+                if let old = waiter.limits.patience { engine.timers.cancel(old) }
+                waiter.limits.patience = engine.timers.add(at: engine.time.now() + longest, .patience(waiter))
             }
         }
         // The next source is asked only if no call would wait for this one any more.
@@ -115,7 +115,7 @@ extension Fetch {
         let goesOn = hasOtherURL || mayGoOn && sources.goOn(for: waiters.map(\.call), after: error)
         if goesOn {
             if !hasOtherURL { findings.partial = nil }
-            for waiter in waiters { waiter.wait.limits.failures = FailureCount() }
+            for waiter in waiters { waiter.limits.failures = FailureCount() }
             // A call that has named no stand-in ends with this failure.
             ending.removeAll { !sources.isStandIn || $0.call.hasStandIns }
         }
@@ -128,7 +128,7 @@ extension Fetch {
         park(for: goesOn ? .zero : wait)
     }
 
-    private func verdict(on waiter: DataTask, _ attempt: FailedAttempt) -> FailureVerdict {
+    private func verdict(on waiter: Waiter, _ attempt: FailedAttempt) -> FailureVerdict {
         let call = waiter.call
         let verdict =
             attempt.counts[waiter].map {

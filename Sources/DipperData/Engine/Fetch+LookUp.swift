@@ -62,17 +62,17 @@ extension Fetch {
         {
             let renewal = engine.renewal(call)
             hit?.revalidation = renewal.task
-            if renewal.isNew { renewal.task.join(engine, claim, reads: false, found: found) }
+            renewal.waiter?.join(reads: false, claim, found: found)
         }
         findings.lookedUp(hit, remnant?.partial, claim, isAttempting: run != nil)
         if hit == nil { turnToSubstitutes() }
         var isWantedAnew = false
         for waiter in waiters {
-            if let hit, waiter.wait.reads, verdicts.isAnswered(waiter.call, by: hit.value, at: moment) {
+            if let hit, waiter.reads, verdicts.isAnswered(waiter.call, by: hit.value, at: moment) {
                 leave(waiter, .success(response(of: hit, for: waiter.call)))
-            } else if !waiter.wait.fetches {
-                leave(waiter, .failure(.notCached.about(waiter.key)))
-            } else if waiter.wait.reads {
+            } else if !waiter.fetches {
+                leave(waiter, .failure(.notCached.about(waiter.call.key)))
+            } else if waiter.reads {
                 isWantedAnew = true
             }
         }

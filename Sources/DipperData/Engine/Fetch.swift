@@ -1,41 +1,6 @@
 import Foundation
 import Synchronization
 
-struct FetchWait {
-    fileprivate(set) var want: Urgency
-    var reads = false
-    var fetches = false
-    fileprivate(set) var fetch: Fetch?
-    fileprivate var next: DataTask?
-    fileprivate var previous: DataTask?
-    fileprivate(set) var knownLimits: Limits?
-
-    /// The part that only calls with a time limit or with failures have.
-    @Loop
-    final class Limits {
-        var failures = FailureCount()
-        /// The time spent on the fetch at which the call ends.
-        var limit: Duration?
-        var timeout: Engine.TimerID?
-        var patience: Engine.TimerID?
-        /// The fetch that has answered the call.
-        var past: Fetch?
-    }
-
-    init(_ want: Urgency, reads: Bool = false, fetches: Bool = false) {
-        (self.want, self.reads, self.fetches) = (want, reads, fetches)
-    }
-
-    @Loop var limits: Limits {
-        mutating get {
-            if let known = knownLimits { return known }
-            let new = Limits()
-            knownLimits = new
-            return new
-        }
-    }
-}
-
 /// The fetch of a key: wanted by several calls, and made once.
 final class Fetch: QueueEntry {
     enum LookUpState { case notDone, underWay, missed }
@@ -53,9 +18,7 @@ final class Fetch: QueueEntry {
     /// The events of the look-up and of the attempt under way, if their begin was told.
     var lookUpEvents: CacheEvent.ID?
     var attemptEvents: CacheEvent.ID?
-    // Each leaves by itself, so that no chain of tasks is released at once.
-    private var first: DataTask?
-    private var last: DataTask?
+    private var line = Waiters()
     private(set) var wants = Urgencies()
     private var readers: Int32 = 0
     private(set) var demand = FetchDemand()
@@ -96,9 +59,8 @@ final class Fetch: QueueEntry {
     var failure: DipperError? { knownFindings?.failure }
 
     /// Takes over the attempts and failures of an earlier call, of whose answer nothing could be made.
-    func goOn(for waiter: DataTask, after earlier: DataTask) {
-        guard let limits = earlier.wait.knownLimits, let past = exchange(&limits.past, with: nil) else { return }
-        waiter.wait.knownLimits = limits
+    func goOn(for waiter: Waiter, after earlier: Waiter) {
+        guard let past = waiter.goOn(after: earlier) else { return }
         if past.sources.lead === earlier.call {
             sources = past.sources
             sources.follow(waiter.call)
@@ -109,7 +71,7 @@ final class Fetch: QueueEntry {
 
     /// Runs a closure on the loop later, as a message to the engine.
     @discardableResult
-    nonisolated func post(_ body: @escaping @Loop () -> Void) -> Bool { engine.post { _ in body() } }
+    nonisolated func post(_ body: @escaping @Loop () -> Void) -> Bool { engine.post(body) }
 
     /// Takes the URL of the latest call for the next attempt, if rules for keys have brought calls with several together:
     /// an earlier one's signature may have expired.
@@ -117,7 +79,7 @@ final class Fetch: QueueEntry {
     @discardableResult
     func followLatestURL() -> Bool {
         let lead = sources.lead
-        guard lead.request.keyRule != nil, lead.request.key == nil, sources.isFirst, let latest = last?.call,
+        guard lead.request.keyRule != nil, lead.request.key == nil, sources.isFirst, let latest = line.last?.call,
             let url = latest.request.url, url.withoutFragment != lead.request.url?.withoutFragment
         else { return false }
         sources.follow(latest)
@@ -126,42 +88,31 @@ final class Fetch: QueueEntry {
 
     // MARK: Waiters
 
-    func add(_ task: DataTask) {
-        task.wait.fetch = self
-        (task.wait.previous, task.wait.next) = (last, nil)
-        if let last { last.wait.next = task } else { first = task }
-        last = task
-        wants.add(task.wait.want)
-        if task.wait.reads { readers += 1 }
-        demand.add(task.call)
+    func add(_ waiter: Waiter) {
+        waiter.fetch = self
+        line.append(waiter)
+        wants.add(waiter.want)
+        if waiter.reads { readers += 1 }
+        waiter.wishes = FetchDemand.Wishes(of: waiter.call)
+        demand.add(waiter.wishes)
     }
 
-    func remove(_ task: DataTask) {
-        let (previous, next) = (task.wait.previous, task.wait.next)
-        if let previous { previous.wait.next = next } else { first = next }
-        if let next { next.wait.previous = previous } else { last = previous }
-        (task.wait.previous, task.wait.next, task.wait.fetch) = (nil, nil, nil)
-        wants.remove(task.wait.want)
-        if task.wait.reads { readers -= 1 }
+    func remove(_ waiter: Waiter) {
+        line.remove(waiter)
+        waiter.fetch = nil
+        wants.remove(waiter.want)
+        if waiter.reads { readers -= 1 }
         // What the last one has asked for holds for an answer that comes too late.
-        if !wants.isEmpty { demand.remove(task.call) }
+        if !wants.isEmpty { demand.remove(waiter.wishes) }
     }
 
-    func change(_ task: DataTask, to want: Urgency) {
-        wants.remove(task.wait.want)
-        task.wait.want = want
+    func change(_ waiter: Waiter, to want: Urgency) {
+        wants.remove(waiter.want)
+        waiter.want = want
         wants.add(want)
     }
 
-    /// The oldest first. Each may leave while it is looked at.
-    var waiters: some Sequence<DataTask> {
-        sequence(state: first) { next in
-            let task: DataTask? = next
-            next = task?.wait.next
-            return task
-        }
-    }
-
+    var waiters: some Sequence<Waiter> { line.all }
     var calls: some Sequence<Call> { waiters.lazy.map(\.call) }
 
     /// Whether a call may join: nothing has been removed, or the fetch waits and will look again.
@@ -262,7 +213,7 @@ final class Reception: Sendable {
 
 /// The wishes of a fetch's calls together. Those of a call leave with it.
 struct FetchDemand {
-    private struct Wishes: OptionSet {
+    struct Wishes: OptionSet {
         let rawValue: UInt16
 
         static let network = Wishes(rawValue: 1 << 0)
@@ -274,13 +225,26 @@ struct FetchDemand {
         static let timeLimit = Wishes(rawValue: 1 << 6)
         static let ownJudgement = Wishes(rawValue: 1 << 7)
         static let ownPace = Wishes(rawValue: 1 << 8)
+
+        init(rawValue: UInt16) { self.rawValue = rawValue }
+
+        init(of call: Call) {
+            self = []
+            if call.insistsOnNetwork { insert(.network) }
+            if call.renewsOnDisk { formUnion(call.mayKeepOnDisk ? [.disk, .diskRenewal] : .diskRenewal) }
+            if call.keepsInMemory { formUnion(call.cachePolicy == .diskOnly ? .memory : [.memory, .memoryUse]) }
+            if call.request.durability == .durable { insert(.durability) }
+            if call.timeout != nil { insert(.timeLimit) }
+            if call.hasOwnValidation { insert(.ownJudgement) }
+            if call.request.progressInterval != nil { insert(.ownPace) }
+        }
     }
 
     /// The number of calls with each wish.
     private var counts = InlineArray<9, Int32>(repeating: 0)
 
-    mutating func add(_ call: Call) { count(Self.wishes(of: call), 1) }
-    mutating func remove(_ call: Call) { count(Self.wishes(of: call), -1) }
+    mutating func add(_ wishes: Wishes) { count(wishes, 1) }
+    mutating func remove(_ wishes: Wishes) { count(wishes, -1) }
 
     private mutating func count(_ wishes: Wishes, _ change: Int32) {
         var rest = wishes.rawValue
@@ -288,20 +252,6 @@ struct FetchDemand {
             counts[rest.trailingZeroBitCount] += change
             rest &= rest - 1
         }
-    }
-
-    private static func wishes(of call: Call) -> Wishes {
-        var wishes: Wishes = []
-        if call.insistsOnNetwork { wishes.insert(.network) }
-        if call.keepsOnDisk { wishes.insert(.disk) }
-        if call.renewsOnDisk { wishes.insert(.diskRenewal) }
-        if call.keepsInMemory { wishes.insert(.memory) }
-        if call.keepsInMemory, call.cachePolicy != .diskOnly { wishes.insert(.memoryUse) }
-        if call.request.durability == .durable { wishes.insert(.durability) }
-        if call.timeout != nil { wishes.insert(.timeLimit) }
-        if call.hasOwnValidation { wishes.insert(.ownJudgement) }
-        if call.request.progressInterval != nil { wishes.insert(.ownPace) }
-        return wishes
     }
 
     private func has(_ wish: Wishes) -> Bool { counts[wish.rawValue.trailingZeroBitCount] > 0 }

@@ -2,12 +2,14 @@ import Foundation
 
 /// The fetches of newer bytes for answers that are out of date.
 extension Engine {
-    /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller starts a new one.
-    nonisolated func renewal(_ call: Call) -> (task: DataTask, isNew: Bool) {
+    /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller has a new one join.
+    nonisolated func renewal(_ call: Call) -> (task: DataTask, waiter: Waiter?) {
         revalidations.withLock { tasks in
-            let renewal = tasks.task(for: call.withoutStandIns)
-            if renewal.isNew { renewal.task.attach(renewal.task, to: self) }
-            return renewal
+            let (task, isNew) = tasks.task(for: call.withoutStandIns)
+            guard isNew else { return (task, nil) }
+            let waiter = Waiter(task, isRevalidation: true, in: self)
+            task.attach(waiter)
+            return (task, waiter)
         }
     }
 }

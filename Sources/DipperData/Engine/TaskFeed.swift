@@ -10,7 +10,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     struct State {
         var log: TaskLog<Event>
         /// `nil` before the call waits in an engine, and after its end, so that a task that is kept keeps no cache alive.
-        var link: Link?
+        var call: WaitingCall?
         var priority: Priority
         var queue: FetchQueue
         var attempts = 0
@@ -154,34 +154,27 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     // MARK: The engine
 
-    fileprivate func attach(_ call: some WaitingCall, to engine: Engine) {
-        state.withLock { $0.link = Link(engine: engine, call: call) }
-    }
+    func attach(_ call: WaitingCall) { state.withLock { $0.call = call } }
 
     /// - Parameter queue: the queue that the call was in at its end.
     func detach(in queue: FetchQueue, attempts: Int) {
-        let link = state.withLock { state in
+        let call = state.withLock { state in
             (state.queue, state.attempts) = (queue, attempts)
-            return exchange(&state.link, with: nil)
+            return exchange(&state.call, with: nil)
         }
-        _ = consume link
+        _ = consume call
     }
 
-    fileprivate var link: Link? { state.withLock { $0.link } }
-    var isAttached: Bool { link != nil }
+    var call: WaitingCall? { state.withLock { $0.call } }
 
-    func post(_ body: @escaping @Loop (Engine, any WaitingCall) -> Void) {
-        if let link { link.engine.post { body($0, link.call) } }
-    }
-
-    package func cancel() { post { $1.cancel(in: $0) } }
-    package func move(to queue: FetchQueue) { post { $1.move(to: queue, in: $0) } }
+    package func cancel() { if let call { call.engine.post { call.cancel() } } }
+    package func moveToSlowQueue() { if let call { call.engine.post { call.demote() } } }
 
     package var priority: Priority { state.withLock { $0.priority } }
     package func setPriority(_ priority: Priority) {
         state.withLock { $0.priority = priority }
         // On the loop at once, so that no other fetch takes the place of one that has become more urgent.
-        if let link { link.engine.perform { link.call.setPriority(priority, in: $0) } }
+        if let call { call.engine.perform { _ in call.setPriority(priority) } }
     }
 
     /// The progress of the present attempt, until the end.
@@ -189,32 +182,23 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     var wantsProgress: Bool { state.withLock { $0.wantsProgress } }
     package func wantProgress() {
         state.withLock { $0.wantsProgress = true }
-        post { $1.wantProgress(in: $0) }
+        if let call { call.engine.post { call.wantProgress() } }
     }
-    package func wantPreviews() { post { $1.wantPreviews(in: $0) } }
+    package func wantPreviews() { if let call { call.engine.post { call.wantPreviews() } } }
 
     /// The queue that the call is in now, or was in when it ended.
     package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }
     package var attempts: Int { status?.attempts ?? state.withLock { $0.attempts } }
 
     /// `nil` unless the call waits in an engine.
-    package var status: CallStatus? {
-        guard let link, var status = link.engine.ask({ link.call.status(in: $0) }) ?? nil else { return nil }
-        guard let bytes = status.bytes else { return status }
-        status.attempts = bytes.attempts
-        if status.state != .decoding {
-            // Bytes that are there wait to be decoded.
-            status.state = bytes.outcome == nil ? bytes.state : .decoding
-        }
-        return status
-    }
+    package var status: CallStatus? { call.flatMap { call in call.engine.ask { _ in call.status() } ?? nil } }
 }
 
 /// Cancels calls in one turn of their engine, so that none fetches because another has ended.
 package func cancelTogether(_ tasks: [any FetchTask]) {
     let engine = tasks.lazy.compactMap { ($0 as? any FedTask)?.engine }.first
     let cancel = { @Sendable in for task in tasks { task.cancel() } }
-    if engine?.post({ _ in cancel() }) != true { cancel() }
+    if engine?.post({ cancel() }) != true { cancel() }
 }
 
 /// A task with a ``TaskFeed``.
@@ -242,46 +226,16 @@ extension FedTask {
         }
     }
 
-    fileprivate var engine: Engine? { withFeed { $0.link?.engine } }
+    fileprivate var engine: Engine? { withFeed { $0.call?.engine } }
     package var isParkedOnTestClock: Bool {
         engine?.time.isReal == false && withFeed { $0.status?.state == .parked }
     }
-    func attach(_ call: some WaitingCall, to engine: Engine) { withFeed { $0.attach(call, to: engine) } }
+    func attach(_ call: WaitingCall) { withFeed { $0.attach(call) } }
     func detach(in queue: FetchQueue, attempts: Int) { withFeed { $0.detach(in: queue, attempts: attempts) } }
     func hear(_ news: DataTask.Event) { withFeed { $0.hear(news, for: self) } }
     /// Without effect on a task that has ended.
     package func end(_ result: Result<Response, DipperError>) { withFeed { $0.end(result, for: self) } }
     fileprivate func callHooks() { withFeed { $0.flush(on: callbackQueue) } }
-}
-
-/// A call as the engine in which it waits knows it.
-@Loop
-protocol WaitingCall: AnyObject, Sendable {
-    /// `nil` if the call does not wait.
-    func status(in engine: Engine) -> CallStatus?
-    func cancel(in engine: Engine)
-    func move(to queue: FetchQueue, in engine: Engine)
-    func setPriority(_ priority: Priority, in engine: Engine)
-    func wantProgress(in engine: Engine)
-    func wantPreviews(in engine: Engine)
-}
-
-extension WaitingCall {
-    func wantPreviews(in engine: Engine) {}
-}
-
-struct Link: Sendable {
-    let engine: Engine
-    let call: any WaitingCall
-}
-
-/// The present state of a call that waits in an engine.
-package struct CallStatus: Sendable {
-    let queue: FetchQueue
-    var attempts: Int
-    package var state = TaskState.waiting
-    /// The call for the bytes of an object, if they are being fetched, perhaps by another engine.
-    var bytes: DataTask?
 }
 
 package protocol TaskEvent: Sendable {

@@ -7,9 +7,9 @@ extension Engine {
             case backOff(Fetch)
             case pause(UInt64)
             case cleaning
-            case timeout(DataTask)
+            case timeout(Waiter)
             case making(@Loop (Engine) -> Void)
-            case patience(DataTask)
+            case patience(Waiter)
             case report(Fetch, Fetch.Reports)
             /// A look at the slots of a queue: the number of fetches that had started, and since when none has.
             case slots(FetchQueue, Int, since: Duration)

@@ -14,11 +14,15 @@ package actor Loop {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { Loop.events.asUnownedSerialExecutor() }
 
     /// Runs a message on the loop, in the order of posting.
-    /// - Parameter waits: whether the message may wait until the system gives a thread.
+    /// - Parameters:
+    ///   - client: runs the message; `nil` for the loop itself.
+    ///   - waits: whether the message may wait until the system gives a thread.
     /// - Returns: `false`, and nothing runs, if the message may not wait and there is no thread.
     @discardableResult
-    nonisolated static func post(waits: Bool = true, _ message: @escaping @Loop () -> Void) -> Bool {
-        events.post(waits: waits, message)
+    nonisolated static func post(
+        to client: (any LoopClient)? = nil, waits: Bool = true, _ message: @escaping @Loop () -> Void
+    ) -> Bool {
+        events.post(EventLoop.Message(client: client, body: message), waits: waits)
     }
 
     nonisolated static var isCurrent: Bool { events.isCurrent }
@@ -37,7 +41,10 @@ package actor Loop {
 /// A round runs the posted messages, tells clients which descriptors are ready, and gives a turn to each client that has
 /// been woken or is due.
 private final class EventLoop: SerialExecutor {
-    typealias Message = @Loop () -> Void
+    struct Message {
+        let client: (any LoopClient)?
+        let body: @Loop () -> Void
+    }
 
     private struct Inbox {
         var messages: [Message] = []
@@ -74,7 +81,7 @@ private final class EventLoop: SerialExecutor {
         }
     }
 
-    func post(waits: Bool, _ message: @escaping Message) -> Bool {
+    func post(_ message: Message, waits: Bool) -> Bool {
         let (isTaken, wakeup, isRunning) = inbox.withLock { inbox -> (Bool, Int32?, Bool) in
             if inbox.wakeup == nil, !waits { return (false, nil, false) }
             inbox.messages.append(message)
@@ -82,14 +89,15 @@ private final class EventLoop: SerialExecutor {
         }
         if let wakeup { eventfd_write(wakeup, 1) }
         if isRunning || !begin() { return isTaken }
-        return isTaken || post(waits: waits, message)
+        return isTaken || post(message, waits: waits)
     }
 
     var isCurrent: Bool { number.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        _ = post(waits: true) { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+        let run = { @Loop in job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+        _ = post(Message(client: nil, body: run), waits: true)
     }
 
     func isIsolatingCurrentContext() -> Bool? { isCurrent }
@@ -122,7 +130,9 @@ private final class EventLoop: SerialExecutor {
             var count: Int32 = 0
             if round == 0 { count = epoll_wait(epoll, events.baseAddress, Int32(events.count), isIdle ? patience : 0) }
             if isIdle { inbox.withLock { $0.isAsleep = false } }
-            for message in messages { message() }
+            for message in messages {
+                if let client = message.client { client.take(message.body) } else { message.body() }
+            }
             messages.removeAll(keepingCapacity: true)
             for event in events.prefix(Int(max(0, count))) {
                 let descriptor = Int32(bitPattern: UInt32(truncatingIfNeeded: event.data.u64))
@@ -213,7 +223,13 @@ final class LoopSeat {
 
 @Loop
 protocol LoopClient: AnyObject, Sendable {
+    /// Runs a message that was posted to the client.
+    func take(_ message: @escaping @Loop () -> Void)
     func ready(_ descriptor: Int32, _ events: UInt32)
     /// Does what is due, after the client was woken or its time has come; returns the time of the next turn.
     func turn() -> ContinuousClock.Instant?
+}
+
+extension LoopClient {
+    func take(_ message: @escaping @Loop () -> Void) { message() }
 }

@@ -36,7 +36,7 @@ final class CurlPool: LoopClient {
         self.configuration = configuration
         self.proxies = proxies
         self.resolver = resolver
-        post { pool in pool.seat = Loop.add(pool) }
+        post { self.seat = Loop.add(self) }
     }
 
     private func makeMulti() -> Bool {
@@ -56,14 +56,16 @@ final class CurlPool: LoopClient {
     // MARK: Any thread
 
     @discardableResult
-    nonisolated func post(waits: Bool = true, _ body: @escaping @Loop (CurlPool) -> Void) -> Bool {
-        Loop.post(waits: waits) {
-            body(self)
-            self.seat?.wake()
-        }
+    nonisolated func post(waits: Bool = true, _ body: @escaping @Loop () -> Void) -> Bool {
+        Loop.post(to: self, waits: waits, body)
     }
 
     // MARK: The loop
+
+    func take(_ message: @escaping @Loop () -> Void) {
+        message()
+        seat?.wake()
+    }
 
     private nonisolated static func pool(_ context: UnsafeMutableRawPointer?) -> CurlPool? {
         context.map { Unmanaged<CurlPool>.fromOpaque($0).takeUnretainedValue() }

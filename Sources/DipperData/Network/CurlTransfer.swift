@@ -54,13 +54,13 @@ final class CurlTransfer: Transfer {
     // MARK: Commands
 
     nonisolated func start() {
-        if !pool.post(waits: false, { $0.begin(self) }) { receive(.finished(.failure(.noThread))) }
+        if !pool.post(waits: false, { self.pool.begin(self) }) { receive(.finished(.failure(.noThread))) }
     }
-    nonisolated func cancel() { pool.post { $0.end(self, .cancelled) } }
-    nonisolated func setThrottled(_ isThrottled: Bool) { pool.post { $0.setThrottled(self, isThrottled) } }
-    nonisolated func setQueue(_ queue: FetchQueue) { pool.post { _ in self.move(to: queue) } }
+    nonisolated func cancel() { pool.post { self.pool.end(self, .cancelled) } }
+    nonisolated func setThrottled(_ isThrottled: Bool) { pool.post { self.pool.setThrottled(self, isThrottled) } }
+    nonisolated func setQueue(_ queue: FetchQueue) { pool.post { self.move(to: queue) } }
     nonisolated func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
-        pool.post { _ in
+        pool.post {
             guard !self.isOver, self.body.count > 0, [200, 206].contains(self.answer.status) else { return }
             guard let codings = self.codings else { return reply(self.body.snapshot(), self.offset) }
             // Each time all bytes are decoded: one time after the other.
@@ -69,7 +69,7 @@ final class CurlTransfer: Transfer {
             Self.previews.async { [body = self.body.snapshot(), limit = self.limit] in
                 let decoded = try? ContentDecoder.decode(body, codings ?? [], atMost: limit, isBeginning: true)
                 if let decoded, !decoded.isEmpty { reply(decoded, 0) }
-                self.pool.post { _ in self.isPreviewing = false }
+                self.pool.post { self.isPreviewing = false }
             }
         }
     }

@@ -50,7 +50,7 @@ public final class CurlTransport: Transport {
 
     public func networkChanged() {
         Loop.post { [resolver] in resolver.networkChanged() }
-        for pool in [fast, slow] { pool.post { $0.dropOrphans() } }
+        for pool in [fast, slow] { pool.post { pool.dropOrphans() } }
     }
 
     public func firstHop(to url: URL) -> String {
@@ -72,7 +72,7 @@ public final class CurlTransport: Transport {
     }
 
     private func end() {
-        for pool in [fast, slow] { pool.post { $0.close() } }
+        for pool in [fast, slow] { pool.post { pool.close() } }
     }
 }
 

@@ -1,16 +1,24 @@
 import Foundation
 
-/// The fetch of bytes for objects, as one call of the data cache.
+/// The fetch of bytes for objects: a call for them, or the task of another that fetches newer ones.
 final class BytesWork: SharedWork {
     let cache: ObjectCache
     let origin: Origin
     let claim: Claim
-    let task: DataTask
     let keepsBytes: Bool
-    /// The call that the events tell of: an earlier one, if nothing could be made of its answer.
-    let caller: DataTask
+    nonisolated let call: Call
+    nonisolated let requestedQueue: FetchQueue
+    private nonisolated let identity = EventIdentity()
+    /// The call that the events tell of, if nothing could be made of its answer.
+    private nonisolated let earlier: CacheEvent.ID?
+    /// The call, if memory could not answer it.
+    private var waiter: Waiter?
+    private let followed: DataTask?
     var makes: [ObjectWork] = []
     private(set) var failure: DipperError?
+    private(set) var progress: TaskProgress?
+    private(set) var wantsProgress = false
+    private var attempts = 0
     private(set) var data: Data?
     private(set) var basis: Provenance?
     /// The order in which the bytes came, among all.
@@ -29,12 +37,12 @@ final class BytesWork: SharedWork {
         // The claim comes first: an entry that is removed from now on is not kept.
         claim = origin.claim ?? origin.source.claim(origin.dataKey, of: origin.request)
         let want = make.wants.highest
-        task =
-            origin.following?()
-            ?? origin.source.task(
-                for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
-                keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
-        caller = failed?.caller ?? task
+        followed = origin.following?()
+        call = origin.source.call(
+            for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority),
+            keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
+        requestedQueue = want.queue
+        earlier = failed?.eventID
         (cache, self.origin, keepsBytes) = (make.cache, origin, make.keepsBytes)
         isNewest = origin.isAnew && origin.policy != .bypass
     }
@@ -46,13 +54,37 @@ final class BytesWork: SharedWork {
         previews = nil
     }
 
+    /// The time that the call for the bytes has left; `nil` if it has none, or memory has answered it.
+    var timeLeft: Duration? {
+        guard let limits = waiter?.knownLimits, let limit = limits.limit, let fetch = limits.past else { return nil }
+        return limit - fetch.findings.budget.spent(at: origin.source.engine.time.now())
+    }
+
     override func move(to want: Urgency) {
-        // Others may follow the same fetch, so it only becomes more urgent.
-        let mayFall = origin.following == nil
-        if mayFall || want.queue == .fast {
-            origin.source.engine.perform { [task] in task.move(to: want.queue, in: $0) }
+        if let followed { return followed.raise(to: want) }
+        if let waiter { origin.source.engine.run { _ in waiter.change(to: want) } }
+    }
+}
+
+extension BytesWork: BytesCaller {
+    nonisolated var priority: Priority { call.request.priority }
+    nonisolated var eventID: CacheEvent.ID { earlier ?? identity.id }
+    nonisolated var mayComeBack: Bool { true }
+
+    nonisolated func attach(_ waiter: Waiter) {
+        Loop.run {
+            self.waiter = waiter
+            if previews != nil { watchBytes() }
         }
-        if mayFall ? task.priority != want.priority : task.priority < want.priority { task.priority = want.priority }
+    }
+
+    nonisolated func detach(in queue: FetchQueue, attempts: Int) { Loop.run { self.attempts = attempts } }
+
+    nonisolated func finish(_ result: Result<DataResponse, DipperError>, in engine: Engine) {
+        switch result {
+        case .success(let response): cache.post(counting: response.data.count) { self.arrived(response) }
+        case .failure(let error): cache.engine.post { self.failed(error) }
+        }
     }
 }
 
@@ -65,19 +97,22 @@ extension BytesWork {
 
     /// - Parameter failed: a call for the bytes, of whose answer the object could not be made.
     func start(after failed: (supply: BytesWork, error: DipperError)?) {
-        let source = origin.source
-        task.follow { [cache] event, _ in
-            switch event {
-            case .finished(let response):
-                cache.post(counting: response.data.count) { self.ended(.success(response)) }
-            case .failure(let error, isFatal: true): cache.engine.post { _ in self.ended(.failure(error)) }
-            default: cache.engine.post { _ in self.heard(event) }
-            }
-        }
+        let engine = origin.source.engine
         if let failed {
-            task.submit(to: source.engine, claim, after: (failed.supply.task, failed.error))
-        } else if origin.following == nil {
-            task.begin(in: source.engine, claim)
+            submit(to: engine, claim, after: (failed.supply.waiter, failed.error))
+        } else if let followed {
+            progress = followed.latestProgress
+            followed.follow { event, _ in self.heard(event, from: followed) }
+        } else {
+            begin(in: engine, claim)
+        }
+    }
+
+    private nonisolated func heard(_ event: DataTask.Event, from followed: DataTask) {
+        switch event {
+        case .finished(let response): finish(.success(response), in: origin.source.engine)
+        case .failure(let error, isFatal: true): finish(.failure(error), in: origin.source.engine)
+        default: cache.engine.post { self.hear(event) }
         }
     }
 
@@ -87,8 +122,8 @@ extension BytesWork {
         // A look at the tiers that is under way may still need the bytes.
         if basis == nil, isCurrent, cache.state.isLooking(at: origin.key) { return }
         end()
-        guard origin.following == nil, basis == nil else { return }
-        origin.source.engine.perform { [task] in task.cancel(in: $0) }
+        guard let waiter, basis == nil else { return }
+        origin.source.engine.run { _ in waiter.cancel() }
     }
 
     private func end() {
@@ -108,35 +143,49 @@ extension BytesWork {
     }
 
     func tellEnd(_ result: Result<ResponseSource, DipperError>) {
-        guard origin.following == nil, !exchange(&hasTold, with: true) else { return }
-        origin.source.events.ended(caller, result)
+        if followed == nil, !exchange(&hasTold, with: true) { origin.source.events.ended(self, result) }
     }
 
     // MARK: News
 
-    private func heard(_ news: DataTask.Event) {
+    func hear(_ news: DataTask.Event) {
         switch news {
-        case .failure(let error, _): failure = error
-        case .retry: failure = nil
-        default: break
+        case .failure(let error, _): (failure, progress) = (error, nil)
+        case .retry: (failure, progress) = (nil, nil)
+        case .progress(let present): progress = present
+        case .state, .finished: break
         }
         for call in makes.flatMap(\.allCalls) { call.tell(news) }
     }
 
-    private func ended(_ result: Result<DataResponse, DipperError>) {
+    func wantProgress() {
+        wantsProgress = true
+        if let followed { followed.wantProgress() } else { waiter?.wantProgress() }
+    }
+
+    /// The number of attempts and the state of the fetch.
+    var status: (attempts: Int, state: TaskState) {
+        if let now = (waiter ?? followed?.waiter)?.status() { return (now.attempts, now.state) }
+        // Bytes that are there wait to be decoded.
+        let isOver = followed.map { $0.outcome != nil } ?? waiter?.isOver ?? true
+        return (followed?.attempts ?? attempts, isOver ? .decoding : .waiting)
+    }
+
+    private func failed(_ error: DipperError) {
+        end(of: followed?.attempts ?? attempts)
+        tellEnd(.failure(error))
+        let isOver = error == .cancelled || error == .shutDown
+        for make in makes { make.fail(isOver ? error : make.broken ?? error) }
+        end()
+    }
+
+    private func end(of attempts: Int) {
         endPreviews()
-        for call in makes.flatMap(\.allCalls) { call.attempts = task.attempts }
-        switch result {
-        case .success(let response): arrived(response)
-        case .failure(let error):
-            tellEnd(.failure(error))
-            let isOver = error == .cancelled || error == .shutDown
-            for make in makes { make.fail(isOver ? error : make.broken ?? error) }
-            end()
-        }
+        for call in makes.flatMap(\.allCalls) { call.attempts = attempts }
     }
 
     private func arrived(_ response: DataResponse) {
+        end(of: followed?.attempts ?? attempts)
         waiting = response.data.count
         data = response.data
         arrival = cache.engine.nextNumber()
@@ -144,7 +193,7 @@ extension BytesWork {
             info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
             asked: response.askedSource,
             revalidation: response.revalidation, claim: claim,
-            call: origin.source.events.wants(.objects) ? caller.eventID : nil)
+            call: origin.source.events.wants(.objects) ? followed?.eventID ?? eventID : nil)
         if !response.source.isAnswer || response.info.isStandIn { isNewest = false }
         if origin.isAnew { isClosed = true }
         // A look at the tiers that is under way finds the bytes in the data cache.
@@ -163,13 +212,19 @@ extension BytesWork {
             if let preview = previews.shown[make.key] { call.show(preview) }
         } else if let scan = call.step.previews() {
             previews = Previews(scan)
-            task.watchBytes { [engine = cache.engine] bytes in engine.post { _ in self.arrived(bytes) } }
+            watchBytes()
+        }
+    }
+
+    private func watchBytes() {
+        (waiter ?? followed?.waiter)?.watchBytes { [engine = cache.engine] bytes in
+            engine.post { self.arrived(bytes) }
         }
     }
 
     private func arrived(_ bytes: Data) {
         guard let previews else { return }
-        if previews.scan.isPointless { return task.ignoreBytes() }
+        if previews.scan.isPointless { return (waiter ?? followed?.waiter)?.ignoreBytes() ?? () }
         previews.arrived = bytes
         makePreviews()
     }
@@ -192,7 +247,7 @@ extension BytesWork {
                 }
             }
             let (looked, results) = (scan, made)
-            engine.post { _ in self.previewed(looked, results) }
+            engine.post { self.previewed(looked, results) }
         }
         if let place = first.step.place {
             Afterwards.run { place.perform(work) }

@@ -37,9 +37,9 @@ extension ObjectCache {
         if Loop.isCurrent {
             // Before the next fetch begins.
             Loop.run { state.count(bytes) }
-            engine.post { _ in body() }
+            engine.post(body)
         } else {
-            engine.post { [state] _ in
+            engine.post { [state] in
                 state.count(bytes)
                 body()
             }

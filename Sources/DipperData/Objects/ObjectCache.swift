@@ -63,12 +63,12 @@ package final class ObjectCache: Sendable {
     // MARK: Calls
 
     package func demote(_ key: CacheKey, andOthers: Bool) {
-        engine.post { [state] _ in state.demote(key, andOthers: andOthers) }
+        engine.post { [state] in state.demote(key, andOthers: andOthers) }
     }
     package func cancel(_ key: CacheKey, andOthers: Bool) {
-        engine.post { [state] _ in state.cancel(key, andOthers: andOthers) }
+        engine.post { [state] in state.cancel(key, andOthers: andOthers) }
     }
-    package func cancelAll() { engine.post { [state] _ in state.cancelAll() } }
+    package func cancelAll() { engine.post { [state] in state.cancelAll() } }
 
     // MARK: Ending
 
@@ -83,7 +83,7 @@ package final class ObjectCache: Sendable {
         }
         await workers.shutdown()
         await finishWrites()
-        engine.post { [state] engine in
+        engine.post { [state, engine] in
             state.endBacklog()
             engine.guests.removeAll { $0 === state }
         }
@@ -285,7 +285,7 @@ package final class ObjectCache: Sendable {
         }
         insert(object, key, for: origin, claim, isLatest: true)
         guard isWritten else { return }
-        engine.post { engine in
+        engine.post { [engine] in
             if engine.hasLeft { return self.unstage(key, added) }
             WriteWork(added, origin, step, in: self).enter()
         }

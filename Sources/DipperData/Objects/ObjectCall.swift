@@ -30,7 +30,6 @@ package struct Making: Sendable {
 }
 
 /// A call for an object that memory could not answer.
-@Loop
 package final class ObjectCall: WaitingCall {
     /// The options on which the object itself does not depend.
     package struct Options: Sendable {
@@ -47,7 +46,6 @@ package final class ObjectCall: WaitingCall {
     private(set) var origin: Origin
     let step: any ObjectStep
     private(set) var options: Options
-    private(set) var want: Urgency
     var attempts = 0
     private var wantsProgress = false
     private var lookUp: Workers.Ticket?
@@ -62,15 +60,15 @@ package final class ObjectCall: WaitingCall {
     private nonisolated init(_ task: any ObjectTask, _ making: Making, _ options: Options) {
         (cache, origin, step) = (making.cache, making.origin, making.step)
         (self.task, self.options) = (task, options)
-        want = Urgency(task.requestedQueue, making.origin.request.priority)
+        super.init(Urgency(task.requestedQueue, making.origin.request.priority), in: making.cache.engine)
     }
 
     package nonisolated static func start(_ task: any ObjectTask, _ making: Making, _ options: Options = Options()) {
         let call = ObjectCall(task, making, options)
-        task.attach(call, to: call.cache.engine)
+        task.attach(call)
         let (engine, state) = (call.cache.engine, call.cache.state)
         state.posted.add(1, ordering: .relaxed)
-        if engine.post(waits: false, { _ in call.take() }) { return }
+        if engine.post(waits: false, { call.take() }) { return }
         state.posted.subtract(1, ordering: .relaxed)
         task.detach(in: task.requestedQueue, attempts: 0)
         task.end(.failure(engine.refusal), nil)
@@ -106,52 +104,50 @@ package final class ObjectCall: WaitingCall {
         task.end(result, renewal)
     }
 
-    func status(in engine: Engine) -> CallStatus? {
+    override func status() -> CallStatus? {
         if isOver { return nil }
         var status = CallStatus(queue: want.queue, attempts: attempts)
         // The object is made of another, which may be on its way.
         var first = make
         while first?.stage == .waiting, let parent = first?.parent { first = parent }
-        if let fetch = make?.fetch {
-            if fetch.origin.source.engine === engine, let now = fetch.task.status(in: engine) {
-                (status.attempts, status.state) = (now.attempts, now.state)
-            } else {
-                status.bytes = fetch.task
-            }
-        }
+        if let fetch = make?.fetch { (status.attempts, status.state) = fetch.status }
         switch first?.stage {
         case nil, .looking, .waiting: break
         case .making, .writing, .ready, .over: status.state = .decoding
         }
         return status
     }
-    func cancel(in engine: Engine) { cancel() }
-    func move(to queue: FetchQueue, in engine: Engine) {
-        change(to: Urgency(queue: queue, level: want.level))
+
+    override func cancel() { cancel(as: .cancelled) }
+
+    override func change(to want: Urgency) {
+        guard !isOver, self.want != want else { return }
+        make?.wants.remove(self.want)
+        self.want = want
+        make?.wants.add(want)
+        make?.refresh()
+        lookUp?.move(to: engine.place(want))
+        if want.queue == .slow { release() }
     }
-    func setPriority(_ priority: Priority, in engine: Engine) {
-        change(to: Urgency(want.queue, priority))
-    }
-    func wantProgress(in engine: Engine) {
+
+    override func wantProgress() {
         wantsProgress = true
         if let supply = make?.fetch { hearProgress(of: supply) }
     }
 
-    func wantPreviews(in engine: Engine) {
+    override func wantPreviews() {
         if exchange(&options.showsPreviews, with: true) { return }
         if let supply = make?.fetch { supply.showPreviews(to: self) }
     }
 
-    /// Begins with the bytes so far, which the task for the bytes reports only once.
+    /// Begins with the bytes so far, which are reported only once.
     private func hearProgress(of supply: BytesWork) {
-        supply.task.wantProgress()
-        if let progress = supply.task.latestProgress { tell(.progress(progress)) }
+        supply.wantProgress()
+        if let progress = supply.progress { tell(.progress(progress)) }
     }
 }
 
 extension ObjectCall {
-    private var engine: Engine { cache.engine }
-
     private func take() {
         cache.state.posted.subtract(1, ordering: .relaxed)
         if engine.isClosed { return tellEnd(.failure(.shutDown)) }
@@ -177,7 +173,7 @@ extension ObjectCall {
         let (asked, engine) = (origin, engine)
         let find: @Sendable (Bool) -> Void = { isThere in
             let decided = asked.decided(isThere: isThere)
-            engine.post { _ in self.decided(decided) }
+            engine.post { self.decided(decided) }
         }
         guard asked.source.hasDisk else { return find(false) }
         if want.queue == .fast {
@@ -229,7 +225,7 @@ extension ObjectCall {
         tellEnd(result)
     }
 
-    func cancel(as error: DipperError = .cancelled) {
+    private func cancel(as error: DipperError) {
         if isOver { return }
         if let make {
             make.calls[number] = nil
@@ -244,16 +240,6 @@ extension ObjectCall {
         }
     }
 
-    private func change(to want: Urgency) {
-        guard !isOver, self.want != want else { return }
-        make?.wants.remove(self.want)
-        self.want = want
-        make?.wants.add(want)
-        make?.refresh()
-        lookUp?.move(to: engine.place(want))
-        if want.queue == .slow { release() }
-    }
-
     /// Hears the news of its fetch, beginning with the last preview.
     func attend(at supply: BytesWork) {
         if let failure = supply.failure { tell(.failure(failure, isFatal: false)) }
@@ -265,7 +251,7 @@ extension ObjectCall {
 /// The calls of a key.
 extension ObjectCache.State: EngineGuest {
     func demote(_ key: CacheKey, andOthers: Bool) {
-        for call in calls(of: key, andOthers: andOthers) { call.move(to: .slow, in: call.cache.engine) }
+        for call in calls(of: key, andOthers: andOthers) { call.demote() }
     }
 
     func cancel(_ key: CacheKey, andOthers: Bool) {

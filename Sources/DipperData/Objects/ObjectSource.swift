@@ -41,16 +41,12 @@ package final class ObjectSource: Sendable {
 
     // MARK: Bytes
 
-    /// Returns a call for the bytes of a request. The caller starts it and tells its end to the events.
+    /// Returns a call for the bytes of a request.
     /// - Parameters:
     ///   - keepsOnDisk: `false` if an object made of the bytes takes their place on disk.
     ///   - isRenewal: whether what the tiers have is no good.
-    func task(
-        for request: DataRequest, _ queue: FetchQueue, keepsOnDisk: Bool, isRenewal: Bool
-    ) -> DataTask {
-        let call = Call(
-            request, key: request.cacheKey, defaults: defaults, mayKeepOnDisk: keepsOnDisk, isRenewal: isRenewal)
-        return DataTask(call, queue: queue, tellsEnd: false)
+    func call(for request: DataRequest, keepsOnDisk: Bool, isRenewal: Bool) -> Call {
+        Call(request, key: request.cacheKey, defaults: defaults, mayKeepOnDisk: keepsOnDisk, isRenewal: isRenewal)
     }
 
     func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {

@@ -63,10 +63,7 @@ final class ObjectWork: SharedWork {
         if stage == .looking || stage == .waiting || stage == .over {
             return stage == .waiting ? parent?.timeLeft : nil
         }
-        guard let limits = root?.task.wait.knownLimits, let limit = limits.limit, let fetch = limits.past else {
-            return origin.source.timeout(of: origin.request)
-        }
-        return limit - fetch.findings.budget.spent(at: origin.source.engine.time.now())
+        return root?.timeLeft ?? origin.source.timeout(of: origin.request)
     }
 
     private var engine: Engine { cache.engine }
@@ -190,7 +187,7 @@ extension ObjectWork {
         guard let write = cache.state.writes[key]?.last else {
             // The write is on its way to the loop.
             let round = round
-            engine.post { _ in if self.round == round { self.begin() } }
+            engine.post { if self.round == round { self.begin() } }
             return
         }
         write.blocked.append(self)
@@ -221,7 +218,7 @@ extension ObjectWork {
         enter(.looking)
         let present = self.round
         origin.source.settle(key, for: origin.request) { [engine] isOnDisk in
-            engine.post { _ in
+            engine.post {
                 guard self.round == present else { return }
                 if isOnDisk { self.perform(.form(stored, source)) } else { self.descend() }
             }
@@ -279,11 +276,12 @@ extension ObjectWork {
         if let present {
             present.refresh()
             if present.basis != nil { take(present) }
+            attend()
         } else {
             works.supplies.append(supply)
+            attend()
             supply.start(after: failed)
         }
-        attend()
     }
 
     func attend() {

@@ -65,7 +65,7 @@ extension StepWork {
             let result: StepResult? =
                 self.isCancelled ? nil : cache.perform(self, step, origin, keepsBytes: keepsBytes)
             // The next work takes its place before the thread goes on.
-            cache.engine.post { _ in
+            cache.engine.post {
                 if let result { self.finished(result) }
                 taken()
             }

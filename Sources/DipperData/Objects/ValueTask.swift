@@ -79,7 +79,7 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
     }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
-    public func moveToSlowQueue() { feed.move(to: .slow) }
+    public func moveToSlowQueue() { feed.moveToSlowQueue() }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
     public var priority: Priority {

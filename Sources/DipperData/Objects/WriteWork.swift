@@ -63,7 +63,7 @@ extension WriteWork {
         let (cache, engine) = (cache, cache.engine)
         let work: @Sendable () -> Void = {
             guard self.take() else { return }
-            cache.perform(self) { isLost in engine.post { _ in self.written(isLost: isLost) } }
+            cache.perform(self) { isLost in engine.post { self.written(isLost: isLost) } }
         }
         // Encoding an animation decodes and processes its frames once more.
         let cost: Workers.Measure = { [object, step] in
