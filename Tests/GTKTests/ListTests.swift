@@ -153,17 +153,21 @@ extension GTKTests {
             try window.show()
             try window.wait(for: .red, at: 60, 50, of: view)
             let picture = try #require(first)
+            let clock = try #require(gtk_widget_get_frame_clock(window.widget))
+            var shown: Set<SIMD4<UInt8>> = []
+            GtkSignal.connect(UnsafeMutableRawPointer(clock), "after-paint") {
+                if let pixel = try? window.pixels(of: view)[60, 50] { shown.insert(pixel) }
+            }
             for width in [470, 510] {
                 gtk_window_set_default_size(window.window, gint(width), 320)
                 try Toolkit.wait(for: "the width") { gtk_widget_get_width(window.widget) == width }
                 try window.frames(until: "the pictures of this size") {
-                    let pixel = try window.pixels(of: view)[60, 50]
-                    #expect(pixel == Color.red.premultiplied)
                     let size = TargetSize(
                         width: Int(gtk_widget_get_width(picture)), height: Int(gtk_widget_get_height(picture)), .fill)
                     return test.cache.imageInMemory(for: Self.request(0).processed(by: .resize(to: size))) != nil
                 }
             }
+            #expect(shown == [Color.red.premultiplied])
         }
 
         @Test("tells which row the user activates")
