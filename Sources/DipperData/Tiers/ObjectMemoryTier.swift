@@ -42,7 +42,7 @@ package final class ObjectMemoryTier: Sendable {
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Entry? { memory.value(for: key, lifetime) }
     /// Returns the object of a key without a copy of the rest; `nil` in an optional if not every request may see it.
-    package func product(for key: CacheKey) -> Product?? { memory.part(of: key) { $0.plain } }
+    package func product(for key: CacheKey) -> Product?? { borrowed(memory) { $0.part(of: key) { $0.plain } } }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
     /// Keeps an entry, unless its bytes have been flushed or cleared since.
     /// - Parameter isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
