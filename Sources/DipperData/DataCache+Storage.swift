@@ -53,7 +53,9 @@ extension DataCache {
     public func readData(for key: CacheKey) -> Data? { plain(key) ?? success(of: key, in: .all) }
 
     @inline(__always)
-    private func plain(_ key: CacheKey) -> Data? { store.memory.part(of: key) { $0.isPlain ? $0.data : nil } ?? nil }
+    private func plain(_ key: CacheKey) -> Data? {
+        borrowed(store.memory) { $0.part(of: key) { $0.isPlain ? $0.data : nil } ?? nil }
+    }
 
     private func success(of key: CacheKey, in tiers: CacheTiers) -> Data? {
         guard let found = store.find(key, [:], in: tiers)?.value, (200...299).contains(found.info.status),

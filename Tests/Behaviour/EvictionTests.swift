@@ -39,17 +39,17 @@ struct EvictionTests {
         #expect(cache.memoryCount == 0 && cache.memorySize == 0)
     }
 
-    @Test("by default memory keeps what has been used over a long scan, and drops it when others are used instead")
+    @Test("by default memory keeps what is used often over a long scan, and drops it when others are used instead")
     func scan() throws {
         let cache = memory(.adaptive, count: 10)
         try add(["a", "b"], to: cache)
-        #expect(cache.readData(for: "a") != nil && cache.readData(for: "b") != nil)
+        for _ in 0..<7 { #expect(cache.readData(for: "a") != nil && cache.readData(for: "b") != nil) }
         try add((0..<200).map { "\($0)" }, to: cache)
         #expect(cache.hasData(for: "a") && cache.hasData(for: "b") && cache.memoryCount == 10)
         #expect((193..<200).allSatisfy { cache.hasData(for: CacheKey("\($0)")) }, "the newest are there")
         for number in 200..<300 {
             try add(["\(number)"], to: cache)
-            #expect(cache.readData(for: CacheKey("\(number)")) != nil)
+            for _ in 0..<7 { #expect(cache.readData(for: CacheKey("\(number)")) != nil) }
         }
         #expect(!cache.hasData(for: "a") && !cache.hasData(for: "b") && cache.memoryCount == 10)
     }

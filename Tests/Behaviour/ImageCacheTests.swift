@@ -209,6 +209,7 @@ struct ImageCacheTests {
     private func makeTest(_ folder: TemporaryFolder? = nil) -> TestImageCache {
         TestImageCache(folder: folder) {
             $0.data.memoryPressure = pressure
+            $0.data.evictionOrder = .leastRecentlyUsed
             $0.memoryLimit = 400_000
         }
     }

@@ -167,6 +167,7 @@ private struct NaiveLines {
         let bytes: Data
         let cost: Int
         var uses = 0
+        var isUsed = false
     }
 
     private var trial: [Entry] = []
@@ -178,7 +179,8 @@ private struct NaiveLines {
     mutating func use(_ key: Int) -> Data? {
         for line in [\NaiveLines.trial, \.main] {
             guard let place = self[keyPath: line].firstIndex(where: { $0.key == key }) else { continue }
-            self[keyPath: line][place].uses = min(3, self[keyPath: line][place].uses + 1)
+            self[keyPath: line][place].uses = min(7, self[keyPath: line][place].uses + 1)
+            self[keyPath: line][place].isUsed = true
             return self[keyPath: line][place].bytes
         }
         return nil
@@ -190,21 +192,30 @@ private struct NaiveLines {
     }
 
     mutating func add(_ key: Int, _ bytes: Data, cost: Int, isKept: Bool) {
-        _ = use(key)
+        let isPresent = use(key) != nil
         let (isInMain, uses) = (main.contains { $0.key == key }, (trial + main).first { $0.key == key }?.uses ?? 0)
         remove(key)
         guard isKept else { return }
-        let entry = Entry(key: key, bytes: bytes, cost: cost, uses: uses)
+        let entry = Entry(key: key, bytes: bytes, cost: cost, uses: uses, isUsed: isPresent)
         if isInMain { main.insert(entry, at: 0) } else { trial.insert(entry, at: 0) }
     }
 
     mutating func trim(to limit: Int) {
         while cost > limit {
-            let isTrial = main.isEmpty || !trial.isEmpty && trial.reduce(0) { $0 + $1.cost } > cost / 10 * 3
+            let onTrial = Double(trial.reduce(0) { $0 + $1.cost })
+            let isTrial = main.isEmpty || !trial.isEmpty && onTrial > Double(cost) * 0.3
             var entry = isTrial ? trial.removeLast() : main.removeLast()
-            guard entry.uses > 0 else { continue }
-            entry.uses = isTrial ? 0 : entry.uses - 1
-            main.insert(entry, at: 0)
+            let isProven = entry.uses == 7
+            if isTrial, !isProven {
+                if entry.isUsed {
+                    entry.isUsed = false
+                    trial.insert(entry, at: 0)
+                }
+            } else if entry.uses > 0 {
+                entry.uses = isTrial ? 0 : entry.uses - 1
+                entry.isUsed = false
+                main.insert(entry, at: 0)
+            }
         }
     }
 }

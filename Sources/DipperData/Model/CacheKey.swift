@@ -118,7 +118,23 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// in a default key and in a variant's key a digit or a colon follows, in keys of the caller's own a backslash.
     package var derivedPrefix: String { string + "\n#" }
 
-    package var isDerived: Bool { string.utf8.contains("\n#".utf8) }
+    package var isDerived: Bool { firstOrigin != nil }
+
+    /// The part before the first `\n#`, which marks a derived entry.
+    var firstOrigin: Substring? {
+        var text = string
+        // Asked for each write and by every insertion into memory: a search of the standard library takes microseconds.
+        let length = text.withUTF8 { bytes -> Int? in
+            var place = 0
+            while let start = bytes.baseAddress, let found = memchr(start + place, 0x0A, bytes.count - place) {
+                let length = UnsafeRawPointer(found) - UnsafeRawPointer(start)
+                place = length + 1
+                if place < bytes.count, bytes[place] == UInt8(ascii: "#") { return length }
+            }
+            return nil
+        }
+        return length.map { string[..<string.utf8.index(string.startIndex, offsetBy: $0)] }
+    }
 
     /// Returns whether this is the key of an entry derived from that of `origin`, or of a variant of such an entry.
     package func isDerived(of origin: CacheKey) -> Bool {

@@ -9,12 +9,15 @@ public struct EvictionOrder: Sendable, Hashable {
 
     private let kind: Kind
 
-    /// The order in which new entries are on trial until they have been used (S3-FIFO).
+    /// The order in which new entries are on trial until they have been used several times (after S3-FIFO and ARC).
     ///
-    /// New entries stand in a line of about three tenths of the memory. An entry that is used before it comes to the end
-    /// of that line moves to the main line, and stays there as long as it is used. An entry that leaves the trial unused,
-    /// and comes back soon, goes to the main line at once. So a long scroll or a scan does not push out what is used again
-    /// and again. A use only counts; it moves nothing, so hits of several threads do not hinder one another.
+    /// New entries stand in one line, proven ones in another. At the end of its line a new entry leaves, but gets another
+    /// turn if it has been used, and moves to the line of the proven ones after seven uses; a proven one gets a turn for
+    /// each use. An entry that left a short time ago and comes back counts as proven. Which part of memory the new ones
+    /// have, from a twentieth to nine tenths, follows what comes back: an entry that left the trial makes it longer, one
+    /// that was proven makes it shorter. So a long scroll or a scan does not push out what is used again and again, and
+    /// what was just seen is there when the user scrolls back. A use only counts; it moves nothing, so hits of several
+    /// threads do not hinder one another.
     ///
     /// On disk this order is ``leastRecentlyUsed``.
     public static let adaptive = EvictionOrder(kind: .adaptive)
@@ -37,9 +40,19 @@ public struct EvictionOrder: Sendable, Hashable {
 
     var onDisk: EvictionOrder { kind == .adaptive ? .leastRecentlyUsed : self }
 
-    /// The number of uses of an entry after one more. The most are eight turns, or three.
+    /// The number of uses that prove an entry, and the most that count.
+    static let proof: UInt8 = 7
+
+    /// The number of uses of an entry after one more.
     @inline(__always)
-    func counted(_ uses: UInt8) -> UInt8 { uses == (movesUsed ? .max : 3) ? uses : uses + 1 }
+    func counted(_ uses: UInt8) -> UInt8 { uses == (movesUsed ? .max : Self.proof) ? uses : uses + 1 }
+
+    /// Returns the line to which the oldest entry of a line goes, and its uses there; `nil` if it leaves.
+    /// - Parameter isUsed: whether it has been used since it took its place.
+    func turn(_ uses: UInt8, isUsed: Bool, in line: MemoryLine) -> (line: MemoryLine, uses: UInt8)? {
+        if line == .main { return spared(uses).map { (.main, $0) } }
+        return uses == Self.proof ? (.main, 0) : isUsed ? (.trial, uses) : nil
+    }
 
     /// The number of uses left to an entry that is spared when it is next to leave; `nil` if it leaves.
     @inline(__always)

@@ -18,6 +18,13 @@ extension Logger {
     }
 }
 
+/// Calls a closure with an object that its owner keeps alive meanwhile. The reference is not counted: threads that read
+/// through one object would wait for one another's counts.
+@inline(__always)
+func borrowed<Object: AnyObject, Result>(_ object: Object, _ body: (Object) -> Result) -> Result {
+    Unmanaged.passUnretained(object)._withUnsafeGuaranteedRef { body($0) }
+}
+
 /// The shared instance of a program: the one that was set last, or one that is made when it is first asked for.
 package struct Shared<Value: Sendable>: ~Copyable, Sendable {
     private let current = Mutex<Value?>(nil)

@@ -66,8 +66,7 @@ struct KeyTable {
     }
 }
 
-/// The hashes of the entries that left a line last, as many as there are entries. A newer one may take the place of an
-/// older one.
+/// The hashes of the entries that left a line last. A newer one may take the place of an older one.
 struct Departures {
     private var marks: [UInt64] = []
     private var count: UInt32 = 0
@@ -76,7 +75,7 @@ struct Departures {
 
     mutating func add(_ hash: UInt64, among entries: Int) {
         // Half full, because there is only one place for a hash. Another size, which is rare, forgets all.
-        if marks.count < entries * 2 || marks.count > max(64, entries * 16) {
+        if marks.count < max(16, entries * 2) || marks.count > max(64, entries * 16) {
             marks = [UInt64](repeating: 0, count: 1 << (Int.bitWidth - max(16, entries * 3).leadingZeroBitCount))
         }
         count &+= 1

@@ -13,6 +13,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var value: Value?
         var lifetime: Lifetime
         var uses: UInt8
+        /// Whether the entry has been used since it took its place in the line.
+        var isUsed = false
         var line: MemoryLine
         // A hit reads these only if it moves the entry.
         /// -1 for none.
@@ -37,7 +39,10 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var lines = InlineArray<2, Line>(repeating: Line())
         var free: Int32 = -1
         var changes: UInt64 = 0
-        var departures = Departures()
+        var departures = InlineArray<2, Departures> { _ in Departures() }
+
+        /// The number of entries that left each line and are known.
+        var remembered: Int { max(2, table.count / 2) }
 
         @inline(__always)
         func find(_ key: CacheKey) -> Int32 {
@@ -66,25 +71,36 @@ final class MemoryShard<Value: Sendable>: Sendable {
     @inline(__always)
     func access<Part: Sendable>(
         _ key: CacheKey, now: TimeInterval, part: (borrowing Value) -> Part
-    ) -> (part: Part?, expired: MemoryEntry<Value>?) {
+    ) -> (part: Part?, isExpired: Bool) {
         state.withLock { state in
             let index = state.find(key)
-            guard index >= 0 else { return (nil, nil) }
+            guard index >= 0 else { return (nil, false) }
             let node = state.nodes.start + Int(index)
-            if node.pointee.lifetime.isExpired(at: now) { return (nil, take(index, &state)) }
+            if node.pointee.lifetime.isExpired(at: now) { return (nil, true) }
             if node.pointee.lifetime.accessExtension != nil {
                 node.pointee.lifetime.expires = node.pointee.lifetime.expires(accessedAt: now)
             }
             let uses = order.counted(node.pointee.uses)
             // Not written if it is the same: other threads may have the memory at hand.
-            if uses != node.pointee.uses { node.pointee.uses = uses }
+            if uses != node.pointee.uses || !node.pointee.isUsed {
+                node.pointee.uses = uses
+                node.pointee.isUsed = true
+            }
             // mutant MemoryTier|Eviction: `order.movesUsed {` => `!order.movesUsed {`
             if order.movesUsed {
                 unlink(index, &state)
                 linkNewest(index, .main, &state)
                 publishOldest(.main, state)
             }
-            return (node.pointee.value.map(part), nil)
+            return (node.pointee.value.map(part), false)
+        }
+    }
+
+    func removeExpired(_ key: CacheKey, now: TimeInterval) -> MemoryEntry<Value>? {
+        state.withLock { state in
+            let index = state.find(key)
+            guard index >= 0, state.nodes.start[Int(index)].lifetime.isExpired(at: now) else { return nil }
+            return take(index, &state)
         }
     }
 
@@ -134,14 +150,19 @@ final class MemoryShard<Value: Sendable>: Sendable {
                 if present >= 0 {
                     let node = state.nodes.start + Int(present)
                     (uses, line) = (order.counted(node.pointee.uses), node.pointee.line)
-                } else if !state.departures.contains(entry.key.hash.first, among: state.table.count) {
-                    line = .trial
+                } else {
+                    let left = [MemoryLine.trial, .main].first {
+                        state.departures[$0.rawValue].contains(entry.key.hash.first, among: state.remembered)
+                    }
+                    if let left { totals.learn(from: left) }
+                    line = left == nil ? .trial : .main
                 }
             }
             let replaced = present >= 0 ? take(present, &state) : nil
             let index: Int32
             let node = Node(
-                key: entry.key, value: entry.value, lifetime: entry.lifetime, uses: uses, line: line,
+                key: entry.key, value: entry.value, lifetime: entry.lifetime, uses: uses, isUsed: replaced != nil,
+                line: line,
                 cost: entry.cost, stored: entry.stored, entered: now)
             if state.free >= 0 {
                 index = state.free
@@ -174,16 +195,18 @@ final class MemoryShard<Value: Sendable>: Sendable {
             let index = state.lines[line.rawValue].oldest
             guard index >= 0 else { return nil }
             let node = state.nodes.start + Int(index)
-            guard let uses = order.spared(node.pointee.uses) else {
-                // mutant Eviction: `if line == .trial {` => `if line == .main {`
-                if line == .trial { state.departures.add(node.pointee.key.hash.first, among: state.table.count) }
+            // mutant MemoryTier|Eviction: `node.pointee.uses, isUsed: node.pointee.isUsed` => `0, isUsed: false`
+            guard let turn = order.turn(node.pointee.uses, isUsed: node.pointee.isUsed, in: line) else {
+                if !order.movesUsed {
+                    state.departures[line.rawValue].add(node.pointee.key.hash.first, among: state.remembered)
+                }
                 return take(index, &state)
             }
+            (node.pointee.uses, node.pointee.isUsed) = (turn.uses, false)
             unlink(index, &state)
-            node.pointee.uses = line == .trial ? 0 : uses
-            linkNewest(index, .main, &state)
+            linkNewest(index, turn.line, &state)
             publishOldest(line, state)
-            if line != .main { publishOldest(.main, state) }
+            if turn.line != line { publishOldest(turn.line, state) }
             return nil
         }
     }

@@ -87,8 +87,9 @@ final class MemoryTier<Value: Sendable>: Sendable {
     /// Copies only a part of a value; counts as a use.
     @inline(__always)
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
-        let found = shard(of: key).access(key, now: now().timeIntervalSince1970, part: part)
-        if let expired = found.expired { remove(expired: expired) }
+        let now = now().timeIntervalSince1970
+        let found = borrowed(shard(of: key)) { $0.access(key, now: now, part: part) }
+        if found.isExpired, let expired = shard(of: key).removeExpired(key, now: now) { remove(expired: expired) }
         return found.part
     }
 
@@ -271,10 +272,20 @@ final class MemoryTotals: Sendable {
     /// The number of moves so far.
     let moves = Atomic<UInt64>(0)
 
-    /// Whether entries leave the trial next. Measured over the traces of the benchmark: a shorter trial forgets what
-    /// was just seen before the user scrolls back.
+    /// The part of memory that the entries on trial may have, in millionths.
+    private let trialShare = Atomic<Int>(300_000)
+
+    /// Whether entries leave the trial next.
     var isTrialLong: Bool {
-        trialCost.load(ordering: .relaxed) > cost.load(ordering: .relaxed) / 10 * 3
+        let share = Double(trialShare.load(ordering: .relaxed)) / 1_000_000
+        return Double(trialCost.load(ordering: .relaxed)) > Double(cost.load(ordering: .relaxed)) * share
+    }
+
+    /// An entry has come back that left a line too early, so the line gets more room.
+    func learn(from line: MemoryLine) {
+        let step = 1_000_000 / max(1, count.load(ordering: .relaxed))
+        let share = trialShare.load(ordering: .relaxed) + (line == .trial ? step : -step)
+        trialShare.store(min(max(share, 50_000), 900_000), ordering: .relaxed)
     }
 }
 
@@ -285,17 +296,4 @@ struct MemoryEntry<Value: Sendable>: Sendable {
     var lifetime: Lifetime
     /// In seconds since 1970.
     let stored: TimeInterval
-}
-
-extension CacheKey {
-    /// The part before the first `\n#`, which marks a derived entry.
-    var firstOrigin: Substring? {
-        let text = string.utf8
-        var rest = text[...]
-        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
-            rest = rest[text.index(after: end)...]
-            if rest.first == UInt8(ascii: "#") { return string[..<end] }
-        }
-        return nil
-    }
 }

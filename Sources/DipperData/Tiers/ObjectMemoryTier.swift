@@ -76,7 +76,7 @@ package final class ObjectMemoryTier: Sendable {
     }
     /// Returns the object of a key without a copy of the rest; `nil` in an optional if not every request may see it.
     package func product(for key: CacheKey) -> Product?? {
-        memory.part(of: key) { $0.plain } ?? takeBack(key).map(\.plain)
+        borrowed(memory) { $0.part(of: key) { $0.plain } } ?? takeBack(key).map(\.plain)
     }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) || held[key, at: time] != nil }
 

@@ -16,7 +16,11 @@ struct Trace: Sendable {
     static let all: [Trace] =
         [zipf(room: 500), zipf(room: 100), zipfWithSizes()] + [200, 500, 2_000].map { feed(room: $0) }
         + [400, 1_500, 6_000].map { gallery(room: $0) }
-        + [scan(room: 500), loop(of: 1_000, room: 500), shifting(room: 500), albums(room: 500)]
+        + [scan(room: 500), loop(of: 1_000, room: 500), shifting(room: 500)]
+        + [100, 500].map { albums(room: $0) }
+
+    /// Traces that suit the order of use alone.
+    static let unsuitable = [restlessFeed(room: 500), changing(room: 500)]
 
     private static let length = 300_000
 
@@ -44,33 +48,43 @@ struct Trace: Sendable {
     /// A feed: every post has a photograph of its own and the picture of its author. The user scrolls on, and back by
     /// some posts now and then.
     static func feed(room: Int) -> Trace {
+        Trace(
+            name: "feed, scrolled back, room for \(room)",
+            keys: feed(Zipf(5_000, 0.9), forth: 100, back: [(0.6, 0), (0.9, 20), (0.98, 80), (1, 300)]), room: room)
+    }
+
+    /// A feed in which every other scroll goes back, some of them far.
+    private static func restlessFeed(room: Int) -> Trace {
+        Trace(
+            name: "feed, scrolled back all the time, room for \(room)",
+            keys: feed(Zipf(2_000, 1), forth: 60, back: [(0.5, 0), (0.8, 20), (0.96, 100), (1, 500)]), room: room)
+    }
+
+    /// - Parameters:
+    ///   - forth: how many posts the user goes on at a time, on average.
+    ///   - back: how far the user goes back then, on average, with the sums of the probabilities.
+    private static func feed(_ popularity: Zipf, forth: Double, back: [(below: Double, length: Double)]) -> [Int] {
         var random = SeededGenerator(seed: 3)
-        let popularity = Zipf(2_000, 1)
         var authors: [Int] = []
         var keys: [Int] = []
         var post = 0
         func see(_ post: Int) {
             if post == authors.count { authors.append(popularity.next(&random)) }
-            keys += [2_000 + post, authors[post]]
+            keys += [popularity.count + post, authors[post]]
         }
         while keys.count < length {
-            for _ in 0..<random.length(60) {
+            for _ in 0..<random.length(forth) {
                 see(post)
                 post += 1
             }
-            let back =
-                switch random.unit() {
-                case ..<0.5: 0
-                case ..<0.8: random.length(20)
-                case ..<0.96: random.length(100)
-                default: random.length(500)
-                }
-            for _ in 0..<min(back, post) {
+            let kind = random.unit()
+            let mean = back.first { kind < $0.below }?.length ?? 0
+            for _ in 0..<min(post, mean > 0 ? random.length(mean) : 0) {
                 post -= 1
                 see(post)
             }
         }
-        return Trace(name: "feed, scrolled back, room for \(room)", keys: keys, room: room)
+        return keys
     }
 
     /// A grid of 1,200 pictures, 24 of them on the screen. The user scrolls, jumps, and opens pictures one after the other,
@@ -138,6 +152,12 @@ struct Trace: Sendable {
         return Trace(name: "Zipf 1.0, popularity shifts, room for \(room)", keys: keys, room: room)
     }
 
+    /// Every three thousand requests all entries are new.
+    private static func changing(room: Int) -> Trace {
+        let keys = zipf(room: room).keys.enumerated().map { $0 / 3_000 * 10_000 + $1 }
+        return Trace(name: "Zipf 1.0, all new now and then, room for \(room)", keys: keys, room: room)
+    }
+
     /// The user looks at one album for a while, in any order, and then at another.
     static func albums(room: Int) -> Trace {
         var random = SeededGenerator(seed: 6)
@@ -154,6 +174,7 @@ struct Trace: Sendable {
 /// Numbers from 0 on, of which each is asked for as often as Zipf's law says.
 private struct Zipf {
     private let sums: [Double]
+    var count: Int { sums.count }
 
     init(_ count: Int, _ exponent: Double) {
         var sum = 0.0
