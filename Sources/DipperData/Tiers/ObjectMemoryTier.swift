@@ -57,9 +57,16 @@ package final class ObjectMemoryTier: Sendable {
     func entry(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Entry? {
-        if let entry = memory.value(for: key, lifetime) { return entry }
-        guard let entry = takeBack(key) else { return nil }
-        return memory.value(for: key, lifetime) ?? entry
+        let present = memory.contains(key) ? nil : takeBack(key)
+        var changed: Lifetime?
+        let found = memory.value(for: key) { old, entered, now in
+            let new = lifetime(old, entered, now)
+            changed = new
+            return new
+        }
+        // Held by somebody or not, it is found no longer than that.
+        if let changed { held.change(key, to: changed) }
+        return found ?? present
     }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) || held[key, at: time] != nil }
 
