@@ -75,6 +75,15 @@ struct HeldPictureTests {
         #expect(test.cache.imageInMemory(for: a)?.pixels != image.pixels)
     }
 
+    @Test("a request that gives a picture a shorter life ends it for whoever asks, though somebody holds it")
+    func shortened() throws {
+        let test = TestImageCache()
+        try test.cache.addImage(picture, for: a)
+        #expect(test.cache.imageInMemory(for: ImageRequest(a).with(\.memoryExpiration, .after(.seconds(10)))) != nil)
+        test.date.advance(by: 11)
+        #expect(test.cache.imageInMemory(for: a) == nil)
+    }
+
     @Test("processed pictures of bytes that are replaced are not found either")
     func derived() async throws {
         let test = TestImageCache()

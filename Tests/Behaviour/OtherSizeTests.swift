@@ -162,7 +162,7 @@ struct OtherSizeTests {
         let length = ProgressivePhoto.previewLengths[0]
         transfer.hold(TransferResponse(body: ProgressivePhoto.file.prefix(length)))
         transfer.send(progress: length, of: ProgressivePhoto.file.count)
-        try await screen.waits(for: "preview 48x24")
+        try await screen.waits(for: "preview 32x24")
         transfer.finish(with: ProgressivePhoto.file)
         try await screen.waits(for: "image")
     }

@@ -49,7 +49,7 @@ struct PictureFetchTests {
     func widths() async throws {
         let photo = try PictureFiles.photoBytes
         let dipper = try await Dipper(["/120.jpg": photo, "/600.jpg": photo, "/900.jpg": photo])
-        let template = dipper.url("/") + "{width}.jpg"
+        let template = dipper.url("/0.jpg").replacing("/0.jpg", with: "/{width}.jpg")
         for (options, width) in [
             (["--resize", "90x90"], 120), (["--resize", "90x90^"], 600), (["--width", "601"], 900), ([], 900),
         ] {

@@ -10,6 +10,10 @@ final class HeldObjects: Sendable {
         /// `nil` if nobody holds the object any more.
         fileprivate let entry: @Sendable () -> ObjectMemoryTier.Entry?
 
+        fileprivate init(_ record: Record, _ lifetime: Lifetime) {
+            (self.lifetime, info, entry) = (lifetime, record.info, record.entry)
+        }
+
         fileprivate init?(_ entry: ObjectMemoryTier.Entry, _ lifetime: Lifetime) {
             guard let product = entry.product.held else { return nil }
             (self.lifetime, info) = (lifetime, entry.info)
@@ -76,6 +80,15 @@ final class HeldObjects: Sendable {
                 state.most = max(256, 2 * state.count)
             }
             return old
+        }
+    }
+
+    /// A reader has given the object another lifetime.
+    func change(_ key: CacheKey, to lifetime: Lifetime) {
+        take { state in
+            guard let old = state.families[Self.origin(key)]?[key] else { return [] }
+            state.families[Self.origin(key)]?[key] = Record(old, lifetime)
+            return [old]
         }
     }
 

@@ -70,9 +70,16 @@ package final class ObjectMemoryTier: Sendable {
     func entry(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Entry? {
-        if let entry = memory.value(for: key, lifetime) { return entry }
-        guard let entry = takeBack(key) else { return nil }
-        return memory.value(for: key, lifetime) ?? entry
+        let present = memory.contains(key) ? nil : takeBack(key)
+        var changed: Lifetime?
+        let found = memory.value(for: key) { old, entered, now in
+            let new = lifetime(old, entered, now)
+            changed = new
+            return new
+        }
+        // Held by somebody or not, it is found no longer than that.
+        if let changed { held.change(key, to: changed) }
+        return found ?? present
     }
     /// Returns the object of a key without a copy of the rest; `nil` in an optional if not every request may see it.
     package func product(for key: CacheKey) -> Product?? {
