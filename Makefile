@@ -194,7 +194,7 @@ lint: deps ## check the format of the sources, the order of their folders, the s
 	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Structure/layers.py
-	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Tests
+	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Benchmarks/GalleryBench Tests
 	python3 Tests/Structure/figures.py README.md Benchmarks/RESULTS.md
 	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/*
 	$(call API,--check)
