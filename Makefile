@@ -49,7 +49,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench gtk gtk-asan tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench gtk tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -110,18 +110,7 @@ gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their test
 	$(GTK_BUILD) --product DipperPackageTests
 	@$(call tell-failures,$(call XVFB,1280x1024) \
 		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
-	$(call GTK_API,--check)
-
-# GTK and what it uses keep what they made once until the program ends: the leaks told are those that a widget causes.
-gtk-asan: F ?= .
-gtk-asan: AT_ONCE := 1
-gtk-asan: deps ## run the tests of the widgets that match F under Address Sanitizer
-	$(call install,$(GTK_TEST_PACKAGES))
-	DIPPER_TESTS=GTK $(BUILD) --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk-asan --sanitize=address \
-		--product DipperPackageTests
-	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" SWIFT_BACKTRACE=enable=no \
-		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt:print_suppressions=0" $(call XVFB,1280x1024) \
-		.build-gtk-asan/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
+	$(if $(wildcard API/DipperGTK.txt),$(call GTK_API,--check))
 
 gallery-bench: SECONDS ?= 60
 gallery-bench: deps ## scroll 10,000 photographs for SECONDS (60), in the gallery and in a naive program; write frames and memory to .run/gallery-*.json
@@ -150,7 +139,7 @@ t: deps-test ## build the tests of one target T (Behaviour), and run those that 
 # Each step runs, whatever became of those before it.
 check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
 	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" "fuzz-c SECONDS=60" \
-		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test gtk gtk-asan docs mutants bench-quick
+		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test gtk docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20
@@ -194,7 +183,7 @@ lint: deps ## check the format of the sources, the order of their folders, the s
 	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Structure/layers.py
-	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Tests
+	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Benchmarks/GalleryBench Tests
 	python3 Tests/Structure/figures.py README.md Benchmarks/RESULTS.md
 	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/*
 	$(call API,--check)
@@ -290,12 +279,11 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 	cd Benchmarks && .build/release/dipper-bench
 
 docs: deps ## build the reference and the guides of the modules into docs-build
-	$(call install,$(GALLERY_PACKAGES))
-	DIPPER_DOCS=1 $(call SWIFTPM,package) $(GTK_FLAGS) --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --enable-experimental-combined-documentation \
+	DIPPER_DOCS=1 $(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
+		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .build-gtk-asan .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
+	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
 		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
 		Samples/Gallery/.build

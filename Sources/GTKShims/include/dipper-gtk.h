@@ -1,7 +1,17 @@
 /* The widget and the paintable of DipperGTK, for programs in C and for bindings of other languages. Use them on the thread
    that runs GTK's loop. */
 #pragma once
+#if defined(__clang__)
+#if __has_feature(modules)
+#define DIPPER_MODULES
+#endif
+#endif
+#ifdef DIPPER_MODULES
+/* For Swift: if two modules declared GTK's names, it would find some of them in neither. */
+#pragma clang module import CGTK4
+#else
 #include <gtk/gtk.h>
+#endif
 
 G_BEGIN_DECLS
 

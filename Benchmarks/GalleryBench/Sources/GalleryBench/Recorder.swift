@@ -37,9 +37,9 @@ final class Recorder {
     func run(_ name: String, count: Int, requests: () -> Int) -> Report {
         guard let clock = gtk_widget_get_frame_clock(window) else { preconditionFailure("The window is shown.") }
         let object = UnsafeMutableRawPointer(clock)
-        GtkSignal.connect(object, "before-paint") { [weak self] in self?.paintStart = .now }
-        GtkSignal.connect(object, "update") { [weak self] in self?.scroll(at: gdk_frame_clock_get_frame_time(clock)) }
-        GtkSignal.connect(object, "after-paint") { [weak self] in self?.painted() }
+        GtkSignal.connect(object, "before-paint") { [self] in paintStart = .now }
+        GtkSignal.connect(object, "update") { [self] in scroll(at: gdk_frame_clock_get_frame_time(clock)) }
+        GtkSignal.connect(object, "after-paint") { [self] in painted() }
         // A frame whenever one is due, whether something changes or not.
         gdk_frame_clock_begin_updating(clock)
         while start.duration(to: .now) < .seconds(seconds) { g_main_context_iteration(nil, 1) }
