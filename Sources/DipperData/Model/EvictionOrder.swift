@@ -11,12 +11,13 @@ public struct EvictionOrder: Sendable, Hashable {
 
     /// The order in which new entries are on trial until they have been used several times (after S3-FIFO and ARC).
     ///
-    /// New entries stand in one line, proven ones in another. At the end of its line a new entry leaves, but gets another
-    /// turn if it has been used, and moves to the line of the proven ones after seven uses; a proven one gets a turn for
-    /// each use. An entry that left a short time ago and comes back counts as proven. Which part of memory the new ones
-    /// have, from a twentieth to nine tenths, follows what comes back: an entry that left the trial makes it longer, one
-    /// that was proven makes it shorter. So a long scroll or a scan does not push out what is used again and again, and
-    /// what was just seen is there when the user scrolls back. A use only counts; it moves nothing, so hits of several
+    /// New entries stand in one line, proven ones in another. At the end of its line a new entry leaves, unless it has
+    /// been used: then it gets another turn, or, after seven uses, joins the proven ones. A proven entry gets a turn for
+    /// each use. An entry that left a short time ago and comes back counts as proven.
+    ///
+    /// The trial has three tenths of the memory at first. It grows when an entry comes back that left the trial, and
+    /// shrinks when a proven one comes back. So a long scroll or a scan does not push out what is used again and again, and
+    /// what was just seen is there when the user scrolls back. A use only counts, and moves nothing, so hits of several
     /// threads do not hinder one another.
     ///
     /// On disk this order is ``leastRecentlyUsed``.

@@ -283,7 +283,8 @@ final class MemoryTotals: Sendable {
 
     /// An entry has come back that left a line too early, so the line gets more room.
     func learn(from line: MemoryLine) {
-        let step = 1_000_000 / max(1, count.load(ordering: .relaxed))
+        // A quarter of an entry: with larger steps, few that come back move the share to and fro.
+        let step = 250_000 / max(1, count.load(ordering: .relaxed))
         let share = trialShare.load(ordering: .relaxed) + (line == .trial ? step : -step)
         trialShare.store(min(max(share, 50_000), 900_000), ordering: .relaxed)
     }
