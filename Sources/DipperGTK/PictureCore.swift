@@ -381,10 +381,7 @@
             look?.move(isUrgent: isShown)
             // A widget without any size gets none later.
             if isShown, !hasAsked { load() }
-            if !isShown, WindowWatch.isHidden(over: widget) {
-                binding?.player?.releaseBuffer()
-                WindowWatch.trim(loader)
-            }
+            WindowWatch.tell(loader)
         }
 
         /// A window that is destroyed takes its widgets with it, which a closure that holds one would keep.

@@ -46,11 +46,6 @@
 
         // MARK: Windows
 
-        /// Whether the user sees nothing of the window that a widget is in.
-        static func isHidden(over widget: UnsafeMutablePointer<GtkWidget>) -> Bool {
-            gtk_widget_get_root(widget).map(isHidden) ?? true
-        }
-
         private static func isHidden(_ root: OpaquePointer) -> Bool {
             gtk_widget_get_visible(UnsafeMutablePointer(root)) == 0 || surface(of: root).map(isMinimized) ?? true
         }
@@ -60,19 +55,18 @@
             return g_list_store_find(gtk_window_get_toplevels(), UnsafeMutableRawPointer(root), nil) == 0
         }
 
-        /// The caches that keep less as soon as it is known that all windows are hidden.
+        /// The caches that are told soon whether all windows are hidden.
         private static let waiting = Mutex<[ObjectIdentifier: ImageCache]>([:])
 
-        /// Lets a cache keep half as much in memory if no window of the program is to be seen.
-        static func trim(_ cache: ImageCache) {
+        /// Tells a cache whether any window of the program is to be seen.
+        static func tell(_ cache: ImageCache) {
             let isFirst = waiting.withLock { $0.updateValue(cache, forKey: ObjectIdentifier(cache)) == nil }
             guard isFirst else { return }
             // One window may take the place of another.
             CallbackQueue.glib.perform {
                 _ = waiting.withLock { $0.removeValue(forKey: ObjectIdentifier(cache)) }
-                guard areAllHidden else { return }
-                cache.trimMemory(to: cache.memoryLimit / 2)
-                cache.data.trimMemory(to: cache.data.memoryLimit / 2)
+                let isHidden = areAllHidden
+                if cache.isHidden != isHidden { cache.isHidden = isHidden }
             }
         }
 

@@ -68,6 +68,24 @@ struct DamageTests {
         }
     }
 
+    @Test("a verification repairs an index that is damaged where no call reads")
+    func freePages() async throws {
+        try await fill()
+        let emptied = TestCache(folder: folder)
+        for key in Self.all { emptied.cache.removeData(for: CacheKey(key)) }
+        await emptied.cache.shutdown()
+        let index = folder.url.appendingPathComponent("index")
+        var bytes = try Data(contentsOf: index)
+        // The number of the first free page (SQLite's file format, 1.3.10), of which there must be some.
+        try #require(bytes[36..<40].contains { $0 > 0 })
+        bytes.replaceSubrange(32..<36, with: [0x20, 0, 0, 0x88])
+        try bytes.write(to: index)
+        let test = TestCache.onDisk(folder)
+        #expect(await !test.cache.verify().isSound)
+        #expect(await test.cache.verify().isSound)
+        try await expectRecovery(test.cache, folder)
+    }
+
     /// Expects that entries can be added, and are there when the folder is opened again.
     private func expectRecovery(
         _ cache: DataCache, _ folder: TemporaryFolder?, writes: Int = 2, _ comment: String = ""

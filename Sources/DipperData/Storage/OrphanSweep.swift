@@ -44,7 +44,10 @@ extension DiskTier {
     private func checkIndex() -> (problems: [String], isCounted: Bool) {
         guard let index = opened.index else { return ([], true) }
         do {
-            return (try index.integrityProblems(), try index.isCounted())
+            let (problems, isCounted) = (try index.integrityProblems(), try index.isCounted())
+            // The damage may be where no call reads.
+            if !problems.isEmpty { indexFailed(IndexError(cause: EntryIndex.Damage(), index: index)) }
+            return (problems, isCounted)
         } catch {
             return (["\(error)"], false)
         }

@@ -230,6 +230,8 @@ enum RecipesGuide {
         configuration.data.partialLimit = 32 << 20  // the received parts of interrupted downloads
         configuration.data.diskExpiration = .days(30)
         configuration.data.diskAccessExtension = .cacheTime  // 30 days after the last use
+
+        configuration.data.evictionOrder = .leastRecentlyUsed
     }
 
     static func signOut(_ cache: ImageCache) async throws {
