@@ -74,10 +74,11 @@ struct DamageTests {
         let emptied = TestCache(folder: folder)
         for key in Self.all { emptied.cache.removeData(for: CacheKey(key)) }
         await emptied.cache.shutdown()
-        let index = folder.url.appendingPathComponent("index")
+        let index = folder.url.appendingPathComponent("index.sqlite")
         var bytes = try Data(contentsOf: index)
         // The number of the first free page (SQLite's file format, 1.3.10), of which there must be some.
-        try #require(bytes[36..<40].contains { $0 > 0 })
+        let isFreePageThere = bytes[36..<40].contains { $0 > 0 }
+        try #require(isFreePageThere)
         bytes.replaceSubrange(32..<36, with: [0x20, 0, 0, 0x88])
         try bytes.write(to: index)
         let test = TestCache.onDisk(folder)
