@@ -63,3 +63,8 @@ public struct EvictionOrder: Sendable, Hashable {
         return kind == .frequency ? uses / 2 : uses - 1
     }
 }
+
+/// The lines in which entries stand, from the newest to the oldest. Only the adaptive order has a trial.
+enum MemoryLine: Int, Sendable {
+    case main, trial
+}

@@ -169,12 +169,6 @@ struct RecordFormat: Sendable {
     }
 }
 
-extension UnsafeRawBufferPointer {
-    func loadLE<Value: FixedWidthInteger>(_ type: Value.Type, at offset: Int) -> Value {
-        Value(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
-    }
-}
-
 extension [UInt8] {
     mutating func append(value: some FixedWidthInteger) {
         Swift.withUnsafeBytes(of: value.littleEndian) { append(contentsOf: $0) }

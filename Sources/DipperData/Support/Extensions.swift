@@ -92,3 +92,9 @@ package func fromThread<Value: Sendable>(
     }
     return answer.value
 }
+
+extension UnsafeRawBufferPointer {
+    func loadLE<Value: FixedWidthInteger>(_ type: Value.Type, at offset: Int) -> Value {
+        Value(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+}

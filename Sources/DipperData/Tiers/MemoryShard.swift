@@ -1,11 +1,6 @@
 import Foundation
 import Synchronization
 
-/// The lines in which entries stand, from the newest to the oldest. Only the adaptive order has a trial.
-enum MemoryLine: Int, Sendable {
-    case main, trial
-}
-
 /// A part of the memory tier: a table of keys, and the lines. A spared entry goes to the end of the main line.
 final class MemoryShard<Value: Sendable>: Sendable {
     private struct Node: Sendable {

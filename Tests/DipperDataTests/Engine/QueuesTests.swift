@@ -44,7 +44,7 @@ private struct QueueWalk {
     private let seed: Int
     /// In the order of their names.
     private var items: [Item] = []
-    /// Those that run after the latest dispatch.
+    /// The items that run after the latest dispatch.
     private var running: [Item] = []
     /// The items that wait, in the order in which they came, the front first.
     private var waiting: [FetchQueue: [Item]] = [.fast: [], .slow: []]

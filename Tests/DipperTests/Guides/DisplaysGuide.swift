@@ -60,7 +60,7 @@ enum DisplaysGuide {
     static func sizes(_ binding: ImageBinding, small: URL, medium: URL, large: URL) -> (ImageRequest, ImageRequest) {
         let request = ImageRequest(widths: [320: small, 640: medium, 1280: large])
         binding.setImage(request, options: DisplayOptions().with(\.downsampling, .fill))
-        let cell = request.processed(by: .downsample(width: 160, height: 120).points).with(\.scale, 2)  // 320 pixels wide
+        let cell = request.processed(by: .downsample(width: 160, height: 120).points).with(\.scale, 2)  // 320 pixels
         return (request, cell)
     }
 

@@ -95,7 +95,7 @@ private struct HashForm {
     let short: Int
 
     private var long: Int { hasAlpha ? 5 : 7 }
-    /// Those of the luminance, and of the other channels, which may have more.
+    /// The number of waves of the luminance in a row; the other channels may have more.
     var columns: Int { isLandscape ? long : max(short, hasAlpha ? 5 : 3) }
     var rows: Int { isLandscape ? max(short, hasAlpha ? 5 : 3) : long }
     /// Width by height.
