@@ -91,7 +91,7 @@ extension DisplayOptions {
 }
 
 extension DisplayOptions.Placeholder {
-    /// Returns the picture of a ThumbHash as a placeholder, decoded at once, in less than 0.2 ms; `nil` if the text is no
+    /// Returns the picture of a ThumbHash as a placeholder, decoded at once; `nil` if the text is no
     /// ThumbHash. See ``Image/init(thumbHash:)``.
     ///
     /// ```swift

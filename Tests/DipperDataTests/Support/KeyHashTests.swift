@@ -3,7 +3,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("The hash by which keys are compared")
+@Suite("The hash by which keys are compared", .timeLimit(.minutes(1)))
 struct KeyHashTests {
     @Test(
         "is SipHash-2-4 with 128 bits: the same as OpenSSL's, whatever the length",
