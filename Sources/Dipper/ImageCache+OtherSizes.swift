@@ -70,7 +70,8 @@ extension ImageCache {
 
     /// The request itself, and those for its other URLs, as the cache completes them.
     private func inAllSizes(_ request: ImageRequest, _ options: ResolvedOptions) -> [ImageRequest] {
-        ([request] + request.inOtherSizes(for: options.options.decodeTarget)).map { complete($0) }
+        let request = complete(request)
+        return [request] + request.inOtherSizes(for: options.options.decodeTarget).map { complete($0) }
     }
 }
 

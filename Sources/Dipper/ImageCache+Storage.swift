@@ -243,7 +243,7 @@ extension ImageCache {
         // A reader may have read a file before it was removed.
         forget(tiers.intersection(.memory))
         // No other size is left to be shown in its place.
-        for other in source.imageRequest.inOtherSizes(for: nil) { removeImage(for: other, from: tiers) }
+        for other in completed(source.imageRequest).0.inOtherSizes(for: nil) { removeImage(for: other, from: tiers) }
     }
 
     /// Removes the pictures that a request which changes a resource has made out of date, and their files: all of its

@@ -266,10 +266,11 @@ extension SharedTiers {
 
 extension MemoryTier where Value == StoredData {
     convenience init(
-        remnantsOf configuration: DataCache.Configuration, _ history: RemovalHistory, _ expiries: ExpiryWatch
+        remnantsOf configuration: DataCache.Configuration, hasDisk: Bool, _ history: RemovalHistory,
+        _ expiries: ExpiryWatch
     ) {
-        // The share of the budget for bodies is that of parked fetches.
-        let limit = min(32 << 20, configuration.inFlightLimit / 4, configuration.partialLimit)
+        // The share of the budget for bodies is that of parked fetches. With a disk there are only failures.
+        let limit = hasDisk ? 1 << 20 : min(32 << 20, configuration.inFlightLimit / 4, configuration.partialLimit)
         self.init(
             limits: .init(cost: limit, largestShare: 1), order: .leastRecentlyUsed, history: history,
             now: configuration.now, expiries: expiries, onCleaned: nil)

@@ -85,7 +85,7 @@ public final class DataCache: Sendable {
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
                 order: configuration.evictionOrder, history: history, now: configuration.now,
                 expiries: expiries, onCleaned: events.cleaned),
-            disk: disk, remnants: MemoryTier(remnantsOf: configuration, history, expiries),
+            disk: disk, remnants: MemoryTier(remnantsOf: configuration, hasDisk: disk != nil, history, expiries),
             tiers: SharedTiers(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
         engine = Engine(

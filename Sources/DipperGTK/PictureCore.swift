@@ -312,7 +312,8 @@
         /// The least and the preferred length along an axis.
         func measure(_ axis: GtkOrientation, for other: Int) -> (least: Int, most: Int) {
             guard let proportion, axis == GTK_ORIENTATION_VERTICAL else { return (0, preferred(axis, for: other)) }
-            let height = Int((Double(other < 0 ? Int(ownSize.width) : other) * proportion).rounded())
+            let wanted = (Double(other < 0 ? Int(ownSize.width) : other) * proportion).rounded()
+            let height = Int(min(max(0, wanted), 1 << 24))
             return (height, height)
         }
 

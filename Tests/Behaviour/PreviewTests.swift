@@ -110,15 +110,22 @@ struct PreviewTests {
         #expect(try await task.value.animation?.frameCount == 3)
     }
 
-    @Test("who begins to look while nothing comes sees what has come before")
-    func latecomer() async throws {
-        let (first, transfer) = try await test.begin(a)
+    @Test(
+        "who begins to look while nothing comes sees what has come before, and how much, for a picture or for bytes",
+        arguments: [false, true])
+    func latecomer(isOfBytes: Bool) async throws {
+        let first: any FetchTask = isOfBytes ? test.cache.data.getData(a) : test.cache.getImage(a)
+        let transfer = try await test.transport.nextTransfer()
         show(lengths[0], transfer)
-        let previews = Box(0)
+        let (previews, received) = (Box(0), Box(0))
         let second = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+            .onProgress { progress in received.update { $0 = progress.received } }
         try await previews.wait { $0 == 1 }
+        try await received.wait { $0 == lengths[0] }
         transfer.finish(with: file)
-        _ = try await (first.value, second.value)
+        _ = try await second.value
+        await test.cache.idle()
+        #expect(first.state == .finished)
     }
 
     @Test("what comes while a preview is being made is previewed afterwards, even if nothing more comes")

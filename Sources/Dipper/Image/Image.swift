@@ -94,10 +94,11 @@ public struct Image: Sendable {
     var held: @Sendable () -> Image? {
         let moves = animation != nil
         return { [weak storage, weak animation, size, rowStride, isOpaque, scale] in
-            guard let storage, !moves || animation != nil else { return nil }
+            let present = animation
+            guard let storage, !moves || present != nil else { return nil }
             return Image(
                 storage: storage, size: size, rowStride: rowStride, isOpaque: isOpaque, scale: scale,
-                animation: animation)
+                animation: present)
         }
     }
 

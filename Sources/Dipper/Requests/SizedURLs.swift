@@ -30,7 +30,7 @@ final class SizedURLs: Sendable {
         guard let target else { return nil }
         // A width or height that does not matter is as large as can be.
         let most = 1 << 24
-        var (width, height) = (min(target.size.width, most), min(target.size.height, most))
+        var (width, height) = (min(max(0, target.size.width), most), min(max(0, target.size.height), most))
         if width == most { width = height * 3 / 2 }
         if height == most { height = width * 2 / 3 }
         if target.mode == .fill { (width, height) = (max(width, height * 3 / 2), max(height, width * 2 / 3)) }
@@ -58,7 +58,7 @@ extension ImageRequest {
     /// or of ``sized(for:)``; without any of these the URL of the widest picture is taken. For a target to be filled, the
     /// picture is taken to have the proportions 3 : 2.
     ///
-    /// ``ImageRequest/url`` is the URL that is chosen, and each URL has a key of its own; do not set `key`. Header fields
+    /// The URL of the request is the one that is chosen, and each URL has a key of its own; do not set `key`. Header fields
     /// and credentials are sent to whichever URL is chosen. While one size is loaded, another one stands in for it
     /// (``ImageOptions/showsOtherSizes``). Without URLs the call ends with `DipperError.invalidURL`.
     public init(widths urls: [Int: URL]) { self.init(SizedURLs(urls)) }

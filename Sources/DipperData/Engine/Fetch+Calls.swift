@@ -4,8 +4,8 @@ extension Fetch {
         add(waiter)
         if let found { findings.find(found) }
         engine.events.joined(waiter, self)
-        if waiter.wantsProgress { wanted.insert(.progress) }
-        if waiter.viewer != nil { wanted.insert(.bytes) }
+        if waiter.wantsProgress { want(.progress, for: waiter) }
+        if waiter.viewer != nil { want(.bytes, for: waiter) }
     }
 
     func join(_ waiter: Waiter, _ found: FoundEntry?) {

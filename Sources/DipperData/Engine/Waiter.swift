@@ -129,7 +129,8 @@ final class Waiter: WaitingCall {
     }
 
     override func change(to want: Urgency) {
-        guard self.want != want, let fetch else { return }
+        guard self.want != want, !isOver else { return }
+        guard let fetch else { return self.want = want }
         let isPromoted = want.queue == .fast && self.want.queue == .slow
         fetch.change(self, to: want)
         fetch.settle()

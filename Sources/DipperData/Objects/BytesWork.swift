@@ -160,7 +160,8 @@ extension BytesWork {
 
     func wantProgress() {
         wantsProgress = true
-        if let followed { followed.wantProgress() } else { waiter?.wantProgress() }
+        if let followed { return followed.wantProgress() }
+        if let waiter { waiter.engine.run { _ in waiter.wantProgress() } }
     }
 
     /// The number of attempts and the state of the fetch.
@@ -217,8 +218,9 @@ extension BytesWork {
     }
 
     private func watchBytes() {
-        (waiter ?? followed?.waiter)?.watchBytes { [engine = cache.engine] bytes in
-            engine.post { self.arrived(bytes) }
+        guard let waiter = waiter ?? followed?.waiter else { return }
+        waiter.engine.run { [engine = cache.engine] _ in
+            waiter.watchBytes { bytes in engine.post { self.arrived(bytes) } }
         }
     }
 

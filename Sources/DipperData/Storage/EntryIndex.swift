@@ -29,6 +29,7 @@ final class EntryIndex: Sendable {
     }
 
     struct Damage: Error {}
+    struct Suspicion: Error {}
 
     private static let applicationID = 0x4449_5052
     private static let version = 4

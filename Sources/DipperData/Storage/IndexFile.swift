@@ -105,6 +105,7 @@ enum IndexFailure {
     init(_ error: any Error) {
         switch (error as? IndexError)?.cause ?? error {
         case is EntryIndex.Damage: self = .damage
+        case is EntryIndex.Suspicion: self = .suspicion
         case let error as SQLiteError:
             self =
                 switch error.primaryCode {

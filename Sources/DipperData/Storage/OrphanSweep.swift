@@ -45,10 +45,11 @@ extension DiskTier {
         guard let index = opened.index else { return ([], true) }
         do {
             let (problems, isCounted) = (try index.integrityProblems(), try index.isCounted())
-            // The damage may be where no call reads.
-            if !problems.isEmpty { indexFailed(IndexError(cause: EntryIndex.Damage(), index: index)) }
+            // The damage may be where no call reads. A file that could not be read is a problem, too, and may pass.
+            if !problems.isEmpty { indexFailed(IndexError(cause: EntryIndex.Suspicion(), index: index)) }
             return (problems, isCounted)
         } catch {
+            indexFailed(error)
             return (["\(error)"], false)
         }
     }

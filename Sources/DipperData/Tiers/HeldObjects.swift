@@ -69,6 +69,8 @@ final class HeldObjects: Sendable {
     /// - Parameter isWanted: called under the lock, and may only read values. If it returns `false`, nothing changes.
     func insert(_ entry: ObjectMemoryTier.Entry, _ key: CacheKey, _ lifetime: Lifetime, if isWanted: () -> Bool) {
         let (record, origin) = (Record(entry, lifetime), Self.origin(key))
+        // Nobody else may hold them any more: they end outside the lock.
+        var seen: [ObjectMemoryTier.Entry] = []
         take { state in
             guard isWanted() else { return [] }
             var old = state.take(from: origin) { other, _ in other == key }
@@ -76,7 +78,11 @@ final class HeldObjects: Sendable {
             state.families[origin, default: [:]][key] = record
             state.count += 1
             if state.count >= state.most {
-                old += state.takeAll { $0.entry() == nil }
+                old += state.takeAll { record in
+                    guard let entry = record.entry() else { return true }
+                    seen.append(entry)
+                    return false
+                }
                 state.most = max(256, 2 * state.count)
             }
             return old

@@ -183,15 +183,16 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// `nil` if there is no entry in the line, or if the eviction order spares the oldest one.
-    func removeOldest(in line: MemoryLine) -> MemoryEntry<Value>? {
+    /// - Parameter isSparing: whether the eviction order may spare the oldest entry.
+    /// - Returns: `nil` if there is no entry in the line, or if the oldest one is spared.
+    func removeOldest(in line: MemoryLine, isSparing: Bool) -> MemoryEntry<Value>? {
         state.withLock { state -> MemoryEntry<Value>? in
             // mutant MemoryTier|Eviction: `state.lines[line.rawValue].oldest` => `state.lines[line.rawValue].newest`
             let index = state.lines[line.rawValue].oldest
             guard index >= 0 else { return nil }
             let node = state.nodes.start + Int(index)
             // mutant MemoryTier|Eviction: `node.pointee.uses, isUsed: node.pointee.isUsed` => `0, isUsed: false`
-            guard let turn = order.turn(node.pointee.uses, isUsed: node.pointee.isUsed, in: line) else {
+            guard isSparing, let turn = order.turn(node.pointee.uses, isUsed: node.pointee.isUsed, in: line) else {
                 if !order.movesUsed {
                     state.departures[line.rawValue].add(node.pointee.key.hash.first, among: state.remembered)
                 }

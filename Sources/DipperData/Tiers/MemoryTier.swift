@@ -219,17 +219,24 @@ final class MemoryTier<Value: Sendable>: Sendable {
     func trim(
         toCost maximum: Int, count maximumCount: Int? = nil, _ reason: CacheEvent.Cleaning.Reason = .overLimit
     ) {
-        var (entries, bytes) = (0, 0)
+        var (entries, bytes, spared) = (0, 0, 0)
         // mutant MemoryTier|Eviction: `maximum || entryCount > maximumCount ?? .max, let n` => `maximum, let n`
         while totalCost > maximum || entryCount > maximumCount ?? .max, let next = nextToLeave {
             // Another thread may have removed the last entry of this line, or the entry is spared.
-            guard let removed = next.shard.removeOldest(in: next.line) else { continue }
+            guard let removed = next.shard.removeOldest(in: next.line, isSparing: spared < Self.mostSpared) else {
+                spared += 1
+                continue
+            }
+            spared = 0
             account(removed: removed)
             entries += 1
             bytes += removed.cost
         }
         if entries > 0 { onCleaned?(.init(tier: .memory, reason: reason, entries: entries, bytes: bytes)) }
     }
+
+    /// The number of entries spared in a row: an insertion must not wait for the turns of a million.
+    private static var mostSpared: Int { 1_000 }
 
     private var nextToLeave: (shard: MemoryShard<Value>, line: MemoryLine)? {
         let line = totals.isTrialLong ? MemoryLine.trial : .main

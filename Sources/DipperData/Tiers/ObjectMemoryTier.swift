@@ -109,9 +109,10 @@ package final class ObjectMemoryTier: Sendable {
     /// - Parameter isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
     func insert(_ entry: Entry, for key: CacheKey, lifetime: Lifetime, if isWanted: () -> Bool = { true }) {
         let permit = Permit(entry.info)
+        // In this order: an earlier object that is being taken back must not take the place of this one.
+        held.insert(entry, key, lifetime) { isWanted() && permit.isGranted(in: .memory, by: history) }
         memory.insert(
             entry, for: key, cost: cost(of: entry, key), lifetime: lifetime, permit: permit, if: isWanted)
-        held.insert(entry, key, lifetime) { isWanted() && permit.isGranted(in: .memory, by: history) }
     }
 
     // An object is forgotten before it is removed, so that none is taken back in between.

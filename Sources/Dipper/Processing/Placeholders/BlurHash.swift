@@ -6,8 +6,10 @@ import Foundation
 extension Image {
     /// Creates the small, blurred picture of a BlurHash, whose longer side has 32 pixels; `nil` if the text is no BlurHash.
     ///
-    /// - Parameter size: the size of the picture that the hash was made from, in any unit, because a BlurHash does not say
-    ///   the proportions; by default the picture is square.
+    /// - Parameters:
+    ///   - text: the hash.
+    ///   - size: the size of the picture that the hash was made from, in any unit, because a BlurHash does not say the
+    ///     proportions; by default the picture is square.
     public init?(blurHash text: String, for size: PixelSize = PixelSize(width: 1, height: 1)) {
         guard !size.isEmpty, let waves = Self.waves(ofBlurHash: text) else { return nil }
         let target = TargetSize(width: Self.longestOfHash, height: Self.longestOfHash, allowsUpscaling: true)
