@@ -313,7 +313,7 @@
         func measure(_ axis: GtkOrientation, for other: Int) -> (least: Int, most: Int) {
             guard let proportion, axis == GTK_ORIENTATION_VERTICAL else { return (0, preferred(axis, for: other)) }
             let wanted = (Double(other < 0 ? Int(ownSize.width) : other) * proportion).rounded()
-            let height = Int(min(max(0, wanted), 1 << 24))
+            let height = Int(min(max(0, wanted), 16_777_216))
             return (height, height)
         }
 
