@@ -20,8 +20,10 @@
 
         /// Creates a paintable for the picture of a URL or a request.
         /// - Parameters:
+        ///   - source: the URL or the request.
         ///   - size: the size to decode to, in pixels; by default the picture keeps its own.
         ///   - placeholder: the picture or colour that is drawn until the picture is there.
+        ///   - cache: the cache that loads the picture.
         public init(
             _ source: some ImageRequestConvertible, size: TargetSize? = nil,
             placeholder: DisplayOptions.Placeholder? = nil, cache: ImageCache = .shared

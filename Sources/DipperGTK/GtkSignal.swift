@@ -18,7 +18,11 @@
         /// ```swift
         /// GtkSignal.connect(button, "clicked") { picture.request = nil }
         /// ```
-        /// - Parameter isAfter: whether GTK's own handlers come first.
+        /// - Parameters:
+        ///   - object: the object that emits the signal.
+        ///   - name: the name of the signal.
+        ///   - isAfter: whether GTK's own handlers come first.
+        ///   - body: the closure, which the object keeps.
         /// - Returns: the number of the handler, for `g_signal_handler_disconnect`.
         @discardableResult
         public static func connect(
