@@ -149,16 +149,25 @@ package struct Product: Sendable {
     /// In bytes of memory.
     package let cost: Int
     private let holder: any AnyObject & Sendable
-    /// Returns the object, without keeping it, for as long as somebody holds it; `nil` if that cannot be told.
-    let held: (@Sendable () -> Product?)?
+    private let weak: (@Sendable (Product) -> @Sendable () -> Product?)?
 
-    /// - Parameter held: returns the value for as long as somebody holds it, and does not keep it.
-    package init<Value: Sendable>(_ value: Value, cost: Int, held: (@Sendable () -> Value?)? = nil) {
+    /// - Parameter weak: makes a function that returns the value for as long as somebody holds it, and does not keep it.
+    package init<Value: Sendable>(
+        _ value: Value, cost: Int, weak: (@Sendable (Value) -> @Sendable () -> Value?)? = nil
+    ) {
         self.cost = cost
         holder = Holder(value)
-        self.held =
-            if let held { { @Sendable in held().map { Product($0, cost: cost, held: held) } } } else { nil }
+        self.weak = weak.map { weak in
+            { @Sendable product in
+                let held = weak(product.value())
+                return { held().map { Product($0, cost: cost, weak: weak) } }
+            }
+        }
     }
+
+    /// Returns the object, without keeping it, for as long as somebody holds it; `nil` if that cannot be told. Made late,
+    /// because an object of which there are weak references is slower to use.
+    var held: (@Sendable () -> Product?)? { weak.map { $0(self) } }
 
     /// The type must be right.
     @inline(__always)
