@@ -148,26 +148,15 @@ package final class ObjectMemoryTier: Sendable {
 package struct Product: Sendable {
     /// In bytes of memory.
     package let cost: Int
-    private let holder: any AnyObject & Sendable
-    private let weak: (@Sendable (Product) -> @Sendable () -> Product?)?
+    private let holder: any AnyHolder
 
     /// - Parameter weak: makes a function that returns the value for as long as somebody holds it, and does not keep it.
     package init<Value: Sendable>(
         _ value: Value, cost: Int, weak: (@Sendable (Value) -> @Sendable () -> Value?)? = nil
     ) {
         self.cost = cost
-        holder = Holder(value)
-        self.weak = weak.map { weak in
-            { @Sendable product in
-                let held = weak(product.value())
-                return { held().map { Product($0, cost: cost, weak: weak) } }
-            }
-        }
+        holder = Holder(value, weak)
     }
-
-    /// Returns the object, without keeping it, for as long as somebody holds it; `nil` if that cannot be told. Made late,
-    /// because an object of which there are weak references is slower to use.
-    var held: (@Sendable () -> Product?)? { weak.map { $0(self) } }
 
     /// The type must be right.
     @inline(__always)
@@ -175,11 +164,28 @@ package struct Product: Sendable {
         unsafeDowncast(holder, to: Holder<Value>.self).value
     }
 
+    /// Returns the object, without keeping it, for as long as somebody holds it; `nil` if that cannot be told. Made late,
+    /// because an object of which there are weak references is slower to use.
+    var held: (@Sendable () -> Product?)? { holder.held(cost) }
+
     static func === (a: Product, b: Product) -> Bool { a.holder === b.holder }
 }
 
-private final class Holder<Value: Sendable>: Sendable {
-    let value: Value
+private protocol AnyHolder: AnyObject, Sendable {
+    func held(_ cost: Int) -> (@Sendable () -> Product?)?
+}
 
-    init(_ value: Value) { self.value = value }
+private final class Holder<Value: Sendable>: AnyHolder {
+    let value: Value
+    private let weak: (@Sendable (Value) -> @Sendable () -> Value?)?
+
+    init(_ value: Value, _ weak: (@Sendable (Value) -> @Sendable () -> Value?)?) {
+        (self.value, self.weak) = (value, weak)
+    }
+
+    func held(_ cost: Int) -> (@Sendable () -> Product?)? {
+        guard let weak else { return nil }
+        let held = weak(value)
+        return { held().map { Product($0, cost: cost, weak: weak) } }
+    }
 }
