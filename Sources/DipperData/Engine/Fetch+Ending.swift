@@ -65,7 +65,7 @@ extension Fetch {
         forgetLookUp()
         isOver = true
         if let known = knownFindings {
-            if let timer = exchange(&known.backOff, with: nil) { engine.timers.cancel(timer) }
+            if let backOff = exchange(&known.backOff, with: nil) { engine.timers.cancel(backOff.timer) }
             engine.forgetOffline(known)
             engine.cancelHook(known.hook)
         }

@@ -162,15 +162,15 @@ extension Fetch {
             return backOff(for: delay)
         }
         let hop = destination.map(transport.firstHop) ?? ""
-        let place = (host: hop, number: engine.nextNumber())
+        let place = (host: hop, number: engine.nextNumber(), since: engine.time.now())
         findings.offline = place
         engine.offline[place.host, default: [:]][place.number] = self
     }
 
     private func backOff(for delay: Duration) {
         // Clocks trap if a sum does not fit.
-        findings.backOff = engine.timers.add(
-            at: engine.time.now() + min(delay, .seconds(1_000_000_000)), .backOff(self))
+        let due = engine.time.now() + min(delay, .seconds(1_000_000_000))
+        findings.backOff = (engine.timers.add(at: due, .backOff(self)), due)
     }
 
     func endBackOff() {
@@ -178,7 +178,7 @@ extension Fetch {
     }
 
     func wake() {
-        if let timer = exchange(&findings.backOff, with: nil) { engine.timers.cancel(timer) }
+        if let backOff = exchange(&findings.backOff, with: nil) { engine.timers.cancel(backOff.timer) }
         engine.queues.remove(self)
         findings.budget.hold(at: engine.time.now())
         enqueue()

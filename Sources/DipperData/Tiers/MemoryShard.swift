@@ -222,6 +222,21 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
+    func entries<Part: Sendable>(_ part: (CacheKey, Value, _ cost: Int, Lifetime, _ stored: TimeInterval) -> Part)
+        -> [Part]
+    {
+        state.withLock { state in
+            var found: [Part] = []
+            for index in 0..<state.nodes.count {
+                let node = state.nodes.start + index
+                guard let value = node.pointee.value else { continue }
+                found.append(
+                    part(node.pointee.key, value, node.pointee.cost, node.pointee.lifetime, node.pointee.stored))
+            }
+            return found
+        }
+    }
+
     func remove(where condition: (Value, Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             state.changes += 1

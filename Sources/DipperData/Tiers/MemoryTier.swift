@@ -103,6 +103,13 @@ final class MemoryTier<Value: Sendable>: Sendable {
         shard(of: key).peek(key, now: now().timeIntervalSince1970, part)
     }
 
+    /// Takes time by the number of all entries.
+    func entries<Part: Sendable>(_ part: (CacheKey, Value, _ cost: Int, Lifetime, _ stored: TimeInterval) -> Part)
+        -> [Part]
+    {
+        shards.flatMap { $0.entries(part) }
+    }
+
     func contains(_ key: CacheKey) -> Bool { peek(key) { _ in true } == true }
 
     /// Keeps a value, unless it costs more than its share of the configured limit or more than the present limit, has
