@@ -2,7 +2,7 @@ import DipperData
 import Foundation
 import Synchronization
 
-/// What the inspector's pages show of a cache's events: a value for each of the latest fetches, the latest answers, and
+/// Collects what the inspector's pages show of a cache's events: a value for each of the latest fetches, the latest answers, and
 /// sums. Takes an event in constant time, and builds no text.
 final class InspectorModel: EventSink {
     /// A part of a fetch's story: a look-up, an attempt, a decode, a step, a write.

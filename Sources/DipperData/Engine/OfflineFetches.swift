@@ -24,7 +24,7 @@ struct OfflineFetches {
         if hosts[place.host]?.isEmpty == true { hosts[place.host] = nil }
     }
 
-    /// Those whose host can be reached, in the order in which they began to wait. Asks once for each host.
+    /// Returns the fetches whose host can be reached, in the order in which they began to wait. Asks once for each host.
     func reached(by network: any NetworkMonitor) -> [Fetch] {
         let reached = hosts.keys.filter(network.canReach)
         return reached.flatMap { hosts[$0] ?? [:] }.sorted { $0.key < $1.key }.map(\.value)
