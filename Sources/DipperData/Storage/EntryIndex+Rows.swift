@@ -108,7 +108,7 @@ extension EntryIndex {
 
     func content(_ id: Int, in table: Table = .entry) throws -> Content? {
         try read { db in
-            try db.first(table == .entry ? Self.entryContent : Self.partialContent, id) { row in
+            try db.first(table == .entry ? Self.entryContent : Self.partialContent, id: id) { row in
                 let content = Content(
                     blob: row.text(0), trailer: row.blob(1) ?? Data(), body: row.blob(3),
                     expires: Self.time(row, 2) ?? .infinity)
