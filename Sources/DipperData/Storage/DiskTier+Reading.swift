@@ -49,7 +49,7 @@ extension DiskTier {
                 var reading: RecordFormat.Reading?
                 if let content { reading = try read(content, slot, files, begun, withBody: withBody) }
                 // A file that could be opened was in the folder.
-                if content?.blob == nil || reading == nil, files?.isLinked == false {
+                if reading == nil ? files?.isLinked == false : content?.blob == nil && files?.wasLinked == false {
                     writer.run { self.reopenIfLost() }
                     return nil
                 }

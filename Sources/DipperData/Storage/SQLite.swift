@@ -92,6 +92,7 @@ final class SQLiteConnection: @unchecked Sendable {
     private var statements: [String: OpaquePointer] = [:]
     /// Nearly always the next one as well. The comparison of a text with itself takes no time.
     private var latest: (sql: String, statement: OpaquePointer)?
+    private var memo: (sql: String, version: UInt32, number: Int?)?
 
     /// - Parameter patience: how long to wait for another process that holds the database, in milliseconds.
     convenience init(_ path: String, patience: Int32) throws(SQLiteError) {
@@ -147,6 +148,17 @@ final class SQLiteConnection: @unchecked Sendable {
         let statement = try bound(sql, values)
         defer { reset(statement) }
         return try step(statement)
+    }
+
+    /// Returns the number that a statement gives, which is run again only once the database has changed. For use while a
+    /// row is read: then both are of one state.
+    func remembered(_ sql: String) throws -> Int? {
+        var version: UInt32 = 0
+        try check(sqlite3_file_control(database, "main", SQLITE_FCNTL_DATA_VERSION, &version))
+        if let memo, memo.version == version, memo.sql == sql { return memo.number }
+        let number = try first(sql) { $0.integer(0) }
+        memo = (sql, version, number)
+        return number
     }
 
     /// Hits of small entries are fast: the value needs no array.
