@@ -29,7 +29,10 @@ package final class Workers: Sendable {
         let mostSlow: Int
         let budget: Int
         var queue = WorkQueue()
-        /// The number of pieces under way that are not urgent.
+        let most: Int
+        /// The number of pieces under way: their threads are at work, or their results have not been taken.
+        var open = 0
+        /// The number of them that are not urgent.
         var slow = 0
         /// The memory that the work under way takes, in bytes.
         var used = 0
@@ -37,6 +40,7 @@ package final class Workers: Sendable {
         var isEnding = false
 
         init(threads: Int, budget: Int) {
+            most = max(1, threads)
             mostSlow = max(1, threads - 1)
             self.budget = max(0, budget)
         }
@@ -51,7 +55,7 @@ package final class Workers: Sendable {
             locked {
                 while true {
                     if let work = take() { return work }
-                    if isEnding, queue.isEmpty { return nil }
+                    if isEnding, queue.isEmpty, open == 0 { return nil }
                     condition.wait()
                 }
             }
@@ -67,14 +71,17 @@ package final class Workers: Sendable {
             }
             let (run, cost, isSlow) = (first.run, first.cost ?? 0, first.place.rank != .urgent)
             // No cost is above the budget, so one piece may always run.
-            guard cost <= budget - used else { return nil }
+            guard open < most, cost <= budget - used else { return nil }
             queue.remove(id)
             count(1, isSlow, cost)
             return {
-                run()
-                guard isSlow || cost > 0 else { return }
-                self.locked { self.count(-1, isSlow, cost) }
-                self.condition.broadcast()
+                run {
+                    let isAwaited = self.locked { () -> Bool in
+                        self.count(-1, isSlow, cost)
+                        return !self.queue.isEmpty || self.isEnding
+                    }
+                    if isAwaited { self.condition.broadcast() }
+                }
             }
         }
 
@@ -85,6 +92,7 @@ package final class Workers: Sendable {
         }
 
         private func count(_ change: Int, _ isSlow: Bool, _ cost: Int) {
+            open += change
             if isSlow { slow += change }
             used += change * cost
         }
@@ -132,28 +140,31 @@ package final class Workers: Sendable {
     package func add(
         _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil, _ work: @escaping Work
     ) -> Ticket? {
+        add(
+            place, of: key, cost: cost,
+            untilTaken: { taken in
+                work()
+                taken()
+            })
+    }
+
+    /// Adds work that counts as under way until it calls its closure, once.
+    @discardableResult
+    package func add(
+        _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil,
+        untilTaken work: @escaping @Sendable (_ taken: @escaping Work) -> Void
+    ) -> Ticket? {
         guard begin() else { return nil }
-        let id = state.locked { () -> Int? in state.isEnding ? nil : state.queue.add(work, measure: cost, place, key) }
-        state.condition.signal()
+        let (id, isFree) = state.locked { () -> (Int?, Bool) in
+            (state.isEnding ? nil : state.queue.add(work, measure: cost, place, key), state.open < state.most)
+        }
+        if isFree { state.condition.signal() }
         return id.map { Ticket(workers: self, id: $0) }
     }
 
     /// Adds urgent work; returns `false`, and drops it, once the workers are ending or without a thread.
     @discardableResult
     package func run(_ work: @escaping Work) -> Bool { add(.init(.fast, .normal), work) != nil }
-
-    /// Adds work whose thread begins nothing else until the work calls its closure.
-    @discardableResult
-    package func add(
-        _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil,
-        untilTaken work: @escaping @Sendable (_ taken: @escaping Work) -> Void
-    ) -> Ticket? {
-        add(place, of: key, cost: cost) {
-            let isTaken = DispatchSemaphore(value: 0)
-            work { isTaken.signal() }
-            isTaken.wait()
-        }
-    }
 
     /// Lets only work of this rank or a more urgent one begin; none with `nil`.
     package func allow(downTo lowest: Rank?) {
@@ -198,9 +209,11 @@ extension Workers.Place {
     }
 }
 
+private typealias UntilTaken = @Sendable (_ taken: @escaping Workers.Work) -> Void
+
 private struct WorkQueue {
     struct Waiting {
-        let run: Workers.Work
+        let run: UntilTaken
         let measure: Workers.Measure?
         let key: CacheKey?
         /// The number at which it is the turn of the key.
@@ -244,7 +257,7 @@ private struct WorkQueue {
     var isEmpty: Bool { waiting.isEmpty }
 
     mutating func add(
-        _ run: @escaping Workers.Work, measure: Workers.Measure?, _ place: Workers.Place, _ key: CacheKey?
+        _ run: @escaping UntilTaken, measure: Workers.Measure?, _ place: Workers.Place, _ key: CacheKey?
     ) -> Int {
         lastID += 1
         if waiting.isEmpty { turns = [:] }
