@@ -3,7 +3,7 @@ import Synchronization
 
 /// A few threads that run the most urgent work first; one of several is left to urgent work. Of equal urgency, small
 /// work comes before huge work, and each key has its turn. The work under way takes no more memory than a budget, but
-/// one piece may always run.
+/// one piece may always run. Threads begin when there is work, and end when there has been none for a while.
 package final class Workers: Sendable {
     package typealias Work = @Sendable () -> Void
     /// Measures the memory that work takes and the memory that it goes through, in bytes, on a thread of the workers.
@@ -26,21 +26,29 @@ package final class Workers: Sendable {
     /// Used under `condition`.
     private final class State: @unchecked Sendable {
         let condition = NSCondition()
+        let name: String
+        let mostThreads: Int
         let mostSlow: Int
+        /// The time without work after which a thread ends, in seconds.
+        let rest: TimeInterval
         let budget: Int
         var queue = WorkQueue()
-        let most: Int
         /// The number of pieces under way: their threads are at work, or their results have not been taken.
-        var open = 0
+        private var open = 0
         /// The number of them that are not urgent.
         var slow = 0
         /// The memory that the work under way takes, in bytes.
         var used = 0
         var allowed: Rank? = .background
         var isEnding = false
+        var threads: [Int: JoinableThread] = [:]
+        private var lastThread = 0
+        /// The number of threads that wait for work.
+        private var idle = 0
 
-        init(threads: Int, budget: Int) {
-            most = max(1, threads)
+        init(name: String, threads: Int, budget: Int, rest: TimeInterval) {
+            (self.name, self.rest) = (name, rest)
+            mostThreads = max(1, threads)
             mostSlow = max(1, threads - 1)
             self.budget = max(0, budget)
         }
@@ -51,12 +59,38 @@ package final class Workers: Sendable {
             return body()
         }
 
-        func next() -> Work? {
+        func add(_ work: @escaping UntilTaken, measure: Measure?, _ place: Place, _ key: CacheKey?) -> Int? {
+            let (id, isFree) = locked { () -> (Int?, Bool) in
+                guard !isEnding else { return (nil, false) }
+                if idle <= queue.count, threads.count < mostThreads { beginThread() }
+                // While the system gives no thread, nobody would do the work.
+                return (threads.isEmpty ? nil : queue.add(work, measure: measure, place, key), open < mostThreads)
+            }
+            if isFree { condition.signal() }
+            return id
+        }
+
+        private func beginThread() {
+            lastThread += 1
+            threads[lastThread] = JoinableThread(name: name) { [number = lastThread] in
+                while let work = self.next(number) { work() }
+            }
+        }
+
+        /// Returns `nil` when the thread with this number has to end.
+        private func next(_ number: Int) -> Work? {
             locked {
+                idle += 1
+                defer { idle -= 1 }
+                var rests = false
                 while true {
                     if let work = take() { return work }
-                    if isEnding, queue.isEmpty, open == 0 { return nil }
-                    condition.wait()
+                    if queue.isEmpty, isEnding ? open == 0 : rests {
+                        // One that ends with the others is joined.
+                        if !isEnding { threads[number] = nil }
+                        return nil
+                    }
+                    rests = !condition.wait(until: Date(timeIntervalSinceNow: rest))
                 }
             }
         }
@@ -71,7 +105,7 @@ package final class Workers: Sendable {
             }
             let (run, cost, isSlow) = (first.run, first.cost ?? 0, first.place.rank != .urgent)
             // No cost is above the budget, so one piece may always run.
-            guard open < most, cost <= budget - used else { return nil }
+            guard open < mostThreads, cost <= budget - used else { return nil }
             queue.remove(id)
             count(1, isSlow, cost)
             return {
@@ -99,33 +133,14 @@ package final class Workers: Sendable {
     }
 
     private let state: State
-    private let name: String
-    private let count: Int
-    private let threads = Mutex<[JoinableThread]>([])
-    private let isComplete = Atomic(false)
     private let joining = OnceTask()
 
-    /// - Parameter budget: the most memory for the work under way, in bytes.
-    package init(name: String, threads count: Int, budget: Int = .max) {
-        state = State(threads: count, budget: budget)
-        (self.name, self.count) = (name, max(1, count))
-        begin()
-    }
-
-    /// Starts the threads that are missing; returns `false` while the system gives none.
-    @discardableResult
-    private func begin() -> Bool {
-        if isComplete.load(ordering: .relaxed) { return true }
-        return threads.withLock { threads in
-            let state = state
-            while threads.count < count,
-                let thread = JoinableThread(name: name, { while let work = state.next() { work() } })
-            {
-                threads.append(thread)
-            }
-            isComplete.store(threads.count == count, ordering: .relaxed)
-            return !threads.isEmpty
-        }
+    /// - Parameters:
+    ///   - threads: the most threads.
+    ///   - budget: the most memory for the work under way, in bytes.
+    ///   - rest: the time without work after which a thread ends, in seconds.
+    package init(name: String, threads: Int, budget: Int = .max, rest: TimeInterval = 5) {
+        state = State(name: name, threads: threads, budget: budget, rest: rest)
     }
 
     /// The threads do not keep the workers.
@@ -154,12 +169,7 @@ package final class Workers: Sendable {
         _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil,
         untilTaken work: @escaping @Sendable (_ taken: @escaping Work) -> Void
     ) -> Ticket? {
-        guard begin() else { return nil }
-        let (id, isFree) = state.locked { () -> (Int?, Bool) in
-            (state.isEnding ? nil : state.queue.add(work, measure: cost, place, key), state.open < state.most)
-        }
-        if isFree { state.condition.signal() }
-        return id.map { Ticket(workers: self, id: $0) }
+        state.add(work, measure: cost, place, key).map { Ticket(workers: self, id: $0) }
     }
 
     /// Adds urgent work; returns `false`, and drops it, once the workers are ending or without a thread.
@@ -179,7 +189,9 @@ package final class Workers: Sendable {
 
     package func shutdown() async {
         end()
-        await joining.run { [self] in for thread in threads.withLock({ $0 }) { await thread.join() } }
+        await joining.run { [self] in
+            for thread in state.locked({ Array(state.threads.values) }) { await thread.join() }
+        }
     }
 
     package struct Ticket: Sendable {
@@ -255,6 +267,7 @@ private struct WorkQueue {
     private var turns: [CacheKey: Int] = [:]
 
     var isEmpty: Bool { waiting.isEmpty }
+    var count: Int { waiting.count }
 
     mutating func add(
         _ run: @escaping UntilTaken, measure: Workers.Measure?, _ place: Workers.Place, _ key: CacheKey?
