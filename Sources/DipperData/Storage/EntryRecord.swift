@@ -163,7 +163,7 @@ private struct RecordReader {
         return CacheKey(verbatim: String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Of most entries, the URL is the key.
+    /// The URL of most entries is their key.
     private mutating func readAddresses(_ key: CacheKey) -> Addresses? {
         guard let bytes = readBytes() else { return nil }
         if bytes.isEmpty { return Addresses(url: "") }
