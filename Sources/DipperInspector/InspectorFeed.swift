@@ -13,6 +13,8 @@ extension Inspector {
         var beat = ContinuousClock.now
     }
 
+    private static let mostRows = 1_000
+
     /// Returns when the page has gone, or when the server stops.
     func tell(_ connection: InspectorServer.Connection, _ server: InspectorServer) {
         pageOpened()
@@ -32,18 +34,20 @@ extension Inspector {
 
     private func changes(_ cursor: inout Cursor) -> String {
         let isDue = .now - cursor.conditions >= .seconds(1)
-        let (rows, ended, sums) = model.withState { state in
-            let rows = state.records.filter { $0.version > cursor.version }
-            let isFirst = cursor.version == 0
-            let ended = state.ended.filter { $0.number > cursor.ended }.suffix(isFirst ? 400 : 50)
-            let sums = isDue ? state.sums : nil
-            let events = state.sums.events
-            defer { (cursor.version, cursor.ended) = (state.version, ended.last?.number ?? cursor.ended) }
-            return (rows, Array(ended), (sums, events))
+        let (rows, ended, sums, events) = model.withState { state in
+            // The first message is short, so that a page shows at once what goes on.
+            var rows = cursor.events < 0 ? [] : state.records.filter { $0.version > cursor.version }
+            if rows.count > Self.mostRows {
+                rows = Array(rows.sorted { $0.version < $1.version }.prefix(Self.mostRows))
+            }
+            let ended = state.ended.filter { $0.number > cursor.ended }.suffix(100)
+            return (rows, Array(ended), isDue ? state.sums : nil, state.sums.events)
         }
-        let isChanged = sums.1 != cursor.events
-        guard isChanged || isDue || cursor.wasBusy else { return "" }
-        cursor.events = sums.1
+        for row in rows { cursor.version = max(cursor.version, row.version) }
+        cursor.ended = ended.last?.number ?? cursor.ended
+        let isChanged = events != cursor.events
+        guard isChanged || isDue || cursor.wasBusy || !rows.isEmpty else { return "" }
+        cursor.events = events
         let snapshot = cache.queueSnapshot(limit: 100)
         cursor.wasBusy = !snapshot.fetches.isEmpty
         var message = ["t": JSONText.milliseconds(snapshot.time), "now": now(snapshot)]
@@ -52,7 +56,7 @@ extension Inspector {
         if isDue {
             cursor.conditions = .now
             message["cache"] = conditions()
-            if let sums = sums.0 { message["sums"] = self.sums(sums) }
+            if let sums { message["sums"] = self.sums(sums) }
         }
         return JSONText.object(message).text
     }

@@ -108,7 +108,7 @@ enum InspectorPage {
         <table id="tiers" aria-labelledby="tiers-title"><thead><tr><th scope="col">Source</th>
         <th scope="col" class="number">Calls</th><th scope="col" class="number">Share</th></tr></thead>
         <tbody></tbody></table></div>
-        <div><h3 id="stages-title">Times since the page was opened</h3>
+        <div><h3 id="stages-title">Times of what was recorded</h3>
         <table id="stages" aria-labelledby="stages-title"><thead><tr><th scope="col">Stage</th>
         <th scope="col" class="number">Count</th><th scope="col" class="number">p50</th>
         <th scope="col" class="number">p95</th><th scope="col" class="number">p99</th></tr></thead>

@@ -16,7 +16,7 @@ extension InspectorPage {
           white-space: nowrap; }
         .skip { position: absolute; z-index: 3; padding: .5rem 1rem; background: var(--card); color: var(--link); }
         :focus-visible { outline: 2px solid var(--focus); outline-offset: 2px; }
-        main:focus { outline: none; }
+        html { scroll-padding-top: 5rem; } main:focus { outline: none; }
         header { position: sticky; top: 0; z-index: 2; display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1.25rem;
           padding: .5rem max(1rem, calc(50vw - 44rem)); background: var(--card); border-bottom: 1px solid var(--line); }
         h1 { margin: 0; font-size: 1.1rem; font-weight: 650; letter-spacing: .01em; white-space: nowrap; }
@@ -120,7 +120,7 @@ extension InspectorPage {
           main { padding: .8rem .8rem 2rem; } .split, .split:has(aside:not(:empty)) { grid-template-columns: minmax(0, 1fr); }
           .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); } th, td { padding: .35rem .45rem; }
           nav { order: 3; width: 100%; } nav a { padding: .4rem .55rem; } .tiles dd { font-size: 1.1rem; }
-          td.what { min-width: 8rem; } progress { width: 3rem; } #chart { height: 55vh; } }
+          td.what { min-width: 6.5rem; } #fetches td.what span, #answers td.what span { display: none; } progress { width: 3rem; } #chart { height: 55vh; } }
         @media (prefers-reduced-motion: no-preference) { nav a, button { transition: background .12s; } }
         """
 }
