@@ -114,6 +114,7 @@ gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their test
 
 INSPECTOR_PYTHON := .run/inspector-venv/bin/python
 inspector-test: PICTURES ?= .run/inspector
+# The pictures of the guide and the README are now-light-1440.png and now-dark-1440.png of these.
 inspector-test: deps ## test the inspector's page in headless Chromium, and write pictures of it to PICTURES (.run/inspector)
 	-$(call install,chromium fonts-noto-core python3 python3-venv)
 	$(BUILD) --product dipper

@@ -11,6 +11,9 @@ extension Inspector {
         var wasBusy = true
         var conditions = ContinuousClock.now - .seconds(10)
         var beat = ContinuousClock.now
+        /// When the fetches under way were told last, and their names.
+        var fetches = ContinuousClock.now - .seconds(10)
+        var names: [CacheEvent.ID: JSONText] = [:]
     }
 
     private static let mostRows = 1_000
@@ -47,10 +50,16 @@ extension Inspector {
         cursor.ended = ended.last?.number ?? cursor.ended
         let isChanged = events != cursor.events
         guard isChanged || isDue || cursor.wasBusy || !rows.isEmpty else { return "" }
-        cursor.events = events
-        let snapshot = cache.queueSnapshot(limit: 100)
-        cursor.wasBusy = !snapshot.fetches.isEmpty
-        var message = ["t": JSONText.milliseconds(snapshot.time), "now": now(snapshot)]
+        // Rows may follow one another sooner than whole pictures of the queues.
+        let isShort = .now - cursor.fetches < .milliseconds(190)
+        let snapshot = cache.queueSnapshot(limit: isShort ? 0 : 50)
+        var message = ["t": JSONText.milliseconds(snapshot.time)]
+        if !isShort {
+            cursor.fetches = .now
+            cursor.events = events
+            cursor.wasBusy = !snapshot.fetches.isEmpty
+            message["now"] = now(snapshot, &cursor.names)
+        }
         if !rows.isEmpty { message["rows"] = .array(rows.map(row)) }
         if !ended.isEmpty { message["ended"] = .array(ended.map(answer)) }
         if isDue {
@@ -66,11 +75,14 @@ extension Inspector {
         return .text(text.utf8.count <= 400 ? text : "\(text.prefix(280))…\(text.suffix(80))")
     }
 
-    private func now(_ snapshot: QueueSnapshot) -> JSONText {
-        let counts = snapshot.counts
+    private func now(_ snapshot: QueueSnapshot, _ names: inout [CacheEvent.ID: JSONText]) -> JSONText {
+        let (counts, known) = (snapshot.counts, names)
+        names = [:]
         let fetches = snapshot.fetches.map { fetch in
-            JSONText.object([
-                "i": .number(Int(fetch.id.number)), "k": shown(fetch.key), "q": .text(fetch.queue.rawValue),
+            let name = known[fetch.id] ?? shown(fetch.key)
+            names[fetch.id] = name
+            return JSONText.object([
+                "i": .number(Int(fetch.id.number)), "k": name, "q": .text(fetch.queue.rawValue),
                 "s": .text("\(fetch.state)"), "w": .text(fetch.wait?.description ?? ""), "c": .number(fetch.callers),
                 "a": .number(fetch.attempts), "r": .number(fetch.progress?.received ?? 0),
                 "x": fetch.progress?.expected.map(JSONText.number) ?? .null,

@@ -45,7 +45,7 @@ enum InspectorPage {
         <h3 id="fetches-title">Fetches under way</h3>
         <div class="scroll" role="region" aria-labelledby="fetches-title" tabindex="0"><table id="fetches">
         <thead><tr><th scope="col">Queue</th><th scope="col">State</th><th scope="col">What</th>
-        <th scope="col">Why it waits</th><th scope="col" class="number">Received</th>
+        <th scope="col">Why it waits, or how far it is</th>
         <th scope="col" class="number wide">Calls</th><th scope="col" class="number wide">Attempts</th></tr></thead>
         <tbody></tbody></table></div>
         <p class="empty" id="no-fetches">No fetch waits or runs.</p>
@@ -86,7 +86,7 @@ enum InspectorPage {
         <span id="place" role="status"></span>
         </div>
         <div class="split">
-        <div class="scroll" role="region" aria-labelledby="entries-title" tabindex="0"><table id="list">
+        <div class="scroll" role="region" aria-label="List of entries" tabindex="0"><table id="list">
         <thead><tr><th scope="col"><span class="hidden">Picture</span></th>
         <th scope="col" data-order="url"><button type="button">URL</button></th>
         <th scope="col" class="wide">Type</th>

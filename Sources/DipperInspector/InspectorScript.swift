@@ -100,7 +100,7 @@ extension InspectorPage {
 
         const take = message => {
           clock = message.t;
-          now = message.now;
+          now = message.now ?? now;
           for (const row of message.rows ?? []) {
             if (!fetches.has(row.i)) byAge = null;
             fetches.set(row.i, row);
@@ -163,15 +163,15 @@ extension InspectorPage {
           sync($('fetches').tBodies[0], now.fetches, fetch => fetch.i,
             fetch => el('tr', {}, el('td', {}, el('span')), el('td'),
               el('td', { class: 'what' }, el('button', { type: 'button', onclick: () => open(fetch.i) }, ...what(fetch.k))),
-              el('td'), el('td', { class: 'number' }, el('span')), el('td', { class: 'number wide' }),
+              el('td'), el('td', { class: 'number wide' }),
               el('td', { class: 'number wide' })),
             (row, fetch) => {
-              const [queue, state, , why, received, calls, attempts] = row.cellTexts;
+              const [queue, state, , why, calls, attempts] = row.cellTexts;
               queue.firstChild.className = 'queue ' + fetch.q;
               set(queue.firstChild, fetch.q === 'fast' ? 'urgent' : 'slow');
               set(state, stateOf(fetch));
-              set(why, fetch.w + (fetch.f && fetch.s === 'parked' ? ` (${fetch.f})` : ''));
-              set(received.firstChild, fetch.r ? bytes(fetch.r) + (fetch.x ? ' of ' + bytes(fetch.x) : '') : '');
+              const received = fetch.r ? bytes(fetch.r) + (fetch.x ? ' of ' + bytes(fetch.x) : '') : '';
+              set(why, [fetch.w + (fetch.f && fetch.s === 'parked' ? ` (${fetch.f})` : ''), received].filter(t => t).join(', '));
               set(calls, count(fetch.c)); set(attempts, count(fetch.a));
             });
           if (!hasRow && now.fetches.length) hasRow = Boolean(performance.mark('first row'));

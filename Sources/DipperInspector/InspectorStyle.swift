@@ -2,7 +2,7 @@ extension InspectorPage {
     /// The colours of the queues are those of ``TimelineStyle``, which colour-blind people can tell apart.
     static let style = """
         :root { color-scheme: light dark; --ink: #1b1f24; --quiet: #57606a; --page: #f6f7f9; --card: #fff;
-          --line: #d5dae0; --hover: #eef2f7; --link: #0059a8; --fast: #0072b2; --slow: #b26a00; --fast-pale: #b9d9ec;
+          --line: #d5dae0; --hover: #eef2f7; --link: #0059a8; --fast: #0072b2; --slow: #8f5500; --fast-pale: #b9d9ec;
           --slow-pale: #f6dca6; --look: #8c959f; --bad: #b3093c; --good: #1a7040; --focus: #0059a8; }
         @media (prefers-color-scheme: dark) { :root { --ink: #e7ebf0; --quiet: #a3adb8; --page: #0f1317; --card: #181d23;
           --line: #313942; --hover: #222931; --link: #6cb6ff; --fast: #4aa8de; --slow: #e6a63a; --fast-pale: #1f4c68;
