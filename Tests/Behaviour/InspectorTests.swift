@@ -49,7 +49,8 @@ private struct Visitor: Sendable {
     /// Reads until the connection ends, or until what has come meets a condition.
     static func read(_ handle: FileHandle, until isEnough: @Sendable (String) -> Bool = { _ in false }) -> Data {
         var (all, piece) = (Data(), [UInt8](repeating: 0, count: 64 << 10))
-        while case let count = recv(handle.fileDescriptor, &piece, piece.count, 0), count > 0 {
+        let due = ContinuousClock.now + .seconds(60)
+        while due > .now, case let count = recv(handle.fileDescriptor, &piece, piece.count, 0), count > 0 {
             all.append(contentsOf: piece[..<count])
             if isEnough(String(decoding: all, as: UTF8.self)) { break }
         }
@@ -83,12 +84,25 @@ private struct Visitor: Sendable {
         try await get(path, "Origin: http://\(host)\r\nX-Dipper: 1\r\nContent-Length: 0\r\n", method: "POST")
     }
 
-    /// Opens the live part of the page, and returns what it has told as soon as that meets a condition.
-    func events(until isEnough: @escaping @Sendable (String) -> Bool) async throws -> String {
+    /// Opens the live part of the page, and returns when it has begun to tell.
+    func open() async throws -> Live {
         try await Self.onThread { [port, token, host] in
             let connection = try Self.connect(port)
             Self.write("GET /\(token)/events HTTP/1.1\r\nHost: \(host)\r\n\r\n", to: connection)
-            return String(decoding: Self.read(connection, until: isEnough), as: UTF8.self)
+            return Live(connection: connection, begin: Self.read(connection) { $0.contains("data: ") })
+        }
+    }
+
+    struct Live: Sendable {
+        let connection: FileHandle
+        let begin: Data
+
+        /// Returns what the page has been told as soon as that has all the texts, or when the connection has ended.
+        func reads(_ texts: String...) async throws -> String {
+            try await Visitor.onThread {
+                let rest = Visitor.read(connection) { told in texts.allSatisfy(told.contains) }
+                return String(decoding: begin + rest, as: UTF8.self)
+            }
         }
     }
 }
@@ -219,10 +233,9 @@ struct InspectorTests {
     @Test("A stopped inspector closes its connections, and starts again with another token")
     func stopped() async throws {
         try await inspected { _, inspector, visitor in
-            let stream = Task { try? await visitor.events { _ in false } }
-            _ = try await visitor.events { $0.contains("data: ") }
+            let live = try await visitor.open()
             await inspector.stop()
-            _ = await stream.value
+            _ = try await live.reads("nothing like this")
             #expect(inspector.url == nil)
             await #expect(throws: Unavailable.self) { try await visitor.get() }
             let again = Visitor(page: try inspector.start())
@@ -237,21 +250,20 @@ struct InspectorTests {
     func live() async throws {
         try await inspected { test, _, visitor in
             let secret = url("urgent?token=CANARY&n=1")
-            async let seen = visitor.events { text in
-                text.contains("waits for 1 urgent fetch") && text.contains("\"network\",false]")
-                    && text.contains("\"memory\",false]")
-            }
-            for name in ["later"] { test.transport.script(url(name), [.body(Data())]) }
+            test.transport.script(url("later"), [.body(Data())])
+            let (live, other) = (try await visitor.open(), try await visitor.open())
             let (task, transfer) = try await test.begin(secret)
             let later = test.call(url("later"), in: .slow)
-            // Another page sees the same.
-            let other = try await visitor.events { $0.contains("waits for 1 urgent fetch") }
+            // Two pages see the same.
+            let waits = try await [live.reads("waits for 1 urgent fetch"), other.reads("waits for 1 urgent fetch")]
             transfer.finish(with: Data("body".utf8))
             for task in [task, later] { _ = try await task.value }
             _ = try await test.call(secret, in: .fast).value
-            let text = try await seen
-            #expect(text.contains("Content-Type: text/event-stream") && text.contains("token=***"))
-            #expect(!text.contains("CANARY") && !other.contains("CANARY"))
+            let text = try await live.reads("\"network\",false]", "\"memory\",false]")
+            #expect(waits.allSatisfy { $0.contains("waits for 1 urgent fetch") && !$0.contains("CANARY") })
+            #expect(text.contains("\"network\",false]") && text.contains("\"memory\",false]"))
+            #expect(text.contains("Content-Type: text/event-stream") && (waits[0] + text).contains("token=***"))
+            #expect(!text.contains("CANARY"))
         }
     }
 
@@ -421,10 +433,10 @@ struct InspectorTests {
         let inspector = Inspector(test.cache)
         let visitor = Visitor(page: try inspector.start())
         test.transport.script(url("p"), [.body(try Image.filled(with: Color(hex: 0xff0000), 4, 4).encoded(as: .png))])
-        async let seen = visitor.events { $0.contains("\"decode\":[1,") }
-        _ = try await visitor.events { $0.contains("data: ") }
+        let live = try await visitor.open()
         _ = try await test.cache.getImage(url("p")).value
-        #expect(try await seen.contains("\"pictures\":["))
+        let text = try await live.reads("\"decode\":[1,")
+        #expect(text.contains("\"decode\":[1,") && text.contains("\"pictures\":["))
         _ = try await visitor.post("control?do=clear")
         #expect(test.cache.memoryCount == 0)
         await inspector.stop()
