@@ -49,7 +49,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy gallery gallery-test gallery-bench gtk tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench gtk tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -72,10 +72,10 @@ deps-bench: deps-test
 build: deps ## build all targets except the tests
 	$(BUILD)
 
-run: deps ## run the Scrolling sample against its own server, and draw .run/timeline.svg
+run: deps ## run the Scrolling sample against its own server, and draw .run/timeline.svg; with INSPECT=1 open a live page
 	$(BUILD) --product Scrolling
 	mkdir -p .run
-	$$($(BUILD) --show-bin-path)/Scrolling --timeline .run/timeline.svg
+	$$($(BUILD) --show-bin-path)/Scrolling --timeline .run/timeline.svg $(if $(INSPECT),--inspect)
 
 GALLERY_FOLDER := $(CURDIR)/Samples/Gallery/.build
 GALLERY_BUILD = $(BUILD) -c release --scratch-path $(GALLERY_FOLDER)
@@ -112,6 +112,17 @@ gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their test
 		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
 	$(call GTK_API,--check)
 
+INSPECTOR_PYTHON := .run/inspector-venv/bin/python
+inspector-test: PICTURES ?= .run/inspector
+# The pictures of the guide and the README are now-light-1440.png and now-dark-1440.png of these.
+inspector-test: deps ## test the inspector's page in headless Chromium, and write pictures of it to PICTURES (.run/inspector)
+	-$(call install,chromium fonts-noto-core python3 python3-venv)
+	$(BUILD) --product dipper
+	@if ! command -v chromium >/dev/null; then echo "The inspector's page is not tested: there is no Chromium."; exit 0; fi; \
+	mkdir -p .run; [ -x $(INSPECTOR_PYTHON) ] || python3 -m venv .run/inspector-venv; \
+	$(INSPECTOR_PYTHON) -m pip install --quiet playwright axe-playwright-python; \
+	$(INSPECTOR_PYTHON) Tests/Inspector/page_test.py $$($(BUILD) --show-bin-path)/dipper --pictures $(PICTURES)
+
 gallery-bench: SECONDS ?= 60
 gallery-bench: deps ## scroll 10,000 photographs for SECONDS (60), in the gallery and in a naive program; write frames and memory to .run/gallery-*.json
 	$(call install,$(GALLERY_TEST_PACKAGES))
@@ -139,7 +150,7 @@ t: deps-test ## build the tests of one target T (Behaviour), and run those that 
 # Each step runs, whatever became of those before it.
 check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
 	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" "fuzz-c SECONDS=60" \
-		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test gtk docs mutants bench-quick
+		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" inspector-test gallery-test gtk docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20

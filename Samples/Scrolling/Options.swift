@@ -13,6 +13,7 @@ struct Options {
     var contactSheet: URL { timeline.deletingLastPathComponent().appendingPathComponent("contact-sheet.png") }
     var port = 0
     var pace = Pace()
+    var isInspected = false
 
     static let help = """
         Replays a person who scrolls through a list of photos, with its own server, and draws a timeline of the cache's
@@ -25,6 +26,7 @@ struct Options {
                            cache folder finds everything in the cache
           --delay MS       the server's delay before each answer, in milliseconds (default: 30)
           --rate MB        the server's speed in megabytes per second and connection (default: 2)
+          --inspect        open a live page about the cache, which stays until a line is entered
           --assets FOLDER  the folder that the server serves (default: the sample's photos)
           --help           print this text
 
@@ -56,6 +58,7 @@ struct Options {
             case "--assets": assets = URL(fileURLWithPath: try value(), isDirectory: true)
             case "--cache": cache = URL(fileURLWithPath: try value(), isDirectory: true)
             case "--timeline": timeline = URL(fileURLWithPath: try value())
+            case "--inspect": isInspected = true
             case "--port": port = try number(0...65_535)
             case "--delay": pace.delay = .milliseconds(try number(0...60_000) as Int)
             case "--rate": pace.bytesPerSecond = try number(0.001...10_000) * 1e6

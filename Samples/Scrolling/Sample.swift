@@ -33,11 +33,14 @@ struct Sample {
         let timeline = Timeline()
         let tally = EventTally()
         let cache = makeCache(folder, sinks: [timeline, tally])
+        let inspector = options.isInspected ? try inspect(cache) : nil
         let clock = ContinuousClock()
         let start = clock.now
         let first = try await scrollThrough(cache, server.url)
         let duration = start.duration(to: clock.now)
         report.firstPass(first, duration, tally.counts, server, cache)
+        if inspector != nil { await lineEntered() }
+        await inspector?.stop()
         await cache.shutdown()
         let svg = timeline.svg()
 
@@ -54,6 +57,25 @@ struct Sample {
         try contactSheet(of: first).write(to: options.contactSheet, options: .atomic)
         report.conclude(timeline: options.timeline, contactSheet: options.contactSheet)
         return report.isGood
+    }
+
+    private func inspect(_ cache: ImageCache) throws -> Inspector {
+        var options = Inspector.Options()
+        options.recordsAlways = true
+        let inspector = Inspector(cache, options)
+        print("The cache can be watched at \(try inspector.start())")
+        return inspector
+    }
+
+    /// Waits on a thread of its own, because reading blocks.
+    private func lineEntered() async {
+        print("The page stays until you press Return.")
+        await withCheckedContinuation { (entered: CheckedContinuation<Void, Never>) in
+            Thread.detachNewThread {
+                _ = readLine()
+                entered.resume()
+            }
+        }
     }
 
     private func makeCache(_ folder: URL, sinks: [any EventSink]) -> ImageCache {

@@ -133,8 +133,10 @@ final class FetchSession: Sendable {
         let total = state.progress.values.reduce(state.received) { $0 + Double($1.expected ?? $1.received) }
         let rate = bytes / max(1, (ContinuousClock.now - start) / .seconds(1))
         let texts = [bytes, min(total, 9e18), rate].map { ByteCount.describe(Int($0)) }
+        // Of the bodies that have been announced.
+        let left = total > bytes && rate > 0 ? ", \(Int(min(1e6, (total - bytes) / rate).rounded(.up))) s left" : ""
         ProgressLine.show(
-            "\(texts[0]) of \(texts[1]), \(texts[2])/s, \(state.ended)/\(state.summary.requests) done, \(counts.fastRunning) urgent, \(counts.slowRunning) slow, "
+            "\(texts[0]) of \(texts[1]), \(texts[2])/s\(left), \(state.ended)/\(state.summary.requests) done, \(counts.fastRunning) urgent, \(counts.slowRunning) slow, "
                 + "\(counts.parked) waiting to retry")
     }
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The events of a cache, and the conditions that it works in.
+/// The events of a cache, its fetches at one moment, and the conditions that are simulated for it.
 extension DataCache {
     /// The events of the cache from now on, until it has shut down: the begin and end of calls, look-ups, attempts,
     /// decodes and writes, and the steps between.

@@ -11,7 +11,12 @@ extension Inspector {
         var wasBusy = true
         var conditions = ContinuousClock.now - .seconds(10)
         var beat = ContinuousClock.now
+        /// When the fetches under way were told last, and their names.
+        var fetches = ContinuousClock.now - .seconds(10)
+        var names: [CacheEvent.ID: JSONText] = [:]
     }
+
+    private static let mostRows = 1_000
 
     /// Returns when the page has gone, or when the server stops.
     func tell(_ connection: InspectorServer.Connection, _ server: InspectorServer) {
@@ -32,27 +37,35 @@ extension Inspector {
 
     private func changes(_ cursor: inout Cursor) -> String {
         let isDue = .now - cursor.conditions >= .seconds(1)
-        let (rows, ended, sums) = model.withState { state in
-            let rows = state.records.filter { $0.version > cursor.version }
-            let isFirst = cursor.version == 0
-            let ended = state.ended.filter { $0.number > cursor.ended }.suffix(isFirst ? 400 : 50)
-            let sums = isDue ? state.sums : nil
-            let events = state.sums.events
-            defer { (cursor.version, cursor.ended) = (state.version, ended.last?.number ?? cursor.ended) }
-            return (rows, Array(ended), (sums, events))
+        let (rows, ended, sums, events) = model.withState { state in
+            // The first message is short, so that a page shows at once what goes on.
+            var rows = cursor.events < 0 ? [] : state.records.filter { $0.version > cursor.version }
+            if rows.count > Self.mostRows {
+                rows = Array(rows.sorted { $0.version < $1.version }.prefix(Self.mostRows))
+            }
+            let ended = state.ended.filter { $0.number > cursor.ended }.suffix(100)
+            return (rows, Array(ended), isDue ? state.sums : nil, state.sums.events)
         }
-        let isChanged = sums.1 != cursor.events
-        guard isChanged || isDue || cursor.wasBusy else { return "" }
-        cursor.events = sums.1
-        let snapshot = cache.queueSnapshot(limit: 100)
-        cursor.wasBusy = !snapshot.fetches.isEmpty
-        var message = ["t": JSONText.milliseconds(snapshot.time), "now": now(snapshot)]
+        for row in rows { cursor.version = max(cursor.version, row.version) }
+        cursor.ended = ended.last?.number ?? cursor.ended
+        let isChanged = events != cursor.events
+        guard isChanged || isDue || cursor.wasBusy || !rows.isEmpty else { return "" }
+        // Rows may follow one another sooner than whole pictures of the queues.
+        let isShort = .now - cursor.fetches < .milliseconds(190)
+        let snapshot = cache.queueSnapshot(limit: isShort ? 0 : 50)
+        var message = ["t": JSONText.milliseconds(snapshot.time)]
+        if !isShort {
+            cursor.fetches = .now
+            cursor.events = events
+            cursor.wasBusy = !snapshot.fetches.isEmpty
+            message["now"] = now(snapshot, &cursor.names)
+        }
         if !rows.isEmpty { message["rows"] = .array(rows.map(row)) }
         if !ended.isEmpty { message["ended"] = .array(ended.map(answer)) }
         if isDue {
             cursor.conditions = .now
             message["cache"] = conditions()
-            if let sums = sums.0 { message["sums"] = self.sums(sums) }
+            if let sums { message["sums"] = self.sums(sums) }
         }
         return JSONText.object(message).text
     }
@@ -62,11 +75,14 @@ extension Inspector {
         return .text(text.utf8.count <= 400 ? text : "\(text.prefix(280))…\(text.suffix(80))")
     }
 
-    private func now(_ snapshot: QueueSnapshot) -> JSONText {
-        let counts = snapshot.counts
+    private func now(_ snapshot: QueueSnapshot, _ names: inout [CacheEvent.ID: JSONText]) -> JSONText {
+        let (counts, known) = (snapshot.counts, names)
+        names = [:]
         let fetches = snapshot.fetches.map { fetch in
-            JSONText.object([
-                "i": .number(Int(fetch.id.number)), "k": shown(fetch.key), "q": .text(fetch.queue.rawValue),
+            let name = known[fetch.id] ?? shown(fetch.key)
+            names[fetch.id] = name
+            return JSONText.object([
+                "i": .number(Int(fetch.id.number)), "k": name, "q": .text(fetch.queue.rawValue),
                 "s": .text("\(fetch.state)"), "w": .text(fetch.wait?.description ?? ""), "c": .number(fetch.callers),
                 "a": .number(fetch.attempts), "r": .number(fetch.progress?.received ?? 0),
                 "x": fetch.progress?.expected.map(JSONText.number) ?? .null,

@@ -2,8 +2,8 @@ import DipperData
 import Foundation
 import Synchronization
 
-/// Collects what the inspector's pages show of a cache's events: a value for each of the latest fetches, the latest answers, and
-/// sums. Takes an event in constant time, and builds no text.
+/// The events of a cache as the inspector's pages show them: a value for each of the latest fetches, the latest answers,
+/// and sums. Takes an event in constant time, and builds no text.
 final class InspectorModel: EventSink {
     /// A part of a fetch's story: a look-up, an attempt, a decode, a step, a write.
     struct Piece {
@@ -262,7 +262,7 @@ extension InspectorModel.State {
         let stages = [
             ("DNS", metrics.nameLookup), ("connect", metrics.connect - metrics.nameLookup),
             ("TLS", metrics.tls - metrics.connect),
-            ("wait for first byte", metrics.firstByte - max(metrics.nameLookup, metrics.connect, metrics.tls)),
+            ("first byte", metrics.firstByte - max(metrics.nameLookup, metrics.connect, metrics.tls)),
             ("body", metrics.total - metrics.firstByte),
         ]
         for (name, time) in stages where time > .zero { sums.stages[name, default: .init()].add(time) }

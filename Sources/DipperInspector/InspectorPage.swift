@@ -45,7 +45,7 @@ enum InspectorPage {
         <h3 id="fetches-title">Fetches under way</h3>
         <div class="scroll" role="region" aria-labelledby="fetches-title" tabindex="0"><table id="fetches">
         <thead><tr><th scope="col">Queue</th><th scope="col">State</th><th scope="col">What</th>
-        <th scope="col">Why it waits</th><th scope="col" class="number">Received</th>
+        <th scope="col">Why it waits, or how far it is</th>
         <th scope="col" class="number wide">Calls</th><th scope="col" class="number wide">Attempts</th></tr></thead>
         <tbody></tbody></table></div>
         <p class="empty" id="no-fetches">No fetch waits or runs.</p>
@@ -86,7 +86,7 @@ enum InspectorPage {
         <span id="place" role="status"></span>
         </div>
         <div class="split">
-        <div class="scroll" role="region" aria-labelledby="entries-title" tabindex="0"><table id="list">
+        <div class="scroll" role="region" aria-label="List of entries" tabindex="0"><table id="list">
         <thead><tr><th scope="col"><span class="hidden">Picture</span></th>
         <th scope="col" data-order="url"><button type="button">URL</button></th>
         <th scope="col" class="wide">Type</th>
@@ -108,7 +108,7 @@ enum InspectorPage {
         <table id="tiers" aria-labelledby="tiers-title"><thead><tr><th scope="col">Source</th>
         <th scope="col" class="number">Calls</th><th scope="col" class="number">Share</th></tr></thead>
         <tbody></tbody></table></div>
-        <div><h3 id="stages-title">Times since the page was opened</h3>
+        <div><h3 id="stages-title">Times of what was recorded</h3>
         <table id="stages" aria-labelledby="stages-title"><thead><tr><th scope="col">Stage</th>
         <th scope="col" class="number">Count</th><th scope="col" class="number">p50</th>
         <th scope="col" class="number">p95</th><th scope="col" class="number">p99</th></tr></thead>

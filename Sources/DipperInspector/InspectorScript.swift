@@ -16,7 +16,6 @@ extension InspectorPage {
         };
         const set = (node, text) => { if (node.textContent !== text) node.textContent = text; };
         const readOnly = document.documentElement.dataset.readOnly === 'true';
-        const calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
 
         // Numbers as text.
         const grouped = new Intl.NumberFormat('en-US');
@@ -29,13 +28,12 @@ extension InspectorPage {
         };
         const span = ms => {
           const s = ms / 1000;
-          if (ms < 10) return ms.toFixed(1) + ' ms';
-          if (s < 1) return Math.round(ms) + ' ms';
-          if (s < 120) return s.toFixed(s < 10 ? 1 : 0) + ' s';
-          if (s < 7200) return Math.round(s / 60) + ' min';
-          if (s < 172800) return Math.round(s / 3600) + ' h';
-          return count(Math.round(s / 86400)) + ' d';
+          const [value, unit] = ms < 10 ? [ms.toFixed(1), 'ms'] : s < 1 ? [Math.round(ms), 'ms']
+            : s < 120 ? [s.toFixed(s < 10 ? 1 : 0), 's'] : s < 7200 ? [Math.round(s / 60), 'min']
+            : s < 172800 ? [Math.round(s / 3600), 'h'] : [count(Math.round(s / 86400)), 'd'];
+          return value + '\u00a0' + unit;
         };
+        const ago = s => s < 1 ? 'now' : span(s * 1000) + ' ago';
         const percent = part => (100 * part).toFixed(part > 0 && part < 0.1 ? 1 : 0) + ' %';
 
         /// Keeps the rows of a table in step with items: rows of items that stay are changed in place.
@@ -79,6 +77,7 @@ extension InspectorPage {
         let clock = 0, now = { fetches: [], counts: [0, 0, 0, 0, 0], flight: 0 }, cache = null, sums = null;
         const fetches = new Map(), answers = [], samples = [];
         let lastAnswer = 0, view = 'now', dirty = true;
+        let byAge = null;
         const limit = 10000;
 
         let source = null, wasLive = false;
@@ -101,9 +100,9 @@ extension InspectorPage {
 
         const take = message => {
           clock = message.t;
-          now = message.now;
+          now = message.now ?? now;
           for (const row of message.rows ?? []) {
-            if (!fetches.has(row.i) && fetches.size >= limit) fetches.delete(fetches.keys().next().value);
+            if (!fetches.has(row.i)) byAge = null;
             fetches.set(row.i, row);
           }
           for (const answer of message.ended ?? []) {
@@ -115,6 +114,7 @@ extension InspectorPage {
           if (message.sums) sums = message.sums;
           if (message.cache) { cache = message.cache; sample(); }
           if (chosen !== null && fetches.get(chosen) !== shownRow) story();
+          if (fetches.size > limit + 1000) rows();
           dirty = true;
         };
 
@@ -134,6 +134,7 @@ extension InspectorPage {
 
         // Now
         const stateOf = fetch => fetch.s === 'waiting' && fetch.w.startsWith('looks') ? 'looking' : fetch.s;
+        let hasRow = false;
         const drawNow = () => {
           const [fr, fw, sr, sw, parked] = now.counts, rate = rates().at(-1);
           const paused = now.fetches.filter(fetch => fetch.s === 'paused').length;
@@ -162,17 +163,18 @@ extension InspectorPage {
           sync($('fetches').tBodies[0], now.fetches, fetch => fetch.i,
             fetch => el('tr', {}, el('td', {}, el('span')), el('td'),
               el('td', { class: 'what' }, el('button', { type: 'button', onclick: () => open(fetch.i) }, ...what(fetch.k))),
-              el('td'), el('td', { class: 'number' }, el('span')), el('td', { class: 'number wide' }),
+              el('td'), el('td', { class: 'number wide' }),
               el('td', { class: 'number wide' })),
             (row, fetch) => {
-              const [queue, state, , why, received, calls, attempts] = row.cellTexts;
+              const [queue, state, , why, calls, attempts] = row.cellTexts;
               queue.firstChild.className = 'queue ' + fetch.q;
               set(queue.firstChild, fetch.q === 'fast' ? 'urgent' : 'slow');
               set(state, stateOf(fetch));
-              set(why, fetch.w + (fetch.f && fetch.s === 'parked' ? ` (${fetch.f})` : ''));
-              set(received.firstChild, fetch.r ? bytes(fetch.r) + (fetch.x ? ' of ' + bytes(fetch.x) : '') : '');
+              const received = fetch.r ? bytes(fetch.r) + (fetch.x ? ' of ' + bytes(fetch.x) : '') : '';
+              set(why, [fetch.w + (fetch.f && fetch.s === 'parked' ? ` (${fetch.f})` : ''), received].filter(t => t).join(', '));
               set(calls, count(fetch.c)); set(attempts, count(fetch.a));
             });
+          if (!hasRow && now.fetches.length) hasRow = Boolean(performance.mark('first row'));
           $('no-fetches').hidden = now.fetches.length > 0;
           const all = now.counts.reduce((a, b) => a + b, 0);
           set($('fetches-title'), 'Fetches under way' + (all > now.fetches.length
@@ -198,11 +200,12 @@ extension InspectorPage {
         matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readColors(); dirty = true; });
         const nameWidth = () => Math.min(230, chart.clientWidth * 0.36);
         const plotWidth = () => Math.max(50, chart.clientWidth - nameWidth());
-        let found = { text: null, size: -1, last: null, rows: [] };
         const rows = () => {
           const text = $('find').value.trim().toLowerCase();
-          if (!text) return [...fetches.values()];
-          return [...fetches.values()].filter(row => row.k.toLowerCase().includes(text));
+          byAge ??= [...fetches.keys()].sort((a, b) => a - b);
+          for (const old of byAge.splice(0, Math.max(0, byAge.length - limit))) fetches.delete(old);
+          const all = byAge.map(id => fetches.get(id));
+          return text ? all.filter(row => row.k.toLowerCase().includes(text)) : all;
         };
         const inView = () => Math.floor((chart.clientHeight - axis) / rowHeight);
         const keepInRange = list => { top = Math.max(0, Math.min(top, list.length - inView())); };
@@ -217,7 +220,10 @@ extension InspectorPage {
             canvas.width = Math.round(width * scale); canvas.height = Math.round(height * scale);
           }
           const list = rows(), names = nameWidth(), plot = plotWidth();
-          if (follow) { from = clock - plot * perPixel * 0.94; top = list.length; }
+          if (follow) { from = clock - plot * perPixel * 0.94; 
+            const active = list.findLastIndex(row => row.e === null && row.s.at(-3) !== 0);
+            top = active < 0 ? list.length : active - inView() * 0.7;
+          }
           keepInRange(list);
           const c = canvas.getContext('2d');
           c.setTransform(scale, 0, 0, scale, 0, 0);
@@ -432,14 +438,14 @@ extension InspectorPage {
             else head.removeAttribute('aria-sort');
           }
           $('list').tBodies[0].replaceChildren(...reply.rows.map(entry => el('tr', {},
-            el('td', { class: 'thumb' }, entry.type.startsWith('image/')
-              ? el('img', { alt: '', loading: 'lazy', src: 'thumbnail?key=' + entry.i }) : ''),
+            el('td', { class: 'thumb' }, /^image\/(jpeg|png|gif|webp|avif)/.test(entry.type)
+              ? el('img', { alt: '', loading: 'lazy', onerror: event => event.target.remove(), src: 'thumbnail?key=' + entry.i }) : ''),
             el('td', { class: 'what' }, el('button', { type: 'button', onclick: event => details(entry, event.currentTarget) },
               ...what(entry.u)), entry.made ? ' (processed)' : ''),
             el('td', { class: 'wide' }, entry.type.split(';')[0]),
             el('td', { class: 'number' }, bytes(entry.n)),
-            el('td', { class: 'number wide' }, span(entry.stored * 1000) + ' ago'),
-            el('td', { class: 'number wide' }, span(entry.used * 1000) + ' ago'),
+            el('td', { class: 'number wide' }, ago(entry.stored)),
+            el('td', { class: 'number wide' }, ago(entry.used)),
             el('td', {}, freshness(entry.fresh)),
             el('td', { class: 'wide' }, [entry.tiers & 2 ? 'memory' : '', entry.tiers & 1 ? 'disk' : ''].filter(t => t).join(', ')))));
         };
@@ -458,7 +464,7 @@ extension InspectorPage {
           if (!reply.ok) return box.replaceChildren(el('h3', {}, entry.u), el('p', {}, (await reply.text()).trim()));
           const about = await reply.json();
           const facts = [['Status', String(about.status)], ['Body', `${bytes(about.bytes)}${about.pixels ? `, ${about.pixels} pixels` : ''}`],
-            ['Freshness', freshness(about.fresh)], ['Stored', span(entry.stored * 1000) + ' ago'],
+            ['Freshness', freshness(about.fresh)], ['Stored', ago(entry.stored)],
             ['Leaves', entry.expires === null ? 'when room is needed' : `in ${span(entry.expires * 1000)} at the latest`]];
           box.replaceChildren(
             el('h3', {}, entry.u),
@@ -531,7 +537,9 @@ extension InspectorPage {
           fill('tiers', [['memory', memory], ['disk', disk], ['shared', shared], ['revalidated', revalidated], ['stale', stale],
             ['network', network], ['provider', provider]].map(([name, n]) => [name, count(n), calls ? percent(n / calls) : '–']));
           if (!sums) return;
-          fill('stages', Object.entries(sums.stages).sort(([a], [b]) => a < b ? -1 : 1).map(([name, [n, ...times]]) =>
+          const order = ['call', 'failed call', 'look-up', 'attempt', 'DNS', 'connect', 'TLS', 'first byte', 'body', 'decode', 'step'];
+          const rank = name => order.findIndex(start => name.startsWith(start)) + 1 || 99;
+          fill('stages', Object.entries(sums.stages).sort(([a], [b]) => rank(a) - rank(b) || (a < b ? -1 : 1)).map(([name, [n, ...times]]) =>
             [name, count(n), ...times.map(span)]));
           const failures = Object.entries(sums.failures).sort((a, b) => b[1] - a[1]);
           fill('failures', failures.map(([name, n]) => [name, count(n)]));
@@ -601,14 +609,13 @@ extension InspectorPage {
         // Views
         const route = () => {
           const name = location.hash.slice(1);
-          const old = view;
           view = ['now', 'timeline', 'entries', 'totals', 'controls'].includes(name) ? name : 'now';
           for (const section of document.querySelectorAll('main > section')) section.hidden = section.id !== view;
           for (const link of document.querySelectorAll('nav a')) {
             if (link.hash === '#' + view) link.setAttribute('aria-current', 'page'); else link.removeAttribute('aria-current');
           }
           if (view === 'entries') load();
-          if (old !== view) scrollTo(0, 0);
+          requestAnimationFrame(() => scrollTo(0, 0));
           dirty = true;
         };
         addEventListener('hashchange', route);

@@ -2,7 +2,7 @@ extension InspectorPage {
     /// The colours of the queues are those of ``TimelineStyle``, which colour-blind people can tell apart.
     static let style = """
         :root { color-scheme: light dark; --ink: #1b1f24; --quiet: #57606a; --page: #f6f7f9; --card: #fff;
-          --line: #d5dae0; --hover: #eef2f7; --link: #0059a8; --fast: #0072b2; --slow: #b26a00; --fast-pale: #b9d9ec;
+          --line: #d5dae0; --hover: #eef2f7; --link: #0059a8; --fast: #0072b2; --slow: #8f5500; --fast-pale: #b9d9ec;
           --slow-pale: #f6dca6; --look: #8c959f; --bad: #b3093c; --good: #1a7040; --focus: #0059a8; }
         @media (prefers-color-scheme: dark) { :root { --ink: #e7ebf0; --quiet: #a3adb8; --page: #0f1317; --card: #181d23;
           --line: #313942; --hover: #222931; --link: #6cb6ff; --fast: #4aa8de; --slow: #e6a63a; --fast-pale: #1f4c68;
@@ -16,7 +16,7 @@ extension InspectorPage {
           white-space: nowrap; }
         .skip { position: absolute; z-index: 3; padding: .5rem 1rem; background: var(--card); color: var(--link); }
         :focus-visible { outline: 2px solid var(--focus); outline-offset: 2px; }
-        main:focus { outline: none; }
+        html { scroll-padding-top: 5rem; } main:focus { outline: none; }
         header { position: sticky; top: 0; z-index: 2; display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1.25rem;
           padding: .5rem max(1rem, calc(50vw - 44rem)); background: var(--card); border-bottom: 1px solid var(--line); }
         h1 { margin: 0; font-size: 1.1rem; font-weight: 650; letter-spacing: .01em; white-space: nowrap; }
@@ -120,7 +120,7 @@ extension InspectorPage {
           main { padding: .8rem .8rem 2rem; } .split, .split:has(aside:not(:empty)) { grid-template-columns: minmax(0, 1fr); }
           .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); } th, td { padding: .35rem .45rem; }
           nav { order: 3; width: 100%; } nav a { padding: .4rem .55rem; } .tiles dd { font-size: 1.1rem; }
-          td.what { min-width: 8rem; } progress { width: 3rem; } #chart { height: 55vh; } }
+          td.what { min-width: 6.5rem; } #fetches td.what span, #answers td.what span { display: none; } progress { width: 3rem; } #chart { height: 55vh; } }
         @media (prefers-reduced-motion: no-preference) { nav a, button { transition: background .12s; } }
         """
 }

@@ -72,6 +72,23 @@ struct CommandLineTests {
         #expect(try await get("/bytes/10/e?status=503", "--retries", "0").call["attempts"] == 1)
     }
 
+    @Test("--inspect prints the page's address on standard error, and the command still ends by itself")
+    func inspect() async throws {
+        let url = dipper.url("/bytes/100/a")
+        for arguments in [["--inspect", "0"], ["--inspect"]] {
+            let output = try await dipper.run(["get", url] + arguments + ["--json"])
+            #expect(output.status == 0 && output.calls.count == 1)
+            let page = output.errors.split(separator: " ").last.flatMap {
+                URL(string: $0.trimmingCharacters(in: .newlines))
+            }
+            #expect(output.errors.hasPrefix("dipper: inspector: http://127.0.0.1:") && page?.path.count == 33)
+        }
+        #expect(try await dipper.run("get", url, "--inspect", "70000").status == 64)
+        #expect(try await dipper.run("get", url, "--inspect-wait").status == 64)
+        let taken = try await dipper.run("get", url, "--inspect", "\(dipper.server.url("/").port ?? 0)")
+        #expect(taken.status == 1 && taken.errors.contains("Address already in use"))
+    }
+
     @Test("batch: queues are driven by a script, and a bad line is told")
     func batch() async throws {
         func url(_ name: String, _ delay: Int = 30) -> String { dipper.url("/bytes/100/\(name)?delay=\(delay)") }

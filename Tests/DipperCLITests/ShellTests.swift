@@ -194,7 +194,9 @@ struct ShellTests {
             continuation.finish()
         }
         let line = await lines.first { $0.contains("10.0 MB of 20.0 MB, ") }
-        #expect(line?.contains("MB/s, 0/1 done") == true && line?.count ?? 99 < 60, "\(line ?? "none")")
+        #expect(
+            line?.contains("MB/s, ") == true && line?.contains(" s left, 0/1 done") == true && line?.count ?? 99 < 60,
+            "\(line ?? "none")")
         process.send(SIGINT)
         #expect(await process.output().status == 130)
     }

@@ -82,7 +82,7 @@ extension EntryIndex {
     /// Returns some rows in the order of a query, and the number of all rows that match it. Reads the whole table unless
     /// the order is that of use.
     func page(_ query: EntryQuery) throws -> (rows: [Row], total: Int) {
-        let url = "lower(CAST(ifnull(url, key) AS TEXT))"
+        let url = "lower(CAST(ifnull(nullif(url, x''), key) AS TEXT))"
         let matches =
             "+\(Self.isPresent) AND (?1 = '' OR instr(substr(\(url), 1, instr(\(url) || '?', '?') - 1), ?1) > 0)"
         let column =

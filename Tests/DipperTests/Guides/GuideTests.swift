@@ -43,7 +43,10 @@ struct GuideTests {
         }
         let code = try files(here, "swift").map(Self.lines)
         var pages = [package.appendingPathComponent("README.md")]
-        for name in ["Dipper/Dipper.docc", "DipperData/DipperData.docc", "DipperTesting/DipperTesting.docc"] {
+        for name in [
+            "Dipper/Dipper.docc", "DipperData/DipperData.docc", "DipperTesting/DipperTesting.docc",
+            "DipperInspector/DipperInspector.docc",
+        ] {
             pages += try files(package.appendingPathComponent("Sources/\(name)"), "md")
         }
         var count = 0

@@ -288,6 +288,17 @@ enum RecipesGuide {
         try timeline.svg().write(to: file, atomically: true, encoding: .utf8)
     }
 
+    static func inspected(_ cache: ImageCache) async throws -> URL? {
+        let inspector = Inspector(cache)
+        do {
+            print("inspector:", try inspector.start())
+        } catch InspectorError.addressInUse {
+            print("another program has the port")
+        }
+        defer { Task { await inspector.stop() } }
+        return inspector.url
+    }
+
     static func testing(_ url: URL) async throws {
         let transport = ScriptedTransport()
         try transport.script(url, [.status(503), .image(.sample(160, 120))])

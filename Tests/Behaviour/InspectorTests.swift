@@ -1,0 +1,445 @@
+import DipperInspector
+import TestSupport
+import Testing
+
+/// A client of an inspector that sends what it likes, on threads of its own.
+private struct Visitor: Sendable {
+    struct Reply: Sendable {
+        var status = 0
+        var head = ""
+        var body = Data()
+
+        var text: String { String(decoding: body, as: UTF8.self) }
+        var json: [String: any Sendable] {
+            (try? JSONSerialization.jsonObject(with: body)) as? [String: any Sendable] ?? [:]
+        }
+        func field(_ name: String) -> String? {
+            head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("\(name.lowercased()): ") }
+                .map { String($0.dropFirst(name.count + 2)) }
+        }
+    }
+
+    let page: URL
+    var port: Int { page.port ?? 0 }
+    var host: String { "127.0.0.1:\(port)" }
+    var token: String { String(page.path.split(separator: "/").first ?? "") }
+
+    static func connect(_ port: Int) throws -> FileHandle {
+        let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(clamping: port).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var limit = timeval(tv_sec: 30, tv_usec: 0)
+        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isConnected = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(socket, $0, size) == 0 }
+        }
+        let handle = FileHandle(fileDescriptor: socket, closeOnDealloc: true)
+        if !isConnected { throw Unavailable(what: "no connection: \(String(cString: strerror(errno)))") }
+        return handle
+    }
+
+    static func write(_ text: String, to handle: FileHandle) {
+        let bytes = Array(text.utf8)
+        _ = send(handle.fileDescriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+
+    /// Reads until the connection ends, or until what has come meets a condition.
+    static func read(_ handle: FileHandle, until isEnough: @Sendable (String) -> Bool = { _ in false }) -> Data {
+        var (all, piece) = (Data(), [UInt8](repeating: 0, count: 64 << 10))
+        let due = ContinuousClock.now + .seconds(60)
+        while due > .now, case let count = recv(handle.fileDescriptor, &piece, piece.count, 0), count > 0 {
+            all.append(contentsOf: piece[..<count])
+            if isEnough(String(decoding: all, as: UTF8.self)) { break }
+        }
+        return all
+    }
+
+    static func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
+        }
+    }
+
+    func ask(_ text: String) async throws -> Reply {
+        let bytes = try await Self.onThread { [port] in
+            let connection = try Self.connect(port)
+            Self.write(text, to: connection)
+            return Self.read(connection)
+        }
+        guard let end = bytes.range(of: Data("\r\n\r\n".utf8)) else { return Reply() }
+        let head = String(decoding: bytes[..<end.lowerBound], as: UTF8.self)
+        return Reply(
+            status: Int(head.split(separator: " ").dropFirst().first ?? "") ?? 0, head: head,
+            body: Data(bytes[end.upperBound...]))
+    }
+
+    func get(_ path: String = "", _ fields: String = "", method: String = "GET") async throws -> Reply {
+        try await ask("\(method) /\(token)/\(path) HTTP/1.1\r\nHost: \(host)\r\n\(fields)\r\n")
+    }
+
+    func post(_ path: String) async throws -> Reply {
+        try await get(path, "Origin: http://\(host)\r\nX-Dipper: 1\r\nContent-Length: 0\r\n", method: "POST")
+    }
+
+    /// Opens the live part of the page, and returns when it has begun to tell.
+    func open() async throws -> Live {
+        try await Self.onThread { [port, token, host] in
+            let connection = try Self.connect(port)
+            Self.write("GET /\(token)/events HTTP/1.1\r\nHost: \(host)\r\n\r\n", to: connection)
+            return Live(connection: connection, begin: Self.read(connection) { $0.contains("data: ") })
+        }
+    }
+
+    struct Live: Sendable {
+        let connection: FileHandle
+        let begin: Data
+
+        /// Returns what the page has been told as soon as that has all the texts, or when the connection has ended.
+        func reads(_ texts: String...) async throws -> String {
+            try await Visitor.onThread {
+                let rest = Visitor.read(connection) { told in texts.allSatisfy(told.contains) }
+                return String(decoding: begin + rest, as: UTF8.self)
+            }
+        }
+    }
+}
+
+@Suite("The inspector's page", .timeLimit(.minutes(2)))
+struct InspectorTests {
+    private func inspected(
+        _ options: Inspector.Options = .init(), folder: TemporaryFolder? = nil,
+        _ body: (TestCache, Inspector, Visitor) async throws -> Void
+    ) async throws {
+        let test = TestCache(folder: folder)
+        let inspector = Inspector(test.cache, options)
+        let visitor = Visitor(page: try inspector.start())
+        try await body(test, inspector, visitor)
+        await inspector.stop()
+        await test.cache.shutdown()
+    }
+
+    // MARK: Who may ask
+
+    @Test("The page runs its own script and style alone, and nothing else may frame, sniff or keep it")
+    func page() async throws {
+        try await inspected { _, _, visitor in
+            let page = try await visitor.get()
+            #expect(page.status == 200 && page.body.count < 150_000)
+            let policy = page.field("Content-Security-Policy") ?? ""
+            let nonce = policy.split(separator: "'").first { $0.hasPrefix("nonce-") }?.dropFirst(6) ?? "none"
+            #expect(policy.hasPrefix("default-src 'none'; ") && policy.contains("frame-ancestors 'none'"))
+            #expect(!policy.contains("unsafe"))
+            #expect(page.text.components(separatedBy: "nonce=\"\(nonce)\"").count == 3)
+            #expect(page.field("X-Content-Type-Options") == "nosniff" && page.field("Referrer-Policy") == "no-referrer")
+            #expect(page.field("Cache-Control") == "no-store" && page.field("Access-Control-Allow-Origin") == nil)
+            #expect(!page.text.contains(visitor.token) && !page.text.contains("http://1"))
+            let again = try await visitor.get("", method: "HEAD")
+            #expect(again.status == 200 && again.body.isEmpty && !again.head.contains(nonce))
+        }
+    }
+
+    @Test(
+        "Requests of other sites, with a wrong token, of a rebound name or without sense are refused, and harm nobody")
+    func attacks() async throws {
+        try await inspected { test, _, visitor in
+            let (host, token) = (visitor.host, visitor.token)
+            func request(
+                _ target: String, host other: String? = nil, _ fields: String = "", method: String = "GET"
+            ) -> String { "\(method) \(target) HTTP/1.1\r\nHost: \(other ?? host)\r\n\(fields)\r\n" }
+            let page = "/\(token)/"
+            let wrong = String(token.reversed())
+            let own = "Origin: http://\(host)\r\n"
+            let attacks: [(String, Int)] = [
+                (request("/"), 403), (request("/\(wrong)/"), 403), (request("/\(token)"), 403),
+                (request("/\(token.dropLast())/"), 403), (request("/\(token.uppercased())A/"), 403),
+                (request("*"), 403),
+                (request(page, host: "evil.test"), 421), (request(page, host: "evil.test:\(visitor.port)"), 421),
+                (request(page, host: "127.0.0.1"), 421),
+                (request(page, host: "127.0.0.1.evil.test:\(visitor.port)"), 421),
+                (request(page, "Origin: http://evil.test\r\n"), 403), (request(page, "Origin: null\r\n"), 403),
+                (request(page, "Origin: https://\(host)\r\n"), 403),
+                (request(page, "Sec-Fetch-Site: cross-site\r\n"), 403),
+                (request(page, "Host: \(host)\r\n"), 400), ("GET \(page) HTTP/1.1\r\n\r\n", 421),
+                (request(page + "control?do=clear", method: "POST"), 403),
+                (request(page + "control?do=clear", own, method: "POST"), 403),
+                (request(page + "control?do=clear", "X-Dipper: 1\r\n", method: "POST"), 403),
+                (request(page + "control?do=clear"), 404), (request(page + "entry?do=remove&key=a"), 404),
+                (request(page, method: "PUT"), 405), (request(page, method: "OPTIONS"), 405),
+                (request(page + "../"), 404), (request(page + "%2e%2e/%2e%2e/etc/passwd"), 404),
+                (request(page + "/entries"), 404), (request(page + "body?key=../../etc/passwd"), 404),
+                (request(page + "body?key=%00"), 404), (request(page + "entries?offset=%zz"), 400),
+                (request("http://\(host)\(page)"), 403), (request("//evil.test\(page)"), 403),
+                (request(page, "Transfer-Encoding: chunked\r\n"), 400), (request(page, "Content-Length: -1\r\n"), 400),
+                (request(page, "Content-Length: 1\r\nContent-Length: 2\r\n"), 400),
+                (request(page, "Content-Length: 99999999\r\n", method: "POST"), 403),
+                (request(page, own + "X-Dipper: 1\r\nContent-Length: 99999999\r\n", method: "POST"), 413),
+                (request(page, "X: " + String(repeating: "x", count: 20_000) + "\r\n"), 431),
+                (request(page, " folded\r\n"), 400), (request(page, "No colon\r\n"), 400),
+                ("GET\r\n\r\n", 400), ("GET  \(page) HTTP/1.1\r\n\r\n", 400), ("\0\u{1}\u{2}\r\n\r\n", 400),
+                ("GET \(page) HTTP/2.0\r\nHost: \(host)\r\n\r\n", 400), ("\r\n\r\n", 400),
+            ]
+            try test.cache.addData(Data("kept".utf8), for: "kept")
+            for (attack, status) in attacks {
+                let reply = try await visitor.ask(attack)
+                #expect(reply.status == status, "\(attack.prefix(200))")
+                #expect(!reply.text.contains(token) && !reply.text.contains("script"))
+            }
+            #expect(try await visitor.get("", "Sec-Fetch-Site: same-origin\r\n" + own).status == 200)
+            #expect(try await visitor.ask(request(page, host: "localhost:\(visitor.port)")).status == 200)
+            #expect(test.cache.memoryCount == 1)
+        }
+    }
+
+    @Test("Connections that say nothing keep others out only while they are there, and leave no thread behind")
+    func silentClients() async throws {
+        try await inspected { _, _, visitor in
+            let port = visitor.port
+            let refused = try await Visitor.onThread {
+                let silent = try (0..<32).map { _ in try Visitor.connect(port) }
+                var last = Data()
+                // The server takes connections in their order.
+                while !String(decoding: last, as: UTF8.self).hasPrefix("HTTP/1.1 503") {
+                    last = Visitor.read(try Visitor.connect(port))
+                }
+                return withExtendedLifetime(silent) { last }
+            }
+            #expect(String(decoding: refused, as: UTF8.self).hasSuffix("There are too many connections.\n"))
+            var status = 503
+            while status == 503 { status = try await visitor.get().status }
+            #expect(status == 200)
+        }
+    }
+
+    @Test("A port that is in use, and an address that is none, are typed errors")
+    func errors() async throws {
+        try await inspected { test, inspector, visitor in
+            var options = Inspector.Options()
+            options.port = visitor.port
+            #expect(throws: InspectorError.addressInUse) { try Inspector(test.cache, options).start() }
+            let again = try inspector.start()
+            #expect(again == visitor.page)
+            options.address = "localhost.evil.test"
+            #expect(throws: InspectorError.invalidAddress) { try Inspector(test.cache, options).start() }
+            (options.address, options.port) = ("127.0.0.1", 70_000)
+            #expect(throws: InspectorError.invalidAddress) { try Inspector(test.cache, options).start() }
+            (options.address, options.port) = ("192.0.2.1", 0)
+            #expect(throws: InspectorError.addressNotAvailable) { try Inspector(test.cache, options).start() }
+        }
+    }
+
+    @Test("A stopped inspector closes its connections, and starts again with another token")
+    func stopped() async throws {
+        try await inspected { _, inspector, visitor in
+            let live = try await visitor.open()
+            await inspector.stop()
+            _ = try await live.reads("nothing like this")
+            #expect(inspector.url == nil)
+            await #expect(throws: Unavailable.self) { try await visitor.get() }
+            let again = Visitor(page: try inspector.start())
+            #expect(again.token != visitor.token && again.token.count == 32)
+            #expect(try await again.get().status == 200)
+        }
+    }
+
+    // MARK: What it tells
+
+    @Test("It tells live why a fetch waits, and where answers came from, without secrets")
+    func live() async throws {
+        try await inspected { test, _, visitor in
+            let secret = url("urgent?token=CANARY&n=1")
+            test.transport.script(url("later"), [.body(Data())])
+            let (live, other) = (try await visitor.open(), try await visitor.open())
+            let (task, transfer) = try await test.begin(secret)
+            let later = test.call(url("later"), in: .slow)
+            // Two pages see the same.
+            let waits = try await [live.reads("waits for 1 urgent fetch"), other.reads("waits for 1 urgent fetch")]
+            transfer.finish(with: Data("body".utf8))
+            for task in [task, later] { _ = try await task.value }
+            _ = try await test.call(secret, in: .fast).value
+            let text = try await live.reads("\"network\",false]", "\"memory\",false]")
+            #expect(waits.allSatisfy { $0.contains("waits for 1 urgent fetch") && !$0.contains("CANARY") })
+            #expect(text.contains("\"network\",false]") && text.contains("\"memory\",false]"))
+            #expect(text.contains("Content-Type: text/event-stream") && (waits[0] + text).contains("token=***"))
+            #expect(!text.contains("CANARY"))
+        }
+    }
+
+    @Test(
+        "The story of a fetch has its callers, attempts and writes; without a page and without need nothing is recorded"
+    )
+    func story() async throws {
+        var options = Inspector.Options()
+        options.recordsAlways = true
+        for isRecorded in [true, false] {
+            try await inspected(isRecorded ? options : .init(), folder: TemporaryFolder()) { test, _, visitor in
+                let record = EventRecord()
+                let observation = test.cache.observe(record)
+                test.cache.slowQueue.isSuspended = true
+                let tasks = [test.call(url("a"), in: .slow), test.call(url("a"), in: .fast)]
+                try await test.transport.nextTransfer().finish(with: Data(count: 3_000))
+                for task in tasks { _ = try await task.value }
+                await test.cache.idle()
+                withExtendedLifetime(observation) {}
+                let fetch = try #require(record.begins(.fetch).first?.id)
+                let reply = try await visitor.get("fetch?id=\(fetch.number)")
+                #expect(reply.status == (isRecorded ? 200 : 404))
+                guard isRecorded else { return }
+                let pieces = (reply.json["pieces"] as? [[String: any Sendable]] ?? []).compactMap { $0["n"] as? String }
+                #expect(pieces == ["look-up", "attempt: status 200, 3000 bytes", "write of 3000 bytes"])
+                #expect((reply.json["callers"] as? [any Sendable])?.count == 2)
+                let row = reply.json["row"] as? [String: any Sendable]
+                #expect(row?["o"] as? String == "network" && row?["k"] as? String == "http://host.test/a")
+            }
+        }
+    }
+
+    // MARK: Entries
+
+    private func rows(_ visitor: Visitor, _ query: String = "") async throws -> [[String: any Sendable]] {
+        try await visitor.get("entries?\(query)").json["rows"] as? [[String: any Sendable]] ?? []
+    }
+
+    private func key(_ visitor: Visitor, of name: String) async throws -> String {
+        try #require(try await rows(visitor, "search=\(name)").first?["i"] as? String)
+    }
+
+    @Test("Entries are searched, sorted and paged, on disk and in memory alone", arguments: [true, false])
+    func entries(onDisk: Bool) async throws {
+        try await inspected(folder: onDisk ? TemporaryFolder() : nil) { test, _, visitor in
+            for number in 1...7 {
+                let request = url("picture-\(number)?token=CANARY\(number)")
+                try await test.cache.addDataAndWait(Data(count: number * 1_000), for: request)
+            }
+            let (first, total) = (try await rows(visitor, "order=size&limit=3"), try await visitor.get("entries"))
+            #expect(first.map { ($0["n"] as? Int ?? 0) / 1_000 } == [7, 6, 5] && total.json["total"] as? Int == 7)
+            let next = try await rows(visitor, "order=size&up=1&limit=3&offset=3")
+            #expect(next.map { ($0["n"] as? Int ?? 0) / 1_000 } == [4, 5, 6])
+            let found = try await visitor.get("entries?search=PICTURE-3")
+            #expect((found.json["rows"] as? [any Sendable])?.count == 1 && found.json["total"] as? Int == 1)
+            #expect(found.text.contains("picture-3?token=***") && !found.text.contains("CANARY"))
+            // A search cannot be used to guess what is secret.
+            #expect(try await rows(visitor, "search=CANARY").isEmpty)
+            for order in ["used", "stored", "expires", "url", "nonsense", "size;drop"] {
+                #expect(try await rows(visitor, "order=\(order)&limit=200").count == 7)
+            }
+            #expect(try await rows(visitor, "limit=-1&offset=-5").count == 1)
+        }
+    }
+
+    @Test("A body is handed out as an attachment alone, and a thumbnail is a picture made anew from its pixels")
+    func bodies() async throws {
+        try await inspected(folder: TemporaryFolder()) { test, _, visitor in
+            let page = Data("<script>alert(1)</script>".utf8)
+            let picture = try Image.filled(with: Color(hex: 0xff0000), 300, 150).encoded(as: .png) + page
+            for (name, body, type) in [
+                ("page.html", page, "text/html"), ("evil.svg", page, "image/svg+xml"), ("p.png", picture, "image/png"),
+            ] {
+                let headers: HTTPHeaders = ["Content-Type": type, "Set-Cookie": "CANARY", "ETag": "\"<b>\""]
+                test.transport.script(url(name), [.response(TransferResponse(headers: headers, body: body))])
+                _ = try await test.call(url(name), in: .fast).value
+            }
+            await test.cache.idle()
+            for (name, body) in [("page.html", page), ("evil.svg", page), ("p.png", picture)] {
+                let key = try await key(visitor, of: name)
+                let reply = try await visitor.get("body?key=\(key)")
+                #expect(reply.body == body && reply.field("Content-Type") == "application/octet-stream")
+                #expect(reply.field("Content-Disposition") == "attachment; filename=\"\(name)\"")
+                #expect(reply.field("Content-Security-Policy")?.contains("sandbox") == true)
+                let details = try await visitor.get("entry?key=\(key)")
+                #expect(!details.text.contains("CANARY") && !details.text.contains("<b>"))
+                let thumbnail = try await visitor.get("thumbnail?key=\(key)")
+                #expect(thumbnail.status == (name == "p.png" ? 200 : 404) && !thumbnail.text.contains("script"))
+                guard name == "p.png" else { continue }
+                #expect(try CodecRegistry.standard.decode(thumbnail.body).size == PixelSize(width: 96, height: 48))
+            }
+            #expect(try await visitor.get("body?key=\(String(repeating: "a", count: 64))").status == 404)
+        }
+    }
+
+    @Test("An entry is removed, or the server is asked whether it still holds")
+    func changes() async throws {
+        try await inspected(folder: TemporaryFolder()) { test, _, visitor in
+            try await test.cache.addDataAndWait(Data("a".utf8), for: url("a"))
+            try await test.cache.addDataAndWait(Data("own".utf8), for: "a key of its own")
+            let (key, own) = (try await key(visitor, of: "host.test/a"), try await key(visitor, of: "own"))
+            #expect(try await visitor.post("entry?do=revalidate&key=\(own)").status == 409)
+            #expect(try await visitor.post("entry?do=revalidate&key=\(key)").status == 200)
+            try await test.transport.nextTransfer().finish(with: Data("newer".utf8))
+            await test.cache.idle()
+            #expect(test.cache.readData(for: url("a")) == Data("newer".utf8))
+            #expect(try await visitor.post("entry?do=remove&key=\(key)").status == 200)
+            #expect(!test.cache.hasData(for: url("a")) && test.cache.hasData(for: "a key of its own"))
+            #expect(try await visitor.post("entry?do=nonsense&key=\(own)").status == 404)
+        }
+    }
+
+    // MARK: Controls
+
+    @Test("The controls change the queues, the network, the memory pressure and what is kept")
+    func controls() async throws {
+        try await inspected(folder: TemporaryFolder()) { test, _, visitor in
+            func control(_ query: String) async throws {
+                #expect(try await visitor.post("control?do=\(query)").status == 200, "\(query)")
+            }
+            try await control("suspend&queue=fast&value=1")
+            try await control("width&queue=slow&value=3")
+            #expect(test.cache.fastQueue.isSuspended && test.cache.slowQueue.maxConcurrent == 3)
+            try await control("width&queue=slow&value=-9")
+            #expect(test.cache.slowQueue.maxConcurrent == 1 && !test.cache.slowQueue.isSuspended)
+            try await control("network&value=offline")
+            try await control("pressure&value=severe")
+            #expect(test.cache.simulatedNetwork == .offline && test.cache.memoryPressure == .severe)
+            let waiting = test.call(url("w"), in: .fast)
+            try await control("cancel")
+            #expect(await waiting.error == .cancelled)
+            try await control("network&value=")
+            try await control("pressure&value=")
+            #expect(test.cache.simulatedNetwork == nil && test.cache.simulatedMemoryPressure == nil)
+            try await test.cache.addDataAndWait(Data(count: 9_000), for: "a")
+            try await control("clearMemory")
+            #expect(test.cache.memoryCount == 0 && test.cache.hasData(for: "a"))
+            try await control("trim&value=0")
+            await test.cache.synchronize()
+            #expect(!test.cache.hasData(for: "a"))
+            try test.cache.addData(Data(count: 10), for: "b")
+            try await control("clear")
+            #expect(!test.cache.hasData(for: "b"))
+            #expect(try await visitor.post("control?do=nonsense").status == 404)
+        }
+    }
+
+    @Test("A read-only inspector shows, and changes and hands out nothing")
+    func readOnly() async throws {
+        try await inspected(.readOnly, folder: TemporaryFolder()) { test, _, visitor in
+            try await test.cache.addDataAndWait(Data("a".utf8), for: url("a"))
+            let key = try await key(visitor, of: "host.test")
+            for path in [
+                "control?do=clear", "control?do=suspend&queue=fast&value=1", "entry?do=remove&key=\(key)", "nonsense",
+            ] {
+                #expect(try await visitor.post(path).status == 403, "\(path)")
+            }
+            #expect(try await visitor.get("body?key=\(key)").status == 403)
+            #expect(test.cache.hasData(for: url("a")) && !test.cache.fastQueue.isSuspended)
+            #expect(try await visitor.get().text.contains("data-read-only=\"true\""))
+        }
+    }
+
+    @Test("An image cache's decodes and pictures are told")
+    func pictures() async throws {
+        let test = TestImageCache()
+        let inspector = Inspector(test.cache)
+        let visitor = Visitor(page: try inspector.start())
+        test.transport.script(url("p"), [.body(try Image.filled(with: Color(hex: 0xff0000), 4, 4).encoded(as: .png))])
+        let live = try await visitor.open()
+        _ = try await test.cache.getImage(url("p")).value
+        let text = try await live.reads("\"decode\":[1,")
+        #expect(text.contains("\"decode\":[1,") && text.contains("\"pictures\":["))
+        _ = try await visitor.post("control?do=clear")
+        #expect(test.cache.memoryCount == 0)
+        await inspector.stop()
+        await test.cache.shutdown()
+    }
+}
