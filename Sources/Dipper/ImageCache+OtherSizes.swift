@@ -29,25 +29,30 @@ extension ImageCache {
         guard files(of: options).hasDisk || originals(of: options).hasDisk,
             mayShowOtherSizes(of: request, options, from: .disk)
         else { return }
-        let (tools, chain) = (home(of: options).tools, options.chain)
-        let found = Reference(Mutex<OtherSize?>(nil))
+        let (tools, found) = (home(of: options).tools, Reference(Mutex<OtherSize?>(nil)))
+        @Sendable func decodeOptions(_ other: OtherSize, _ isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions
+        {
+            var decode = options.decodeOptions(tools.limits, isCancelled: isCancelled)
+            decode.firstFrameOnly = true
+            if !other.isOriginal { decode.target = nil }
+            return decode
+        }
         task.runBeside({ [self] in
-            let other = otherSizeOnDisk(of: request, options)
+            guard let other = otherSizeOnDisk(of: request, options) else { return (0, 0) }
             found.value.withLock { $0 = other }
-            return other.map { other in
-                let decode = options.decodeOptions(of: other, tools.limits) { false }
-                let memory = tools.codecs.cost(of: other.data, decode, isProcessed: other.isOriginal)
-                return (memory, max(memory, other.data.count))
-            } ?? (0, 0)
+            let memory = tools.codecs.cost(
+                of: other.data, decodeOptions(other) { false }, isProcessed: other.isOriginal)
+            return (memory, max(memory, other.data.count))
         }) { isCancelled in
             guard let other = found.value.withLock({ $0 }),
-                let image = try? tools.codecs.decode(
-                    other.data, options.decodeOptions(of: other, tools.limits, isCancelled)),
-                let made = other.isOriginal
-                    ? try? chain.process(image, ProcessingContext(limits: tools.limits, isCancelled: isCancelled))
-                    : image
+                var image = try? tools.codecs.decode(other.data, decodeOptions(other, isCancelled))
             else { return nil }
-            let shown = options.handOut(made)
+            if other.isOriginal {
+                let context = ProcessingContext(limits: tools.limits, isCancelled: isCancelled)
+                guard let made = try? options.chain.process(image, context) else { return nil }
+                image = made
+            }
+            let shown = options.handOut(image)
             return { use(shown) }
         }
     }
@@ -93,17 +98,6 @@ private struct OtherSize: Sendable {
     let data: Data
     /// Whether the picture is still to be processed.
     let isOriginal: Bool
-}
-
-extension ResolvedOptions {
-    fileprivate func decodeOptions(
-        of other: OtherSize, _ limits: DecodeLimits, _ isCancelled: @escaping @Sendable () -> Bool
-    ) -> DecodeOptions {
-        var decode = decodeOptions(limits, isCancelled: isCancelled)
-        decode.firstFrameOnly = true
-        if !other.isOriginal { decode.target = nil }
-        return decode
-    }
 }
 
 extension Collection {

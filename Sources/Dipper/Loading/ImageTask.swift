@@ -37,8 +37,8 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     private let answer: Result<ImageResponse, DipperError>?
     private let madeFeed = AtomicLazyReference<Reference<TaskFeed<Event>>>()
 
-    /// The quality of the best preview so far; 0 without one.
-    private let best = Atomic(0)
+    /// The best preview so far: 0 for none, 1 for a part of the picture, 2 for another size, 3 for the whole.
+    private let shown = Atomic(0)
 
     private struct Names {
         let request: ImageRequest
@@ -201,25 +201,18 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
 
     /// Shows the picture in another size as a preview, unless one of the arriving bytes has come.
     func show(inPlace other: Image) {
-        if best.max(Preview.otherSize, ordering: .relaxed).oldValue == 0 { feed.value.preview(other, for: self) }
+        if shown.max(2, ordering: .relaxed).oldValue == 0 { feed.value.preview(other, for: self) }
     }
 
     package func show(_ preview: Product) {
         let image = preview.value(as: Image.self)
-        let quality = image.isOpaque ? Preview.whole : Preview.partial
-        guard best.max(quality, ordering: .relaxed).oldValue <= quality else { return }
+        let quality = image.isOpaque ? 3 : 1
+        guard shown.max(quality, ordering: .relaxed).oldValue <= quality else { return }
         handingOut { [self] in feed.value.preview(options.handOut(image), for: self) }
     }
 
     func runBeside(_ cost: @escaping Workers.Measure, _ work: @escaping WorkBeside) {
         feed.value.runBeside(cost, work)
-    }
-
-    /// The qualities of previews. A later preview of the same quality, or a better one, takes the place of the last.
-    private enum Preview {
-        static let partial = 1
-        static let otherSize = 2
-        static let whole = 3
     }
 
     /// Has no effect the second time.
