@@ -229,6 +229,10 @@ extension GTKTests {
             transfer.hold(TransferResponse(headers: ["Content-Length": "\(file.count)"], body: file.prefix(64)))
             transfer.send(progress: 64, of: file.count)
             try Toolkit.wait(for: "the room") { gtk_widget_get_height(picture.widget) == 50 }
+            // The call for the picture looks at the disk first, and another one for the same picture with it.
+            let small = ImageRequest(url).processed(by: .resize(to: TargetSize(width: 100, height: 50)))
+            let other = test.cache.getImage(small.with(\.keepsOriginal, false))
+            try window.frames(until: "the call for the picture to join the fetch") { other.state == .transferring }
             transfer.finish(with: file)
             try load(picture)
             try Toolkit.idle(test.cache)
