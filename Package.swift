@@ -78,7 +78,7 @@ let package = Package(
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),
             ]),
         .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
-        .target(name: "DipperInspector", dependencies: ["DipperData"]),
+        .target(name: "DipperInspector", dependencies: ["Dipper", "DipperData"]),
         // The classes of GTK, whose macros and variable arguments Swift does not see. SwiftPM builds every target of the
         // package that it is run in, so without the trait the sources of both targets are empty: nothing needs GTK then.
         .target(

@@ -23,7 +23,8 @@ struct DipperTool: AsyncParsableCommand {
         version: "dipper \(DataCache.libraryVersion)",
         subcommands: [
             GetCommand.self, BatchCommand.self, PrefetchCommand.self, StatsCommand.self, ListCommand.self,
-            ShowCommand.self, ExportCommand.self, RemoveCommand.self, TrimCommand.self, ClearCommand.self,
+            ShowCommand.self, InspectCommand.self, ExportCommand.self, RemoveCommand.self, TrimCommand.self,
+            ClearCommand.self,
             VerifyCommand.self, InfoCommand.self, ConvertCommand.self, SheetCommand.self,
         ])
 

@@ -23,6 +23,7 @@ final class FetchSession: Sendable {
     /// Whether standard output is for bodies or for the timeline.
     private let isQuiet: Bool
     private let timeline: Timeline?
+    private let inspector: Inspector?
     private let start = ContinuousClock.now
     private let state: Mutex<State>
     /// The bodies for standard output that wait for those of earlier calls.
@@ -46,6 +47,12 @@ final class FetchSession: Sendable {
         // After any other failure of the disk, the cache works in memory and can still fetch.
         if cache.storeProblem?.isRefusal == true { throw ExitCode.failure }
         pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil
+        inspector = options.inspect.map { [cache, pictures] port in
+            var options = Inspector.Options()
+            (options.port, options.recordsAlways) = (port, true)
+            return pictures.map { Inspector($0.images, options) } ?? Inspector(cache, options)
+        }
+        if let page = try inspector?.start() { warn("inspector: \(page.absoluteString)") }
     }
 
     func demote(_ url: String) {
@@ -150,6 +157,8 @@ final class FetchSession: Sendable {
         }
         await work.value
         await wait()
+        if options.inspectWait, !Interrupt.happened { await Interrupt.wait() }
+        await inspector?.stop()
         ticker.cancel()
         await pictures?.images.shutdown()
         await cache.shutdown()
@@ -194,6 +203,17 @@ enum Interrupt {
                 }
             }
             source.activate()
+        }
+    }
+
+    /// Returns at the first signal, or at once after one.
+    static func wait() async {
+        await withCheckedContinuation { continuation in
+            let hasHappened = state.withLock { state in
+                if !state.hasHappened { state.action = { continuation.resume() } }
+                return state.hasHappened
+            }
+            if hasHappened { continuation.resume() }
         }
     }
 

@@ -23,6 +23,16 @@ struct FetchOptions: ParsableArguments {
 
     @Option(help: ArgumentHelp("Draw a timeline of all fetches to this file.", valueName: "FILE.svg"))
     var timeline: String?
+
+    @Option(
+        defaultAsFlag: 0,
+        help: ArgumentHelp(
+            "Open a live page about the fetches, and print its address on standard error; without a port on any free one. "
+                + "The page ends with the command.", valueName: "PORT"))
+    var inspect: Int?
+
+    @Flag(help: "With --inspect: keep the page open after the last fetch, until the command is interrupted.")
+    var inspectWait = false
 }
 
 extension FetchOptions {
@@ -45,6 +55,10 @@ extension FetchOptions {
         guard sizes.count == commas + 1, (sizes + [width ?? 1]).allSatisfy({ (1...100_000).contains($0) }) else {
             throw ValidationError("--widths and --width must be numbers from 1 to 100000.")
         }
+        guard (0...65_535).contains(inspect ?? 0) else {
+            throw ValidationError("--inspect takes a port from 0 to 65535.")
+        }
+        guard !inspectWait || inspect != nil else { throw ValidationError("--inspect-wait needs --inspect.") }
     }
 }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Dipper
+import DipperInspector
 import Foundation
 
 struct StatsCommand: AsyncParsableCommand {
@@ -71,6 +72,38 @@ struct ShowCommand: AsyncParsableCommand {
             if let file = cache.file(for: key) { tell("file      \(file.path)") }
             for (name, value) in fields { tell("          \(name): \(value)") }
         }
+    }
+}
+
+struct InspectCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "inspect",
+        abstract: "Open a live page about the cache, until it is interrupted.",
+        discussion: """
+            Prints the address of the page, which only this machine reaches and only who has the address can read. Another \
+            program may use the cache meanwhile: the page shows its entries, but not its fetches; see --inspect of get.
+            """)
+
+    @Option(help: ArgumentHelp("The port of the page. (default: any free port)", valueName: "PORT"))
+    var port = 0
+    @Flag(help: "Let the page change nothing.") var readOnly = false
+    @OptionGroup var store: StoreOptions
+
+    func validate() throws {
+        guard (0...65_535).contains(port) else { throw ValidationError("--port must be a number from 0 to 65535.") }
+    }
+
+    func run() async throws {
+        try await store.withCache { cache in
+            var options = Inspector.Options()
+            (options.port, options.isReadOnly) = (port, readOnly)
+            let inspector = Inspector(cache, options)
+            let page = try inspector.start()
+            store.tell(["inspector": page.absoluteString], or: page.absoluteString)
+            await Interrupt.wait()
+            await inspector.stop()
+        }
+        throw ExitCode(130)
     }
 }
 
@@ -170,18 +203,6 @@ struct VerifyCommand: AsyncParsableCommand {
         }
         if !report.isSound { throw ExitCode(1) }
     }
-}
-
-/// The header fields of answers that describe the body or how it may be kept. They hold no secrets.
-private enum ReadableFields {
-    static func shown(_ name: String, _ value: String) -> String {
-        names.contains(name.lowercased()) ? value : Redaction.mark
-    }
-
-    private static let names: Set = [
-        "accept-ranges", "age", "cache-control", "content-disposition", "content-encoding", "content-language",
-        "content-length", "content-type", "date", "etag", "expires", "last-modified", "server", "vary", "via",
-    ]
 }
 
 extension StoreOptions {

@@ -10,7 +10,7 @@ extension DataCache {
     /// The result has no ``DataRequest/lowDataSource``, so that a later fetch with it asks for the same source.
     package func effective(_ request: DataRequest) -> DataRequest? {
         guard request.hasHooks, request.lowDataSource != nil else { return request }
-        guard configuration.networkMonitor.conditions.isConstrained else { return request.effective(isThere: true) }
+        guard engine.network.conditions.isConstrained else { return request.effective(isThere: true) }
         if store.memory.contains(request.cacheKey) { return request.effective(isThere: true) }
         return store.disk == nil ? request.effective(isThere: false) : nil
     }

@@ -410,6 +410,33 @@ extension DataCache {
     /// Calls a closure with every entry on disk. Returns `false` if entries may be missing, because of a bad index.
     package func listEntries(_ body: (CachedEntry) -> Void) -> Bool { store.disk?.forEachEntry(body) ?? true }
 
+    /// Returns a part of the list of all entries on disk, or of those in memory for a cache without a folder, and their
+    /// number, on the caller's thread. Counts as no use.
+    package func listEntries(_ query: EntryQuery) -> (entries: [ListedEntry], total: Int) {
+        if let (entries, total) = store.disk?.page(query) {
+            return (entries.map { ListedEntry($0.0, $0.1, .disk) }, total)
+        }
+        let text = query.text.lowercased()
+        let all = store.memory.entries { (key, value, cost, lifetime, stored) -> ListedEntry in
+            let date = Date(timeIntervalSince1970: stored)
+            let expires = lifetime.expires.isFinite ? Date(timeIntervalSince1970: lifetime.expires) : nil
+            let entry = CachedEntry(
+                key: key, url: value.info.url, size: cost, stored: date, accessed: date, expires: expires)
+            return ListedEntry(entry, value.info, .memory)
+        }
+        var found = all.filter { text.isEmpty || $0.address.prefix { $0 != "?" }.lowercased().contains(text) }
+        found.sort { (first: ListedEntry, second: ListedEntry) -> Bool in
+            let (a, b) = query.isAscending ? (first, second) : (second, first)
+            switch query.order {
+            case .used, .stored: return a.entry.stored < b.entry.stored
+            case .size: return a.entry.size < b.entry.size
+            case .expires: return a.entry.expires ?? .distantFuture < b.entry.expires ?? .distantFuture
+            case .url: return a.address < b.address
+            }
+        }
+        return (Array(found.dropFirst(query.offset).prefix(query.limit)), found.count)
+    }
+
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.
     package func indexOpened() async { await store.disk?.indexOpened() }
 
@@ -434,6 +461,20 @@ extension DataCache {
     /// if !report.isSound { print("removed \(report.damaged) damaged entries", report.indexProblems) }
     /// ```
     public func verify() async -> StoreReport { await store.disk?.verify() ?? StoreReport() }
+}
+
+/// An entry in a list, with the metadata of its answer but without its bytes.
+package struct ListedEntry: Sendable {
+    package let entry: CachedEntry
+    /// `nil` if a codec has encoded the entry.
+    package let answer: DataResponse?
+
+    fileprivate init(_ entry: CachedEntry, _ info: EntryInfo?, _ source: ResponseSource) {
+        self.entry = entry
+        answer = info.map { DataResponse(StoredData(data: Data(), info: $0), source: source) }
+    }
+
+    fileprivate var address: String { entry.url.isEmpty ? entry.key.string : entry.url }
 }
 
 extension DataResponse {

@@ -46,6 +46,7 @@ public final class DataCache: Sendable {
     let defaults: Call.Defaults
     package let completesRequests: Bool
     let pressure: PressureRelay
+    let simulatingMonitor: SimulatingMonitor
     let values = AtomicLazyReference<ObjectCache>()
     let valueSource: ObjectSource
     private let followsPressure: ChangeObservation
@@ -73,6 +74,8 @@ public final class DataCache: Sendable {
         let log = LogSink(configuration.logger, configuration.redaction)
         let events = EventHub(name: configuration.name, time: time, sinks: [log] + configuration.eventSinks)
         let history = RemovalHistory()
+        let network = SimulatingMonitor(configuration.networkMonitor)
+        simulatingMonitor = network
         let disk = configuration.directory.map { directory in
             DiskTier(
                 DiskTier.Options(configuration, folder: directory),
@@ -91,7 +94,7 @@ public final class DataCache: Sendable {
         engine = Engine(
             fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
             transport: configuration.transport ?? CurlTransport(configuration.network),
-            network: configuration.networkMonitor, time: time, now: configuration.now,
+            network: network, time: time, now: configuration.now,
             options: .init(
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
                 readsFileURLs: configuration.readsFileURLs,
@@ -212,7 +215,7 @@ public final class DataCache: Sendable {
     /// Returns the call for the request's smaller source, which takes the place of the request's own unless the cache
     /// has the larger source; `nil` if there is none, or if the network is not constrained.
     private func substitute(for request: DataRequest) -> Call? {
-        guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained else {
+        guard let small = request.lowDataSource, engine.network.conditions.isConstrained else {
             return nil
         }
         let request = request.replacing(with: small)
@@ -299,20 +302,5 @@ extension StoreDefaults {
             memoryExpiration: configuration.memoryExpiration, diskExpiration: configuration.diskExpiration,
             memoryAccessExtension: configuration.memoryAccessExtension,
             diskAccessExtension: configuration.diskAccessExtension)
-    }
-}
-
-extension DataCache {
-    /// The events of the cache from now on, until it has shut down: the begin and end of calls, look-ups, attempts,
-    /// decodes and writes, and the steps between.
-    ///
-    /// Each time the property is read, it begins to collect events for one more listener, up to 1,024 of them; see
-    /// ``CacheEvents``. While nobody listens, no event is built.
-    public var events: CacheEvents { events() }
-
-    /// Returns the events of some topics from now on, until the cache has shut down; see ``events``. At most `limit` of
-    /// them, at least one, wait for the listener.
-    public func events(about topics: CacheEvent.Topics = .all, limit: Int = 1_024) -> CacheEvents {
-        CacheEvents(engine.events, topics, limit: limit)
     }
 }

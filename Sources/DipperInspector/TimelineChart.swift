@@ -43,7 +43,7 @@ struct TimelineChart {
         var start: Duration { spans.first?.start ?? marks.first?.time ?? .zero }
         var end: Duration { spans.last?.end ?? start }
 
-        fileprivate mutating func enter(_ phase: TimelineChart.Phase, _ queue: FetchQueue, _ time: Duration) {
+        mutating func enter(_ phase: TimelineChart.Phase, _ queue: FetchQueue, _ time: Duration) {
             // A fetch that waits again has given up its slot, which ends its pause.
             if phase == .queued || phase == .parked { isPaused = false }
             guard let last = spans.last, phase != last.phase || queue != last.queue else { return }
@@ -54,11 +54,16 @@ struct TimelineChart {
             spans.append(TimelineChart.Span(phase: phase, queue: queue, start: start, end: start))
         }
 
-        fileprivate mutating func setPaused(_ isPaused: Bool, _ time: Duration) {
+        mutating func setPaused(_ isPaused: Bool, _ time: Duration) {
             self.isPaused = isPaused
             // A pause of a fetch that is not yet on the network shows when it gets there.
             guard let last = spans.last, last.phase == (isPaused ? .transferring : .paused) else { return }
             enter(isPaused ? .paused : .transferring, last.queue, time)
+        }
+
+        mutating func end(at time: Duration) {
+            close(at: time)
+            isOpen = false
         }
 
         fileprivate mutating func close(at time: Duration) {
@@ -135,8 +140,7 @@ struct TimelineChart {
             enter(.parked, queue, fetch, key, time)
         case .fetchEnded:
             guard let fetch else { break }
-            rows[fetch].close(at: time)
-            rows[fetch].isOpen = false
+            rows[fetch].end(at: time)
         case .callJoined, .fetchBegan, .lookUpEnded, .requested, .received, .attemptEnded, .decodeBegan, .decodeEnded,
             .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .memoryPressure, .missed:
             break

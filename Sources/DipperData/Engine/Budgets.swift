@@ -16,6 +16,7 @@ struct BodyBudget: Sendable {
     }
 
     var isSpent: Bool { budget.isSpent }
+    var used: Int { budget.used }
 
     // mutant Budget: `t.take(bytes) }` => `t.take(0) }`
     mutating func take(_ bytes: Int) { budget.take(bytes) }
@@ -42,7 +43,7 @@ struct BodyBudget: Sendable {
 /// begin. A spent budget stays spent until a quarter of it is free, so that work does not stop and go with every piece.
 struct ByteBudget: Sendable {
     private let limit: Int
-    private var used = 0
+    private(set) var used = 0
     private(set) var isSpent = false
 
     init(limit: Int) {

@@ -65,8 +65,8 @@ extension Fetch {
         forgetLookUp()
         isOver = true
         if let known = knownFindings {
-            if let timer = exchange(&known.backOff, with: nil) { engine.timers.cancel(timer) }
-            engine.forgetOffline(known)
+            if let backOff = exchange(&known.backOff, with: nil) { engine.timers.cancel(backOff.timer) }
+            if let place = exchange(&known.offline, with: nil) { engine.offline.remove(place) }
             engine.cancelHook(known.hook)
         }
         engine.queues.remove(self)

@@ -162,15 +162,13 @@ extension Fetch {
             return backOff(for: delay)
         }
         let hop = destination.map(transport.firstHop) ?? ""
-        let place = (host: hop, number: engine.nextNumber())
-        findings.offline = place
-        engine.offline[place.host, default: [:]][place.number] = self
+        findings.offline = engine.offline.add(self, waitingFor: hop, since: engine.time.now())
     }
 
     private func backOff(for delay: Duration) {
         // Clocks trap if a sum does not fit.
-        findings.backOff = engine.timers.add(
-            at: engine.time.now() + min(delay, .seconds(1_000_000_000)), .backOff(self))
+        let due = engine.time.now() + min(delay, .seconds(1_000_000_000))
+        findings.backOff = (engine.timers.add(at: due, .backOff(self)), due)
     }
 
     func endBackOff() {
@@ -178,7 +176,7 @@ extension Fetch {
     }
 
     func wake() {
-        if let timer = exchange(&findings.backOff, with: nil) { engine.timers.cancel(timer) }
+        if let backOff = exchange(&findings.backOff, with: nil) { engine.timers.cancel(backOff.timer) }
         engine.queues.remove(self)
         findings.budget.hold(at: engine.time.now())
         enqueue()
@@ -205,7 +203,7 @@ extension Fetch {
 
     func wake(after delay: Duration) {
         runClock()
-        engine.forgetOffline(findings)
+        if let place = exchange(&findings.offline, with: nil) { engine.offline.remove(place) }
         backOff(for: delay)
     }
 

@@ -23,11 +23,12 @@ final class Findings {
     var yields = 0
     /// The bytes that count towards the budget of all transfers.
     var held = 0
-    var backOff: Engine.TimerID?
+    /// The timer of the present back-off, and when it ends.
+    var backOff: (timer: Engine.TimerID, due: Duration)?
     /// The number of the latest hook that may wait; zero for none.
     var hook: UInt64 = 0
     /// The place among those that wait for the network; `nil` if the fetch does not.
-    var offline: (host: String, number: UInt64)?
+    var offline: OfflineFetches.Place?
 
     func find(_ found: FoundEntry) {
         if self.found == nil { self.found = found }

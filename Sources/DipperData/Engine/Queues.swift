@@ -59,9 +59,11 @@ private struct EntryList {
         (entry.previous, entry.next) = (nil, nil)
     }
 
-    var all: [QueueEntry] {
+    var all: [QueueEntry] { prefix(.max) }
+
+    func prefix(_ limit: Int) -> [QueueEntry] {
         var (found, next) = ([QueueEntry](), first)
-        while let entry = next {
+        while let entry = next, found.count < limit {
             found.append(entry)
             next = entry.next
         }
@@ -83,10 +85,13 @@ private final class QueueGroup {
         levels.flatMap(\.all)
     }
 
-    func next(_ order: QueueConfiguration.Order) -> QueueEntry? {
-        guard filled != 0 else { return nil }
-        // mutant Queue: `[127 - filled.leadingZeroBitCount]` => `[filled.trailingZeroBitCount]`
-        let list = levels[127 - filled.leadingZeroBitCount]
+    /// - Parameter after: an entry of the group, for the one that follows it.
+    func next(_ order: QueueConfiguration.Order, after entry: QueueEntry? = nil) -> QueueEntry? {
+        if let entry, let next = order == .fifo ? entry.next : entry.previous { return next }
+        let rest = entry.map { filled & ((1 << UInt128($0.level)) - 1) } ?? filled
+        guard rest != 0 else { return nil }
+        // mutant Queue: `[127 - rest.leadingZeroBitCount]` => `[rest.trailingZeroBitCount]`
+        let list = levels[127 - rest.leadingZeroBitCount]
         return order == .fifo ? list.first : list.last
     }
 }
@@ -112,6 +117,7 @@ private final class Lane {
     var configuration: QueueConfiguration
     var queued = 0
     var looking = 0
+    var lookedUp = EntryList()
     var reservations = 0
     var running = EntryList()
     var runningCount = 0
@@ -180,6 +186,44 @@ private final class Lane {
             candidates.popMin()
         }
         return nil
+    }
+
+    /// The first entries that wait, in the order in which they start as far as their hosts let them.
+    func first(_ limit: Int) -> [QueueEntry] {
+        var heads = Heap(
+            groups.values.compactMap { group in group.next(configuration.order).map { head($0, of: group) } })
+        var found: [QueueEntry] = []
+        while found.count < limit, let head = heads.popMin() {
+            found.append(head.entry)
+            let next = head.candidate.group.next(configuration.order, after: head.entry)
+            if let next { heads.insert(self.head(next, of: head.candidate.group)) }
+        }
+        return found
+    }
+
+    private struct Head: Comparable {
+        let candidate: Candidate
+        let entry: QueueEntry
+
+        static func < (a: Self, b: Self) -> Bool { a.candidate < b.candidate }
+        static func == (a: Self, b: Self) -> Bool { a.candidate == b.candidate }
+    }
+
+    private func head(_ entry: QueueEntry, of group: QueueGroup) -> Head {
+        Head(candidate: candidate(entry, of: group), entry: entry)
+    }
+
+    // MARK: Looking
+
+    func look(_ entry: QueueEntry) {
+        entry.place = .looking
+        lookedUp.append(entry)
+        looking += 1
+    }
+
+    func endLook(_ entry: QueueEntry) {
+        lookedUp.remove(entry)
+        looking -= 1
     }
 
     // MARK: Running
@@ -253,6 +297,10 @@ private final class Lane {
     }
 
     /// Whether a waiting fetch of the same host could start instead of one that runs.
+    func isHeldByHost(_ entry: QueueEntry) -> Int? {
+        entry.group.flatMap { mayStart($0) ? nil : $0.running }
+    }
+
     func isForOwn(_ entry: QueueEntry) -> Bool {
         entry.group.map { $0.filled != 0 && $0.running <= max(1, configuration.maxPerHost ?? .max) } ?? false
     }
@@ -301,6 +349,7 @@ struct Queues {
     private let localFast: Lane
     private let localSlow: Lane
     private(set) var parked = 0
+    private var parkedEntries = EntryList()
     private var lastNumber: UInt64 = 0
     private var backlog = StorageBacklog.none
     private var isBudgetSpent = false
@@ -344,12 +393,38 @@ struct Queues {
         isHeld(.fast) ? nil : isHeld(.slow) ? .fast : .slow
     }
 
+    /// The entries that run, that are looked up, that wait and that are parked, at most a number of each in each queue.
+    func entries(limit: Int) -> [QueueEntry] {
+        let lanes = [fast, localFast, slow, localSlow]
+        return lanes.flatMap { $0.running.prefix(limit) }
+            + lanes.flatMap { $0.lookedUp.prefix(limit) + $0.first(limit) } + parkedEntries.prefix(limit)
+    }
+
+    /// The reason for which an entry waits that the queues know; `nil` if they let it run, or have parked it.
+    func wait(of entry: QueueEntry) -> FetchSnapshot.Wait? {
+        let (queue, lane) = (entry.queue, lane(of: entry))
+        switch entry.place {
+        case .none, .parked: return nil
+        case .looking: return isHeld(queue) ? .decoding : .lookUp
+        case .running: return entry.isThrottled ? isBudgetSpent ? .memory : .urgentWork(urgent) : nil
+        case .queued: break
+        }
+        if lane.configuration.isSuspended { return .suspended }
+        if isHeld(queue) { return .decoding }
+        if !accepts(queue) { return .storage }
+        if queue == .slow, !entry.isAmongLocal, fast.isBusy { return .urgentWork(urgent) }
+        if isBudgetSpent { return .memory }
+        if lane.runningCount >= lane.slots { return .slots(lane.runningCount) }
+        return lane.isHeldByHost(entry).map { .host($0) } ?? .turn
+    }
+
+    private var urgent: Int { fast.waiting + fast.runningCount }
+
     // MARK: Entries
 
     func look(_ entry: QueueEntry) {
         entry.isAmongLocal = entry.isLocal
-        entry.place = .looking
-        lane(of: entry).looking += 1
+        lane(of: entry).look(entry)
     }
 
     func enqueue(_ entry: QueueEntry) {
@@ -360,10 +435,12 @@ struct Queues {
     mutating func remove(_ entry: QueueEntry) {
         switch entry.place {
         case .none: break
-        case .looking: lane(of: entry).looking -= 1
+        case .looking: lane(of: entry).endLook(entry)
         case .queued: lane(of: entry).dequeue(entry)
         case .running: lane(of: entry).stop(entry)
-        case .parked: parked -= 1
+        case .parked:
+            parked -= 1
+            parkedEntries.remove(entry)
         }
         entry.place = .none
         entry.isThrottled = false
@@ -374,6 +451,7 @@ struct Queues {
         remove(entry)
         entry.place = .parked
         parked += 1
+        parkedEntries.append(entry)
     }
 
     mutating func reachNetwork(_ entry: QueueEntry) {
@@ -391,8 +469,8 @@ struct Queues {
         switch entry.place {
         case .none, .parked: break
         case .looking:
-            old.looking -= 1
-            new.looking += 1
+            old.endLook(entry)
+            new.look(entry)
             entry.goesToFront = queue == .slow
         case .queued:
             old.dequeue(entry)

@@ -108,6 +108,7 @@ package final class PressureRelay: Sendable {
     /// The rank of the level that `onChange` was called with.
     private let told = Atomic(MemoryPressure.normal.rank)
     private let isEnded = Atomic(false)
+    private let simulated = Mutex(MemoryPressure?.none)
 
     /// - Parameter onChange: called with each new level, after all followers, until ``end()``.
     init(_ monitor: (any MemoryPressureMonitor)?, onChange: @escaping Follower) {
@@ -120,7 +121,7 @@ package final class PressureRelay: Sendable {
 
     /// `normal` after ``end()``.
     package var level: MemoryPressure {
-        isEnded.load(ordering: .acquiring) ? .normal : monitor?.level ?? .normal
+        isEnded.load(ordering: .acquiring) ? .normal : simulation ?? monitor?.level ?? .normal
     }
 
     /// Calls `onChange` with the present level, unless that is `normal`, and with each later one, until the observation
@@ -129,6 +130,15 @@ package final class PressureRelay: Sendable {
         let following = followers.observe(onChange)
         tell(since: .normal, onChange)
         return following
+    }
+
+    /// The level that is taken for the monitor's.
+    var simulation: MemoryPressure? {
+        get { simulated.withLock(\.self) }
+        set {
+            simulated.withLock { $0 = newValue }
+            tell()
+        }
     }
 
     /// The followers hear of `normal`, because they may also serve other caches of the process.

@@ -38,6 +38,42 @@ public struct AlwaysReachable: NetworkMonitor {
     }
 }
 
+/// A state of the network that a cache takes for the real one; see ``DataCache/simulatedNetwork``.
+public enum SimulatedNetwork: String, Sendable, Hashable, CaseIterable {
+    /// No host can be reached.
+    case offline
+    /// The hosts that can be reached are those of the real network, which is constrained.
+    case constrained
+}
+
+/// Tells what another monitor tells, unless a state is simulated.
+final class SimulatingMonitor: NetworkMonitor {
+    private let base: any NetworkMonitor
+    private let simulated = Mutex(SimulatedNetwork?.none)
+    private let observers = Observers<@Sendable () -> Void>()
+
+    init(_ base: any NetworkMonitor) { self.base = base }
+
+    var simulation: SimulatedNetwork? {
+        get { simulated.withLock(\.self) }
+        set {
+            simulated.withLock { $0 = newValue }
+            for onChange in observers.all { onChange() }
+        }
+    }
+
+    func canReach(_ host: String) -> Bool { simulation != .offline && base.canReach(host) }
+
+    func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        let real = base.observe(onChange)
+        return observers.observe(onChange) { real.end() }
+    }
+
+    var conditions: NetworkConditions {
+        simulation == .constrained ? NetworkConditions(isConstrained: true) : base.conditions
+    }
+}
+
 /// The restrictions on the use of a network.
 public struct NetworkConditions: Sendable, Hashable {
     /// Whether the user has asked to use the network sparingly, as in a "low data mode".

@@ -22,6 +22,8 @@ package final class EventHub: Sendable {
         for sink in sinks { add(sink) }
     }
 
+    var now: Duration { time.now() - start }
+
     /// - Returns: the number by which the sink is removed; `nil` if it wants no event.
     @discardableResult
     func add(_ sink: any EventSink) -> Int? {

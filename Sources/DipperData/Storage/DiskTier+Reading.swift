@@ -169,6 +169,11 @@ extension DiskTier {
         }
     }
 
+    func page(_ query: EntryQuery) -> (entries: [(CachedEntry, EntryInfo?)], total: Int) {
+        guard let found = try? presentIndex?.page(query) else { return ([], 0) }
+        return (present(found.rows).map { (CachedEntry($0), RecordFormat.info(in: $0.trailer)) }, found.total)
+    }
+
     /// Returns the keys of some entries that are derived from one, without those that still have to be written.
     func derivedKeys(of key: CacheKey) -> [CacheKey] {
         let rows = (try? presentIndex?.derivedRows(of: key, limit: 32)) ?? []

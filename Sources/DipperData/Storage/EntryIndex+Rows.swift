@@ -79,6 +79,35 @@ extension EntryIndex {
         }
     }
 
+    /// Returns some rows in the order of a query, and the number of all rows that match it. Reads the whole table unless
+    /// the order is that of use.
+    func page(_ query: EntryQuery) throws -> (rows: [Row], total: Int) {
+        let url = "lower(CAST(ifnull(url, key) AS TEXT))"
+        let matches =
+            "+\(Self.isPresent) AND (?1 = '' OR instr(substr(\(url), 1, instr(\(url) || '?', '?') - 1), ?1) > 0)"
+        let column =
+            switch query.order {
+            case .used: "turn"
+            case .stored: "stored"
+            case .size: "size"
+            case .expires: "ifnull(expires, 9e99)"
+            case .url: url
+            }
+        let text = query.text.lowercased()
+        return try read { db in
+            let rows = try db.all(
+                """
+                \(Row.query(.entry)) WHERE \(matches)
+                ORDER BY \(column) \(query.isAscending ? "ASC" : "DESC") LIMIT ?2 OFFSET ?3
+                """, text, query.limit, query.offset, body: Row.init)
+            let total =
+                try text.isEmpty
+                ? Self.totals(db).entries
+                : db.first("SELECT count(*) FROM entry WHERE \(matches)", text) { $0.integer(0) }
+            return (rows, total ?? 0)
+        }
+    }
+
     func derivedRows(of key: CacheKey, limit: Int) throws -> [Row] {
         try read { db in try Self.derivedRows(of: key, limit: limit, db).filter(\.isPresent) }
     }

@@ -104,6 +104,12 @@ struct RecordFormat: Sendable {
         return .record(record)
     }
 
+    /// Reads the metadata of a record that no codec has encoded, for a list: without its body no checksum is checked.
+    static func info(in trailer: Data) -> EntryInfo? {
+        guard let footer = Footer(trailer), footer.coding != nil else { return nil }
+        return EntryRecord.decodeMetadata(trailer.prefix(footer.metadata))?.value.info
+    }
+
     private static func number(of codec: any RecordCodec) -> UInt64 { Data(codec.identifier.utf8).digest }
 
     struct Footer {

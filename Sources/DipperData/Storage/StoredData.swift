@@ -147,6 +147,20 @@ public struct CachedEntry: Sendable, Hashable {
     public let expires: Date?
 }
 
+/// A part of the list of all entries, in an order.
+package struct EntryQuery: Sendable {
+    package enum Order: String, Sendable { case used, stored, size, expires, url }
+
+    /// The text that URLs contain, in any case. The query of a URL is not searched, because it may be secret.
+    package var text = ""
+    package var order = Order.used
+    package var isAscending = false
+    package var offset = 0
+    package var limit = 50
+
+    package init() {}
+}
+
 extension EntryInfo: RedactedStringConvertible {
     package var description: String { "\(Redaction.standard.text(url)) \(status)" }
 }
