@@ -184,8 +184,8 @@ struct DisplayTests {
             try await screen.waits(for: "failure")
             let second = try await plays()
             #expect(first.state == .stopped && second !== first)
-            try test.script(a, .sample())
-            screen.set(ImageRequest(a), placeholder: .image(film), options: options.with(\.playsAnimations, false))
+            try test.script(b, .sample())
+            screen.set(ImageRequest(b), placeholder: .image(film), options: options.with(\.playsAnimations, false))
             #expect(second.state == .stopped && screen.binding.player == nil)
             try await screen.waits(for: "image")
         }
