@@ -65,7 +65,9 @@ let server = try AssetServer(assets, port: 0, pace: Pace())
 let photographs = try Photographs(assets, server: server.url, count: count)
 let folder = FileManager.default.temporaryDirectory.appendingPathComponent("dipper-gallery-\(UUID().uuidString)")
 if arguments[1] == "first" {
-    let requests = (0..<max(1, Int(seconds))).map { photographs.request(at: $0) }
+    let requests = (0..<max(1, Int(seconds))).map { row in
+        ImageRequest(string: server.url.absoluteString + photographs.uri(of: row))
+    }
     let first = try await FirstSecond(requests, folder: folder) { await server.stop() }
     print(first.summary)
     try first.write(to: URL(fileURLWithPath: arguments[3]))
