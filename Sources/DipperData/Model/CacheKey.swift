@@ -125,7 +125,9 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         var text = string
         // Asked for each write and by every insertion into memory: a search of the standard library takes microseconds.
         let length = text.withUTF8 { bytes -> Int? in
-            var place = 0
+            // The bytes of another cache have a line before their key; see `ResolvedOptions.prefix`.
+            let isOfOthers = bytes.count > 1 && bytes[0] == 0x0A && bytes[1] == UInt8(ascii: "#")
+            var place = isOfOthers ? 1 + (bytes.dropFirst().firstIndex(of: 0x0A) ?? 0) : 0
             while let start = bytes.baseAddress, let found = memchr(start + place, 0x0A, bytes.count - place) {
                 let length = UnsafeRawPointer(found) - UnsafeRawPointer(start)
                 place = length + 1
