@@ -2,7 +2,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("As many transfers fill a link as bodies arrive while an answer is waited for")
+@Suite("As many transfers fill a link as bodies arrive while an answer is waited for", .timeLimit(.minutes(1)))
 struct LinkFillTests {
     /// - Parameter count: the number of transfers that have ended, one at the end of each body's time.
     private func transfers(wait: Int, body: Int, count: Int = 16, beside: Int = 1) -> Int {
