@@ -96,18 +96,18 @@ extension DataCache {
     }
 
     private func ask(_ queue: CallbackQueue, _ name: String, _ hasAsked: borrowing Atomic<Bool>) {
-        // A clock of a test may be past the two seconds before the queue has had its turn.
+        // A clock of a test may be past the second before the queue has had its turn.
         guard engine.time.isReal, !hasAsked.exchange(true, ordering: .relaxed) else { return }
         let (answer, logger) = (Cancellation(), configuration.logger.category("queues"))
         queue.perform { answer.set() }
         engine.post { [engine] in
             engine.timers.add(
-                at: engine.time.now() + .seconds(2),
+                at: engine.time.now() + .seconds(1),
                 .making { _ in
                     guard !answer.isSet else { return }
                     logger.warning(
                         """
-                        nothing has run on \(name) for two seconds, so its displays stay empty: serve it (dispatchMain, \
+                        nothing has run on \(name) for a second, so its displays stay empty: serve it (dispatchMain, \
                         RunLoop, the loop of the user interface), or give the binding a queue that is served
                         """)
                 })
