@@ -163,7 +163,7 @@ extension ImageCache {
         // The policy only says how a picture is looked for. An added picture goes to disk.
         let isInMemoryOnly = originals(of: options).policy(of: request.data) == .memoryOnly
         let origin = origin(of: request, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
-        let product = Product(image, cost: image.footprint, held: image.held)
+        let product = Product(image, cost: image.footprint, weak: \.held)
         home(of: options).objects.add(product, info, form: bytes, for: origin, step(options))
     }
 

@@ -84,6 +84,21 @@ struct HeldPictureTests {
         #expect(test.cache.imageInMemory(for: a) == nil)
     }
 
+    @Test("it keeps that life when it is evicted, or was never kept", arguments: [1 << 20, 5_000])
+    func shortenedAndHeld(memoryLimit: Int) async throws {
+        let test = TestImageCache { $0.memoryLimit = memoryLimit }
+        try test.script(a, picture)
+        let image = try await test.load(a)
+        #expect(test.cache.imageInMemory(for: ImageRequest(a).with(\.memoryExpiration, .after(.seconds(10)))) != nil)
+        test.cache.trimMemory(to: 0)
+        test.date.advance(by: 9)
+        #expect(test.cache.imageInMemory(for: a) != nil, "found, and in memory again if there is room")
+        test.cache.trimMemory(to: 0)
+        test.date.advance(by: 2)
+        #expect(test.cache.imageInMemory(for: a) == nil)
+        withExtendedLifetime(image) {}
+    }
+
     @Test("processed pictures of bytes that are replaced are not found either")
     func derived() async throws {
         let test = TestImageCache()

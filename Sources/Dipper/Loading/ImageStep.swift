@@ -43,7 +43,7 @@ final class ImageStep: ObjectStep {
         case .form(let data):
             image = try task.decode { () throws(DipperError) in try tools.codecs.decode(data, decode) }
         }
-        return Product(image, cost: image.footprint, held: image.held)
+        return Product(image, cost: image.footprint, weak: \.held)
     }
 
     private func decodeOptions(

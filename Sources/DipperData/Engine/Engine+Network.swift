@@ -22,10 +22,7 @@ extension Engine {
     }
 
     private func wakeReachable() {
-        // One question for each host, however many calls wait.
-        let reached = offline.keys.filter(network.canReach)
-        let waiting = reached.flatMap { offline[$0] ?? [:] }.sorted { $0.key < $1.key }.map(\.value)
-            .filter(\.mayUseNetwork)
+        let waiting = offline.reached(by: network).filter(\.mayUseNetwork)
         let inTurn = waiting.filter { $0.queue == .fast } + waiting.filter { $0.queue == .slow }
         guard !inTurn.isEmpty else { return }
         // Several caches and processes hear of the network at the same time, and should not start at the same time.
@@ -37,12 +34,6 @@ extension Engine {
     var waitingFetches: Int {
         let all = [Array(fetches.values)] + others.values.map { Array($0.values) }
         return all.joined().count { $0.knownFindings?.backOff != nil || $0.knownFindings?.offline != nil }
-    }
-
-    func forgetOffline(_ findings: Findings) {
-        guard let place = exchange(&findings.offline, with: nil) else { return }
-        offline[place.host]?[place.number] = nil
-        if offline[place.host]?.isEmpty == true { offline[place.host] = nil }
     }
 
     func forget(_ fetch: Fetch) {

@@ -43,9 +43,8 @@ final class Engine: LoopClient {
     /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
     var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
     var transfers: [UInt64: Fetch] = [:]
-    /// The fetches that wait for the network, by host, with numbers in the order of arrival.
-    var offline: [String: [UInt64: Fetch]] = [:]
-    var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
+    var offline = OfflineFetches()
+    let tlsAnswers: TLSAnswers?
     var bodies: BodyBudget
     var timers = Timers()
     /// The hooks under way that may wait.
@@ -77,6 +76,7 @@ final class Engine: LoopClient {
         (self.time, self.now, self.options, self.events) = (time, now, options, events)
         queues = Queues(fast: fast, slow: slow)
         bodies = BodyBudget(limit: options.inFlightLimit)
+        tlsAnswers = options.answerTLSChallenge.map { TLSAnswers($0) }
         let onChange: @Sendable () -> Void = { [weak self] in
             self?.events.networkChanged()
             if let self { post { self.networkChanged() } }

@@ -172,10 +172,10 @@ extension Fetch {
     private func start(_ asked: TransferRequest, _ run: Run, sent: HTTPHeaders? = nil) {
         guard !isOver else { return }
         run.attempt.sent(to: asked.url)
-        guard engine.options.answerTLSChallenge != nil, sources.provider == nil,
+        guard let answers = engine.tlsAnswers, sources.provider == nil,
             let origin = ServerOrigin(asked.url), origin.scheme == "https"
         else { return transfer(asked, run, sent: sent) }
-        engine.answerTLSChallenge(of: origin, at: asked.url, for: self) { answer in
+        answers.get(for: origin, at: asked.url, by: self) { answer in
             if self.isOver { return }
             switch answer {
             case .failure(let error): self.failed(error)

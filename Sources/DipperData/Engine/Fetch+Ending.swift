@@ -66,7 +66,7 @@ extension Fetch {
         isOver = true
         if let known = knownFindings {
             if let backOff = exchange(&known.backOff, with: nil) { engine.timers.cancel(backOff.timer) }
-            engine.forgetOffline(known)
+            if let place = exchange(&known.offline, with: nil) { engine.offline.remove(place) }
             engine.cancelHook(known.hook)
         }
         engine.queues.remove(self)

@@ -162,9 +162,7 @@ extension Fetch {
             return backOff(for: delay)
         }
         let hop = destination.map(transport.firstHop) ?? ""
-        let place = (host: hop, number: engine.nextNumber(), since: engine.time.now())
-        findings.offline = place
-        engine.offline[place.host, default: [:]][place.number] = self
+        findings.offline = engine.offline.add(self, waitingFor: hop, since: engine.time.now())
     }
 
     private func backOff(for delay: Duration) {
@@ -205,7 +203,7 @@ extension Fetch {
 
     func wake(after delay: Duration) {
         runClock()
-        engine.forgetOffline(findings)
+        if let place = exchange(&findings.offline, with: nil) { engine.offline.remove(place) }
         backOff(for: delay)
     }
 

@@ -28,7 +28,7 @@ final class Findings {
     /// The number of the latest hook that may wait; zero for none.
     var hook: UInt64 = 0
     /// The place among those that wait for the network; `nil` if the fetch does not.
-    var offline: (host: String, number: UInt64, since: Duration)?
+    var offline: OfflineFetches.Place?
 
     func find(_ found: FoundEntry) {
         if self.found == nil { self.found = found }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// A few threads that run the most urgent work first; one of several is left to urgent work. Of equal urgency, small
 /// work comes before huge work, and each key has its turn. The work under way takes no more memory than a budget, but
-/// one piece may always run.
+/// one piece may always run. Threads begin when there is work, and end when there has been none for a while.
 package final class Workers: Sendable {
     package typealias Work = @Sendable () -> Void
     /// Measures the memory that work takes and the memory that it goes through, in bytes, on a thread of the workers.
@@ -26,7 +26,11 @@ package final class Workers: Sendable {
     /// Used under `condition`.
     private final class State: @unchecked Sendable {
         let condition = NSCondition()
+        let name: String
+        let mostThreads: Int
         let mostSlow: Int
+        /// The time without work after which a thread ends, in seconds.
+        let rest: TimeInterval
         let budget: Int
         var queue = WorkQueue()
         /// The number of pieces under way that are not urgent.
@@ -35,8 +39,14 @@ package final class Workers: Sendable {
         var used = 0
         var allowed: Rank? = .background
         var isEnding = false
+        var threads: [Int: JoinableThread] = [:]
+        private var lastThread = 0
+        /// The number of threads that wait for work.
+        private var idle = 0
 
-        init(threads: Int, budget: Int) {
+        init(name: String, threads: Int, budget: Int, rest: TimeInterval) {
+            (self.name, self.rest) = (name, rest)
+            mostThreads = max(1, threads)
             mostSlow = max(1, threads - 1)
             self.budget = max(0, budget)
         }
@@ -47,12 +57,36 @@ package final class Workers: Sendable {
             return body()
         }
 
-        func next() -> Work? {
+        func add(_ work: @escaping Work, measure: Measure?, _ place: Place, _ key: CacheKey?) -> Int? {
             locked {
+                guard !isEnding else { return nil }
+                if idle <= queue.count, threads.count < mostThreads { beginThread() }
+                // While the system gives no thread, nobody would do the work.
+                return threads.isEmpty ? nil : queue.add(work, measure: measure, place, key)
+            }
+        }
+
+        private func beginThread() {
+            lastThread += 1
+            threads[lastThread] = JoinableThread(name: name) { [number = lastThread] in
+                while let work = self.next(number) { work() }
+            }
+        }
+
+        /// Returns `nil` when the thread with this number has to end.
+        private func next(_ number: Int) -> Work? {
+            locked {
+                idle += 1
+                defer { idle -= 1 }
+                var rests = false
                 while true {
                     if let work = take() { return work }
-                    if isEnding, queue.isEmpty { return nil }
-                    condition.wait()
+                    if queue.isEmpty, rests || isEnding {
+                        // One that ends with the others is joined.
+                        if !isEnding { threads[number] = nil }
+                        return nil
+                    }
+                    rests = !condition.wait(until: Date(timeIntervalSinceNow: rest))
                 }
             }
         }
@@ -91,33 +125,14 @@ package final class Workers: Sendable {
     }
 
     private let state: State
-    private let name: String
-    private let count: Int
-    private let threads = Mutex<[JoinableThread]>([])
-    private let isComplete = Atomic(false)
     private let joining = OnceTask()
 
-    /// - Parameter budget: the most memory for the work under way, in bytes.
-    package init(name: String, threads count: Int, budget: Int = .max) {
-        state = State(threads: count, budget: budget)
-        (self.name, self.count) = (name, max(1, count))
-        begin()
-    }
-
-    /// Starts the threads that are missing; returns `false` while the system gives none.
-    @discardableResult
-    private func begin() -> Bool {
-        if isComplete.load(ordering: .relaxed) { return true }
-        return threads.withLock { threads in
-            let state = state
-            while threads.count < count,
-                let thread = JoinableThread(name: name, { while let work = state.next() { work() } })
-            {
-                threads.append(thread)
-            }
-            isComplete.store(threads.count == count, ordering: .relaxed)
-            return !threads.isEmpty
-        }
+    /// - Parameters:
+    ///   - threads: the most threads.
+    ///   - budget: the most memory for the work under way, in bytes.
+    ///   - rest: the time without work after which a thread ends, in seconds.
+    package init(name: String, threads: Int, budget: Int = .max, rest: TimeInterval = 5) {
+        state = State(name: name, threads: threads, budget: budget, rest: rest)
     }
 
     /// The threads do not keep the workers.
@@ -132,8 +147,7 @@ package final class Workers: Sendable {
     package func add(
         _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil, _ work: @escaping Work
     ) -> Ticket? {
-        guard begin() else { return nil }
-        let id = state.locked { () -> Int? in state.isEnding ? nil : state.queue.add(work, measure: cost, place, key) }
+        let id = state.add(work, measure: cost, place, key)
         state.condition.signal()
         return id.map { Ticket(workers: self, id: $0) }
     }
@@ -168,7 +182,9 @@ package final class Workers: Sendable {
 
     package func shutdown() async {
         end()
-        await joining.run { [self] in for thread in threads.withLock({ $0 }) { await thread.join() } }
+        await joining.run { [self] in
+            for thread in state.locked({ Array(state.threads.values) }) { await thread.join() }
+        }
     }
 
     package struct Ticket: Sendable {
@@ -242,6 +258,7 @@ private struct WorkQueue {
     private var turns: [CacheKey: Int] = [:]
 
     var isEmpty: Bool { waiting.isEmpty }
+    var count: Int { waiting.count }
 
     mutating func add(
         _ run: @escaping Workers.Work, measure: Workers.Measure?, _ place: Workers.Place, _ key: CacheKey?

@@ -1,22 +1,20 @@
 import Foundation
 import Synchronization
 
-/// The objects that have been in memory, found for as long as somebody holds them: what displays show need not be made
-/// twice because memory has no room for it.
-final class HeldObjects: Sendable {
+/// The objects that have left memory for want of room, found for as long as somebody holds them: what displays show need
+/// not be made twice.
+final class HeldObjects: MemoryMover {
     final class Record: Sendable {
         let lifetime: Lifetime
+        let entered: TimeInterval
         fileprivate let info: EntryInfo
         /// `nil` if nobody holds the object any more.
-        fileprivate let entry: @Sendable () -> ObjectMemoryTier.Entry?
+        let entry: @Sendable () -> ObjectMemoryTier.Entry?
 
-        fileprivate init(_ record: Record, _ lifetime: Lifetime) {
-            (self.lifetime, info, entry) = (lifetime, record.info, record.entry)
-        }
-
-        fileprivate init?(_ entry: ObjectMemoryTier.Entry, _ lifetime: Lifetime) {
+        fileprivate init?(_ left: MemoryEntry<ObjectMemoryTier.Entry>) {
+            let entry = left.value
             guard let product = entry.product.held else { return nil }
-            (self.lifetime, info) = (lifetime, entry.info)
+            (lifetime, entered, info) = (left.lifetime, left.entered, entry.info)
             self.entry = { [digest = entry.digest, isAdded = entry.isAdded, info] in
                 product().map { .init(product: $0, digest: digest, isAdded: isAdded, info: info) }
             }
@@ -27,20 +25,27 @@ final class HeldObjects: Sendable {
         /// By the key of the first origin.
         var families: [Substring: [CacheKey: Record]] = [:]
         var count = 0
-        /// The count at which records of objects that nobody holds are dropped.
+        /// The count above which records of objects that nobody holds are dropped.
         var most = 256
+        /// The number of removals under way.
+        var removals = 0
 
-        mutating func take(from origin: Substring, where isTaken: (CacheKey, Record) -> Bool) -> [Record] {
-            guard let family = families[origin] else { return [] }
-            let taken = family.filter { isTaken($0.key, $0.value) }
-            let rest = taken.isEmpty ? family : family.filter { taken[$0.key] == nil }
+        mutating func remove(from origin: Substring, where isRemoved: (CacheKey, Record) -> Bool) {
+            guard let family = families[origin] else { return }
+            let rest = family.filter { !isRemoved($0.key, $0.value) }
             families[origin] = rest.isEmpty ? nil : rest
-            count -= taken.count
-            return Array(taken.values)
+            count -= family.count - rest.count
         }
 
-        mutating func takeAll(where isTaken: (Record) -> Bool) -> [Record] {
-            families.keys.flatMap { take(from: $0) { isTaken($1) } }
+        mutating func remove(where isRemoved: (Record) -> Bool) {
+            for origin in Array(families.keys) { remove(from: origin) { isRemoved($1) } }
+        }
+
+        mutating func remove(_ key: CacheKey) {
+            let origin = HeldObjects.origin(key)
+            guard families[origin]?.removeValue(forKey: key) != nil else { return }
+            if families[origin]?.isEmpty == true { families[origin] = nil }
+            count -= 1
         }
     }
 
@@ -48,14 +53,10 @@ final class HeldObjects: Sendable {
 
     private static func origin(_ key: CacheKey) -> Substring { key.firstOrigin ?? key.string[...] }
 
-    private func record(_ key: CacheKey) -> Record? { state.withLock { $0.families[Self.origin(key)]?[key] } }
-
-    subscript(key: CacheKey, at now: TimeInterval) -> (ObjectMemoryTier.Entry, Record)? {
-        guard let record = record(key), !record.lifetime.isExpired(at: now) else { return nil }
-        return record.entry().map { ($0, record) }
+    subscript(key: CacheKey, at now: TimeInterval) -> Record? {
+        let record = state.withLock { $0.families[Self.origin(key)]?[key] }
+        return record.flatMap { $0.lifetime.isExpired(at: now) ? nil : $0 }
     }
-
-    func has(_ record: Record, _ key: CacheKey) -> Bool { self.record(key) === record }
 
     /// The object of a key, and all that are derived from it.
     func family(of key: CacheKey, at now: TimeInterval) -> [(key: CacheKey, entry: ObjectMemoryTier.Entry)] {
@@ -66,49 +67,52 @@ final class HeldObjects: Sendable {
         }
     }
 
-    /// - Parameter isWanted: called under the lock, and may only read values. If it returns `false`, nothing changes.
-    func insert(_ entry: ObjectMemoryTier.Entry, _ key: CacheKey, _ lifetime: Lifetime, if isWanted: () -> Bool) {
-        let (record, origin) = (Record(entry, lifetime), Self.origin(key))
+    func enters(_ key: CacheKey) { state.withLock { $0.remove(key) } }
+
+    func leaves(_ entry: MemoryEntry<ObjectMemoryTier.Entry>) {
+        guard let record = Record(entry) else { return }
+        state.withLock { state in
+            // It may be one of those that are removed.
+            guard state.removals == 0 else { return }
+            if state.families[Self.origin(entry.key), default: [:]].updateValue(record, forKey: entry.key) == nil {
+                state.count += 1
+            }
+        }
+    }
+
+    /// Drops the records of objects that nobody holds, if there are many.
+    func sweep(at now: TimeInterval) {
         // Nobody else may hold them any more: they end outside the lock.
         var seen: [ObjectMemoryTier.Entry] = []
-        take { state in
-            guard isWanted() else { return [] }
-            var old = state.take(from: origin) { other, _ in other == key }
-            guard let record else { return old }
-            state.families[origin, default: [:]][key] = record
-            state.count += 1
-            if state.count >= state.most {
-                old += state.takeAll { record in
-                    guard let entry = record.entry() else { return true }
-                    seen.append(entry)
-                    return false
-                }
-                state.most = max(256, 2 * state.count)
+        state.withLock { state in
+            guard state.count > state.most else { return }
+            state.remove { record in
+                guard !record.lifetime.isExpired(at: now), let entry = record.entry() else { return true }
+                seen.append(entry)
+                return false
             }
-            return old
+            state.most = max(256, 2 * state.count)
         }
     }
 
-    /// A reader has given the object another lifetime.
-    func change(_ key: CacheKey, to lifetime: Lifetime) {
-        take { state in
-            guard let old = state.families[Self.origin(key)]?[key] else { return [] }
-            state.families[Self.origin(key)]?[key] = Record(old, lifetime)
-            return [old]
+    // Memory removes its objects in the body. None that leaves it meanwhile is remembered, so that none stays behind.
+
+    func remove(_ key: CacheKey, _ body: () -> Void) { change({ $0.remove(key) }, body) }
+
+    func removeDerived(of key: CacheKey, _ body: () -> Void) {
+        change({ $0.remove(from: Self.origin(key)) { other, _ in other.isDerived(of: key) } }, body)
+    }
+
+    func remove(where isRemoved: (EntryInfo) -> Bool, _ body: () -> Void) {
+        change({ $0.remove { isRemoved($0.info) } }, body)
+    }
+
+    private func change(_ remove: (inout State) -> Void, _ body: () -> Void) {
+        state.withLock {
+            remove(&$0)
+            $0.removals += 1
         }
-    }
-
-    func remove(_ key: CacheKey) { take { $0.take(from: Self.origin(key)) { other, _ in other == key } } }
-    func removeDerived(of key: CacheKey) {
-        take { $0.take(from: Self.origin(key)) { other, _ in other.isDerived(of: key) } }
-    }
-    func removeAll(where isRemoved: (EntryInfo) -> Bool = { _ in true }) {
-        take { $0.takeAll { isRemoved($0.info) } }
-    }
-
-    /// Takes records out, which end outside the lock.
-    private func take(_ body: (inout State) -> [Record]) {
-        let taken = state.withLock { body(&$0) }
-        withExtendedLifetime(taken) {}
+        body()
+        state.withLock { $0.removals -= 1 }
     }
 }

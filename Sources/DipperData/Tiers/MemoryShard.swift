@@ -49,14 +49,16 @@ final class MemoryShard<Value: Sendable>: Sendable {
     private let state = Mutex(State())
     private let order: EvictionOrder
     private let totals: MemoryTotals
+    private let mover: (any MemoryMover<Value>)?
     private let noKey = CacheKey("")
     // The stamps of the oldest entries, readable without the lock.
     private let oldestInMain = Atomic<UInt64>(.max)
     private let oldestOnTrial = Atomic<UInt64>(.max)
 
-    init(_ order: EvictionOrder, _ totals: MemoryTotals) {
+    init(_ order: EvictionOrder, _ totals: MemoryTotals, _ mover: (any MemoryMover<Value>)?) {
         self.order = order
         self.totals = totals
+        self.mover = mover
     }
 
     func oldestStamp(_ line: MemoryLine) -> UInt64 {
@@ -132,12 +134,13 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     /// Does nothing if there have been other changes since `changes`, or if the insertion is not allowed.
     func insert(
-        _ entry: MemoryEntry<Value>, now: TimeInterval, unlessChangedSince changes: UInt64?,
+        _ entry: MemoryEntry<Value>, unlessChangedSince changes: UInt64?,
         ifAllowed isAllowed: () -> Bool
     ) -> (replaced: MemoryEntry<Value>?, isInserted: Bool) {
         state.withLock { state in
             if let changes, changes != state.changes { return (nil, false) }
             guard isAllowed() else { return (nil, false) }
+            mover?.enters(entry.key)
             state.changes += 1
             let present = state.find(entry.key)
             var (uses, line) = (order.newUses, MemoryLine.main)
@@ -158,7 +161,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
             let node = Node(
                 key: entry.key, value: entry.value, lifetime: entry.lifetime, uses: uses, isUsed: replaced != nil,
                 line: line,
-                cost: entry.cost, stored: entry.stored, entered: now)
+                cost: entry.cost, stored: entry.stored, entered: entry.entered)
             if state.free >= 0 {
                 index = state.free
                 state.free = state.nodes.start[Int(index)].older
@@ -174,12 +177,22 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    func remove(_ key: CacheKey, if isWanted: () -> Bool = { true }) -> MemoryEntry<Value>? {
+    func remove(_ key: CacheKey) -> MemoryEntry<Value>? {
         state.withLock { state in
-            guard isWanted() else { return nil }
             state.changes += 1
-            let index = state.find(key)
-            return index >= 0 ? take(index, &state) : nil
+            return take(key, &state)
+        }
+    }
+
+    /// Does not keep an entry, nor the present one of its key.
+    func refuse(_ entry: MemoryEntry<Value>, now: TimeInterval, ifAllowed isAllowed: () -> Bool) -> MemoryEntry<Value>?
+    {
+        state.withLock { state in
+            guard isAllowed() else { return nil }
+            mover?.enters(entry.key)
+            if !entry.lifetime.isExpired(at: now) { mover?.leaves(entry) }
+            state.changes += 1
+            return take(entry.key, &state)
         }
     }
 
@@ -196,7 +209,9 @@ final class MemoryShard<Value: Sendable>: Sendable {
                 if !order.movesUsed {
                     state.departures[line.rawValue].add(node.pointee.key.hash.first, among: state.remembered)
                 }
-                return take(index, &state)
+                let left = take(index, &state)
+                if let mover, let left { mover.leaves(left) }
+                return left
             }
             (node.pointee.uses, node.pointee.isUsed) = (turn.uses, false)
             unlink(index, &state)
@@ -238,13 +253,18 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
+    private func take(_ key: CacheKey, _ state: inout State) -> MemoryEntry<Value>? {
+        let index = state.find(key)
+        return index >= 0 ? take(index, &state) : nil
+    }
+
     /// The caller releases the entry outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
         let node = state.nodes.start + Int(index)
         guard let value = exchange(&node.pointee.value, with: nil) else { return nil }
         let entry = MemoryEntry(
             key: exchange(&node.pointee.key, with: noKey), value: value, cost: node.pointee.cost,
-            lifetime: node.pointee.lifetime, stored: node.pointee.stored)
+            lifetime: node.pointee.lifetime, stored: node.pointee.stored, entered: node.pointee.entered)
         state.table.remove(entry.key.hash.first, index)
         let line = node.pointee.line
         unlink(index, &state)

@@ -47,13 +47,14 @@ final class MemoryTier<Value: Sendable>: Sendable {
     /// - Parameter onCleaned: called with entries that were removed without being named, on the thread that caused it.
     init(
         limits: Limits, order: EvictionOrder, history: RemovalHistory, now: @escaping @Sendable () -> Date,
-        expiries: ExpiryWatch, onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
+        expiries: ExpiryWatch, mover: (any MemoryMover<Value>)? = nil,
+        onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
     ) {
         self.history = history
         self.onCleaned = onCleaned
         state = Mutex(State(bounds: Bounds(given: limits)))
         self.now = now
-        shards = (0..<Self.shardCount).map { [totals] _ in MemoryShard(order, totals) }
+        shards = (0..<Self.shardCount).map { [totals] _ in MemoryShard(order, totals, mover) }
         self.expiries = expiries
         expiries.add { [weak self] in self?.removeExpired() }
     }
@@ -114,30 +115,34 @@ final class MemoryTier<Value: Sendable>: Sendable {
     /// Keeps a value, unless it costs more than its share of the configured limit or more than the present limit, has
     /// expired, or memory pressure is severe. Then the key's old value is removed, unless `changes` is given.
     /// - Parameters:
+    ///   - entered: when the value entered memory; `nil` for now.
     ///   - permit: the right to keep the value; entries without one count as stored now.
     ///   - changes: the ``changes(of:)`` before the value was read elsewhere. After later ones it is not kept.
     ///   - isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
     func insert(
-        _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, permit: Permit? = nil,
-        unlessChangedSince changes: UInt64? = nil, if isWanted: () -> Bool = { true }
+        _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, entered: TimeInterval? = nil,
+        permit: Permit? = nil, unlessChangedSince changes: UInt64? = nil, if isWanted: () -> Bool = { true }
     ) {
         let bounds = state.withLock { $0.bounds }
         let now = now().timeIntervalSince1970
         let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
+        let entry = MemoryEntry(
+            key: key, value: value, cost: entryCost, lifetime: lifetime, stored: permit?.info.stored ?? now,
+            entered: entered ?? now)
         // The configured limit, because pressure does not change the size of a value worth keeping.
         guard entryCost <= min(bounds.given.cost / bounds.given.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
             // mutant MemoryTier: `hanges == nil, ` => `hanges != nil, `
-            if changes == nil, let removed = shard(of: key).remove(key, if: isAllowed) { account(removed: removed) }
+            if changes == nil, let removed = shard(of: key).refuse(entry, now: now, ifAllowed: isAllowed) {
+                account(removed: removed)
+            }
             return
         }
-        let entry = MemoryEntry(
-            key: key, value: value, cost: entryCost, lifetime: lifetime, stored: permit?.info.stored ?? now)
         // First, so that a removal of derived entries misses none.
         countDerived(key, 1)
         let (replaced, isInserted) = shard(of: key).insert(
-            entry, now: now, unlessChangedSince: changes, ifAllowed: isAllowed)
+            entry, unlessChangedSince: changes, ifAllowed: isAllowed)
         guard isInserted else { return countDerived(key, -1) }
         totals.cost.add(entryCost, ordering: .relaxed)
         totals.count.add(1, ordering: .relaxed)
@@ -310,5 +315,13 @@ struct MemoryEntry<Value: Sendable>: Sendable {
     let cost: Int
     var lifetime: Lifetime
     /// In seconds since 1970.
-    let stored: TimeInterval
+    let stored, entered: TimeInterval
+}
+
+/// Takes over the entries that leave memory for want of room. It is called under a lock of the tier.
+protocol MemoryMover<Value>: Sendable {
+    associatedtype Value: Sendable
+    /// Memory has an entry of the key from now on, or another one leaves at once.
+    func enters(_ key: CacheKey)
+    func leaves(_ entry: MemoryEntry<Value>)
 }

@@ -25,8 +25,7 @@ package final class ObjectMemoryTier: Sendable {
     }
 
     private let memory: MemoryTier<Entry>
-    private let held: HeldObjects
-    private let history: RemovalHistory
+    private let held = HeldObjects()
     private let now: @Sendable () -> Date
     /// The pressure of the system, and whether the cache keeps less all the same.
     private let demand = Mutex((pressure: MemoryPressure.normal, keepsLess: false))
@@ -39,9 +38,8 @@ package final class ObjectMemoryTier: Sendable {
     ) {
         memory = MemoryTier(
             limits: .init(cost: limit, count: count), order: order, history: history, now: now,
-            expiries: expiries, onCleaned: onCleaned)
-        held = HeldObjects()
-        (self.history, self.now) = (history, now)
+            expiries: expiries, mover: held, onCleaned: onCleaned)
+        self.now = now
         let observation = pressure.follow { [weak self] level in self?.adapt { $0.pressure = level } }
         _ = following.storeIfNil(observation)
     }
@@ -70,31 +68,28 @@ package final class ObjectMemoryTier: Sendable {
     func entry(
         for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
     ) -> Entry? {
-        let present = memory.contains(key) ? nil : takeBack(key)
-        var changed: Lifetime?
-        let found = memory.value(for: key) { old, entered, now in
-            let new = lifetime(old, entered, now)
-            changed = new
-            return new
-        }
-        // Held by somebody or not, it is found no longer than that.
-        if let changed { held.change(key, to: changed) }
-        return found ?? present
+        memory.value(for: key, lifetime) ?? takeBack(key, lifetime)
     }
     /// Returns the object of a key without a copy of the rest; `nil` in an optional if not every request may see it.
     package func product(for key: CacheKey) -> Product?? {
         borrowed(memory) { $0.part(of: key) { $0.plain } } ?? takeBack(key).map(\.plain)
     }
-    package func contains(_ key: CacheKey) -> Bool { memory.contains(key) || held[key, at: time] != nil }
+    package func contains(_ key: CacheKey) -> Bool { memory.contains(key) || held[key, at: time]?.entry() != nil }
 
     private var time: TimeInterval { now().timeIntervalSince1970 }
 
-    /// Finds an object that somebody holds, which enters memory again.
-    private func takeBack(_ key: CacheKey) -> Entry? {
-        guard let (entry, record) = held[key, at: time] else { return nil }
-        memory.insert(
-            entry, for: key, cost: cost(of: entry, key), lifetime: record.lifetime, permit: .init(entry.info)
-        ) { [held] in held.has(record, key) }
+    /// Finds an object that somebody holds, and lets it enter memory again, if there is room.
+    private func takeBack(
+        _ key: CacheKey,
+        _ change: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime = { old, _, _ in old }
+    ) -> Entry? {
+        let now = time
+        guard let record = held[key, at: now], let entry = record.entry() else { return nil }
+        var lifetime = change(record.lifetime, record.entered, now)
+        if lifetime.accessExtension != nil { lifetime.expires = lifetime.expires(accessedAt: now) }
+        insert(entry, for: key, lifetime: lifetime, entered: record.entered) { [held] in
+            held[key, at: now] === record
+        }
         return entry
     }
 
@@ -102,45 +97,39 @@ package final class ObjectMemoryTier: Sendable {
 
     /// Returns the objects that memory or somebody else has of the bytes of a key, with their keys. Counts no use.
     package func family(of key: CacheKey) -> [(key: CacheKey, entry: Entry)] {
-        held.family(of: key, at: time)
+        let present = (memory.derivedKeys(of: key) + [key]).compactMap { key in
+            memory.peek(key) { copy $0 }.map { (key, $0) }
+        }
+        return present + held.family(of: key, at: time)
     }
 
     /// Keeps an entry, unless its bytes have been flushed or cleared since.
-    /// - Parameter isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
-    func insert(_ entry: Entry, for key: CacheKey, lifetime: Lifetime, if isWanted: () -> Bool = { true }) {
-        let permit = Permit(entry.info)
-        // In this order: an earlier object that is being taken back must not take the place of this one.
-        held.insert(entry, key, lifetime) { isWanted() && permit.isGranted(in: .memory, by: history) }
+    /// - Parameters:
+    ///   - entered: when the entry entered memory; `nil` for now.
+    ///   - isWanted: called under a lock, and may only read values. If it returns `false`, nothing changes.
+    func insert(
+        _ entry: Entry, for key: CacheKey, lifetime: Lifetime, entered: TimeInterval? = nil,
+        if isWanted: () -> Bool = { true }
+    ) {
         memory.insert(
-            entry, for: key, cost: cost(of: entry, key), lifetime: lifetime, permit: permit, if: isWanted)
+            entry, for: key, cost: cost(of: entry, key), lifetime: lifetime, entered: entered,
+            permit: .init(entry.info), if: isWanted)
+        held.sweep(at: time)
     }
 
-    // An object is forgotten before it is removed, so that none is taken back in between.
-
-    package func remove(_ key: CacheKey) {
-        held.remove(key)
-        memory.remove(key)
-    }
+    package func remove(_ key: CacheKey) { held.remove(key) { memory.remove(key) } }
     /// The entry of the key itself stays.
-    package func removeDerived(of key: CacheKey) {
-        held.removeDerived(of: key)
-        memory.removeDerived(of: key)
-    }
+    package func removeDerived(of key: CacheKey) { held.removeDerived(of: key) { memory.removeDerived(of: key) } }
     package func derivedKeys(of key: CacheKey) -> [CacheKey] {
         let others = held.family(of: key, at: time).map(\.key).filter { $0 != key }
         return Array(Set(memory.derivedKeys(of: key) + others))
     }
-    package func removeAll() {
-        held.removeAll()
-        memory.removeAll()
-    }
+    package func removeAll() { held.remove(where: { _ in true }) { memory.removeAll() } }
     func removeAll(of address: String) {
-        held.removeAll { $0.isOf(address) }
-        memory.removeAll { $0.info.isOf(address) }
+        held.remove(where: { $0.isOf(address) }) { memory.removeAll { $0.info.isOf(address) } }
     }
     package func removeExpired(storedBefore limit: TimeInterval) {
-        held.removeAll { $0.stored < limit }
-        memory.removeExpired(storedBefore: limit)
+        held.remove(where: { $0.stored < limit }) { memory.removeExpired(storedBefore: limit) }
     }
     package func trim(to bytes: Int) { memory.trim(toCost: max(0, bytes)) }
     package var costLimit: Int {
@@ -159,16 +148,14 @@ package final class ObjectMemoryTier: Sendable {
 package struct Product: Sendable {
     /// In bytes of memory.
     package let cost: Int
-    private let holder: any AnyObject & Sendable
-    /// Returns the object, without keeping it, for as long as somebody holds it; `nil` if that cannot be told.
-    let held: (@Sendable () -> Product?)?
+    private let holder: any AnyHolder
 
-    /// - Parameter held: returns the value for as long as somebody holds it, and does not keep it.
-    package init<Value: Sendable>(_ value: Value, cost: Int, held: (@Sendable () -> Value?)? = nil) {
+    /// - Parameter weak: makes a function that returns the value for as long as somebody holds it, and does not keep it.
+    package init<Value: Sendable>(
+        _ value: Value, cost: Int, weak: (@Sendable (Value) -> @Sendable () -> Value?)? = nil
+    ) {
         self.cost = cost
-        holder = Holder(value)
-        self.held =
-            if let held { { @Sendable in held().map { Product($0, cost: cost, held: held) } } } else { nil }
+        holder = Holder(value, weak)
     }
 
     /// The type must be right.
@@ -177,11 +164,28 @@ package struct Product: Sendable {
         unsafeDowncast(holder, to: Holder<Value>.self).value
     }
 
+    /// Returns the object, without keeping it, for as long as somebody holds it; `nil` if that cannot be told. Made late,
+    /// because an object of which there are weak references is slower to use.
+    var held: (@Sendable () -> Product?)? { holder.held(cost) }
+
     static func === (a: Product, b: Product) -> Bool { a.holder === b.holder }
 }
 
-private final class Holder<Value: Sendable>: Sendable {
-    let value: Value
+private protocol AnyHolder: AnyObject, Sendable {
+    func held(_ cost: Int) -> (@Sendable () -> Product?)?
+}
 
-    init(_ value: Value) { self.value = value }
+private final class Holder<Value: Sendable>: AnyHolder {
+    let value: Value
+    private let weak: (@Sendable (Value) -> @Sendable () -> Value?)?
+
+    init(_ value: Value, _ weak: (@Sendable (Value) -> @Sendable () -> Value?)?) {
+        (self.value, self.weak) = (value, weak)
+    }
+
+    func held(_ cost: Int) -> (@Sendable () -> Product?)? {
+        guard let weak else { return nil }
+        let held = weak(value)
+        return { held().map { Product($0, cost: cost, weak: weak) } }
+    }
 }
