@@ -88,7 +88,7 @@ let package = Package(
         .target(
             name: "DipperGTK",
             dependencies: [
-                "Dipper", "GTKShims",
+                "CPixels", "Dipper", "GTKShims",
                 .target(name: "CGTK4", condition: .when(traits: ["GTK"])),
             ]),
         // No product: who depends on this package does not resolve what only the tool needs.

@@ -95,3 +95,10 @@ CLONES void pixels_add_alpha(uint8_t *to, const uint8_t *from, size_t count) {
         to[i * 4 + 3] = 255;
     }
 }
+
+CLONES void pixels_swap_red_blue(uint8_t *restrict to, const uint8_t *restrict from, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        for (int c = 0; c < 3; c++) to[i * 4 + c] = from[i * 4 + 2 - c];
+        to[i * 4 + 3] = from[i * 4 + 3];
+    }
+}

@@ -1,5 +1,6 @@
 import DipperData
 import Foundation
+import Synchronization
 
 /// The search for a picture that differs from the one that is asked for in its size alone, and is shown until that one is
 /// there.
@@ -18,17 +19,41 @@ extension ImageCache {
                 return entry.product.value(as: Image.self)
             }
         }
-        return found.best(for: options.options.decodeTarget, \.size).map { options.handOut($0) }
+        return found.best(for: options.options.decodeTarget, \.size).first.map { options.handOut($0) }
     }
 
-    /// Reads the picture in another size from disk, if it is there in one. The closure is called in place, or not at all.
-    func readOtherSize(of request: ImageRequest, _ use: @escaping @Sendable (Image) -> Void) {
+    /// Reads the picture in another size from disk, if it is there in one, for a call and as urgently as that. The loop
+    /// runs the closure, or not at all.
+    func readOtherSize(of request: ImageRequest, for task: ImageTask, _ use: @escaping @Sendable (Image) -> Void) {
         let options = request.resolved(defaults)
         guard files(of: options).hasDisk || originals(of: options).hasDisk,
             mayShowOtherSizes(of: request, options, from: .disk)
         else { return }
-        _ = home(of: options).objects.workers.run { [self] in
-            if let image = otherSizeOnDisk(of: request, options) { use(options.handOut(image)) }
+        let (tools, found) = (home(of: options).tools, Reference(Mutex<OtherSize?>(nil)))
+        @Sendable func decodeOptions(_ other: OtherSize, _ isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions
+        {
+            var decode = options.decodeOptions(tools.limits, isCancelled: isCancelled)
+            decode.firstFrameOnly = true
+            if !other.isOriginal { decode.target = nil }
+            return decode
+        }
+        task.runBeside({ [self] in
+            guard let other = otherSizeOnDisk(of: request, options) else { return (0, 0) }
+            found.value.withLock { $0 = other }
+            let memory = tools.codecs.cost(
+                of: other.data, decodeOptions(other) { false }, isProcessed: other.isOriginal)
+            return (memory, max(memory, other.data.count))
+        }) { isCancelled in
+            guard let other = found.value.withLock({ $0 }),
+                var image = try? tools.codecs.decode(other.data, decodeOptions(other, isCancelled))
+            else { return nil }
+            if other.isOriginal {
+                let context = ProcessingContext(limits: tools.limits, isCancelled: isCancelled)
+                guard let made = try? options.chain.process(image, context) else { return nil }
+                image = made
+            }
+            let shown = options.handOut(image)
+            return { use(shown) }
         }
     }
 
@@ -39,31 +64,24 @@ extension ImageCache {
             && (tier == .memory ? policy != .diskOnly : policy.readsDisk)
     }
 
-    /// Reads the disk, and decodes.
-    private func otherSizeOnDisk(of request: ImageRequest, _ options: ResolvedOptions) -> Image? {
-        let (originals, files, tools) = (originals(of: options), files(of: options), home(of: options).tools)
+    private func otherSizeOnDisk(of request: ImageRequest, _ options: ResolvedOptions) -> OtherSize? {
+        let (originals, files) = (originals(of: options), files(of: options))
         for (index, request) in inAllSizes(request, options).enumerated() {
             let key = request.data.cacheKey
-            func has(_ key: CacheKey, _ cache: DataCache) -> Bool {
-                cache.source(of: key, forCompleted: request.data, in: .disk) { info in
+            func read(_ key: CacheKey, _ cache: DataCache) -> Data? {
+                cache.readDisk(key, forCompleted: request.data) { info in
                     originals.use(of: info, for: request.data) != .revalidate
-                } != nil
+                }
             }
             let forms = files.derivedKeysOnDisk(of: key)
             // The picture itself is there as soon.
             if index == 0, forms.contains(options.key(key)) { return nil }
-            var decode = options.decodeOptions(tools.limits) { false }
-            decode.firstFrameOnly = true
-            let alike = forms.filter { $0.isAlike(options, of: key) && has($0, files) }
-            if let form = alike.best(for: options.options.decodeTarget, \.sizeInName) {
-                decode.target = nil
-                return files.readData(for: form).flatMap { try? tools.codecs.decode($0, decode) }
+            let alike = forms.filter { $0.isAlike(options, of: key) }
+            for form in alike.best(for: options.options.decodeTarget, \.sizeInName) {
+                if let data = read(form, files) { return OtherSize(data: data, isOriginal: false) }
             }
             // The picture itself is made of its own bytes.
-            guard index > 0, has(key, originals), let data = originals.readData(for: key) else { continue }
-            return (try? tools.codecs.decode(data, decode)).flatMap {
-                try? options.chain.process($0, ProcessingContext(limits: tools.limits))
-            }
+            if index > 0, let data = read(key, originals) { return OtherSize(data: data, isOriginal: true) }
         }
         return nil
     }
@@ -75,16 +93,25 @@ extension ImageCache {
     }
 }
 
+/// The file of a picture in another size.
+private struct OtherSize: Sendable {
+    let data: Data
+    /// Whether the picture is still to be processed.
+    let isOriginal: Bool
+}
+
 extension Collection {
-    /// Returns the smallest picture that has enough pixels for a target, or else the largest.
-    fileprivate func best(for target: TargetSize?, _ size: (Element) -> PixelSize) -> Element? {
+    /// Returns the pictures that have enough pixels for a target, the smallest first, and then the others, the largest
+    /// first.
+    fileprivate func best(for target: TargetSize?, _ size: (Element) -> PixelSize) -> [Element] {
         let sorted = sorted { (size($0).width, size($0).height) < (size($1).width, size($1).height) }
         var target = target
         // To tell whether a picture would have to be enlarged.
         target?.allowsUpscaling = true
-        return sorted.first { element in
+        let enough = sorted.firstIndex { element in
             target.map { $0.size(for: size(element)).width <= size(element).width } ?? false
-        } ?? sorted.last
+        }
+        return sorted[(enough ?? sorted.count)...] + sorted[..<(enough ?? sorted.count)].reversed()
     }
 }
 

@@ -221,15 +221,15 @@ public final class ImageCache: Sendable {
             callbackQueue: originals.callbackQueue(of: request.data), answer: answer)
         if answer == nil {
             let origin = origin(of: request, options, askedKey: askedKey, isDecided: isDecided)
+            let showsOther = options.options.showsOtherSizes == true && queue == .fast
+            let other = showsOther ? otherSizeInMemory(of: asked) : nil
+            if let other { task.show(inPlace: other) }
             ObjectCall.start(task, making(origin, options), options.calling)
-            if options.options.showsOtherSizes == true, queue == .fast { showOtherSize(of: asked, by: task) }
+            if showsOther, other == nil {
+                readOtherSize(of: asked, for: task) { [weak task] in task?.show(inPlace: $0) }
+            }
         }
         return task
-    }
-
-    private func showOtherSize(of request: ImageRequest, by task: ImageTask) {
-        if let image = otherSizeInMemory(of: request) { return task.showMeanwhile(image) }
-        readOtherSize(of: request) { [weak task] in task?.showMeanwhile($0) }
     }
 
     private func making(_ origin: Origin, _ options: ResolvedOptions) -> Making {

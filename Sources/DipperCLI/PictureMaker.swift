@@ -13,7 +13,7 @@ final class PictureMaker: Sendable {
         self.options = options
         var configuration = ImageCache.Configuration()
         configuration.originals = originals
-        configuration.options.serializer = PictureFile.serializer
+        configuration.options.serializer = options.format.map { .format($0) } ?? PictureFile.serializer
         configuration.options.processors = options.resize.map { [.resize(to: $0)] }
         // These formats have no room for the other frames.
         configuration.options.firstFrameOnly = [.jpeg, .png].contains(options.format)
@@ -26,22 +26,31 @@ final class PictureMaker: Sendable {
         let request = ImageRequest(request.with(\.callbackQueue, .inPlace))
         let task = queue == .fast ? images.getImage(request) : images.slowGetImage(request)
         return task.onEnd { [self] result in
-            let answer = result.flatMap { response in file(of: response, request.data) }
+            let answer = result.flatMap { response in file(of: response, request) }
             output.async { end(task.queue, task.attempts, answer) }
         }
     }
 
-    private func file(of response: ImageResponse, _ request: DataRequest) -> Result<Answer, DipperError> {
+    private func file(of response: ImageResponse, _ request: ImageRequest) -> Result<Answer, DipperError> {
         let image = response.image
         let format =
-            options.format ?? PictureFile.format(of: images.data.readData(for: request), image)
+            options.format ?? PictureFile.format(of: images.data.readData(for: request.data), image)
         do throws(DipperError) {
-            let body = try image.encoded(as: format)
+            let body = if let kept = kept(of: response, request) { kept } else { try image.encoded(as: format) }
             return .success(
                 Answer(source: response.source, status: response.status, body: body, picture: (format, image.size)))
         } catch {
             return .failure(error)
         }
+    }
+
+    /// Returns the file that the cache keeps of a picture from disk, if it is in the format that is asked for.
+    private func kept(of response: ImageResponse, _ request: ImageRequest) -> Data? {
+        guard let format = options.format, response.source == .disk,
+            let bytes = images.data.readData(for: images.imageKey(for: request)),
+            ImageFormat(sniffing: bytes) == format
+        else { return nil }
+        return bytes
     }
 }
 

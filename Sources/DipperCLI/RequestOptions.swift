@@ -77,6 +77,12 @@ struct RequestOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The largest number of urgent fetches at a time.", valueName: "N"))
     var maxFast = 8
 
+    @Option(
+        help: ArgumentHelp(
+            "The largest number of prefetches at a time. No more of them run than keep the link busy, so several only "
+                + "with small files on a fast link.", valueName: "N"))
+    var maxSlow = 1
+
     @Option(help: ArgumentHelp("The number of retries after a transient failure.", valueName: "N"))
     var retries = 3
 
@@ -91,6 +97,7 @@ struct RequestOptions: ParsableArguments {
             throw ValidationError("--refresh, --cache-only and --memory-only exclude each other.")
         }
         guard maxFast >= 1 else { throw ValidationError("--max-fast must be at least 1.") }
+        guard maxSlow >= 1 else { throw ValidationError("--max-slow must be at least 1.") }
         guard retries >= 0 else { throw ValidationError("--retries must not be negative.") }
         if let timeout, !(timeout > 0 && timeout < 1e9) { throw ValidationError("--timeout must be above 0.") }
     }
@@ -98,6 +105,7 @@ struct RequestOptions: ParsableArguments {
     func configuration(_ store: StoreOptions) throws -> DataCache.Configuration {
         var configuration = try store.configuration(makesFolder: !cacheOnly)
         configuration.fastQueue = QueueConfiguration(maxConcurrent: maxFast)
+        configuration.slowQueue = .fillsLink(upTo: maxSlow)
         if refresh { configuration.cachePolicy = .ignoreCache }
         if cacheOnly { configuration.cachePolicy = .cacheOnly }
         if memoryOnly { configuration.cachePolicy = .memoryOnly }

@@ -49,6 +49,16 @@ extension DataCache {
         store.tier(of: key, request.headers, in: tiers, if: mayUse)
     }
 
+    /// Returns the success on disk, or the variant that a request chooses, if it may be used.
+    package func readDisk(
+        _ key: CacheKey, forCompleted request: DataRequest, if mayUse: (EntryInfo) -> Bool
+    ) -> Data? {
+        guard let found = store.find(key, request.headers, in: .disk)?.value,
+            found.info.mayBeShown(to: request.headers), mayUse(found.info)
+        else { return nil }
+        return found.data
+    }
+
     package var hasDisk: Bool { store.disk != nil }
 
     /// Returns the keys of some entries on disk that are derived from one. Reads the index.

@@ -117,10 +117,12 @@
                 nonisolated(unsafe) weak let core = self
                 CallbackQueue.glib.perform { core?.binding?.willAppear() }
             }
-            var bounds = Frame(width: width, height: height).rect
+            let frame = Frame(width: width, height: height)
             switch layer {
-            case .picture(let texture): gtk_snapshot_append_texture(snapshot, texture.pointer, &bounds)
-            case .color(var color): gtk_snapshot_append_color(snapshot, &color, &bounds)
+            case .picture(let texture): texture.draw(snapshot, frame, in: nil)
+            case .color(var color):
+                var bounds = frame.rect
+                gtk_snapshot_append_color(snapshot, &color, &bounds)
             case .icon, .nothing: break
             }
         }

@@ -209,13 +209,12 @@
                 target.map { request.processed(by: .resize(to: $0)) } ?? request, placeholder: placeholder,
                 options: options
             ) { [asking] in if core?.asking == asking { core?.ended($0) } }
-            // From here on the fetch is that of the picture.
-            if natural != nil { look?.cancel() }
         }
 
         /// Called when the picture is there or has failed.
         func ended(_ result: Result<ImageResponse, DipperError>) {
             guard !isEnded else { return }
+            if list == nil { look?.cancel() }
             // A closure of the program may change what is being laid out.
             if isAllocating {
                 return later { [asking] core in if core.asking == asking { core.ended(result) } }
@@ -292,7 +291,6 @@
             guard !isEnded else { return }
             hasNoHeader = size == nil
             if let size { become(natural: size) }
-            if hasAsked { look?.cancel() }
             if hasNoHeader { load() }
         }
 
@@ -451,6 +449,8 @@
         func showActivity(_ activity: DisplayActivity?) {
             guard !isEnded else { return }
             stage.activity = activity
+            // From here on the fetch is that of the picture.
+            if activity?.progress != nil { look?.cancel() }
             if activity != nil, !isLoading {
                 isReloading = true
                 become(isLoading: true, nil)

@@ -150,10 +150,7 @@
                 let points = fit == GTK_CONTENT_FIT_SCALE_DOWN ? scale : 1
                 let place = room.place(
                     width: Double(size.width) / points, height: Double(size.height) / points, fit, scale: scale)
-                clipped(to: place.within(room)) {
-                    var bounds = place.rect
-                    gtk_snapshot_append_texture(snapshot, texture.pointer, &bounds)
-                }
+                clipped(to: place.within(room)) { texture.draw(snapshot, place, in: widget) }
             }
         }
 

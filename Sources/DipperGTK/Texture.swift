@@ -1,11 +1,14 @@
 #if GTK
     import CGTK4
+    import CPixels
     import Dipper
 
     /// A picture as GTK draws it. The texture shares the pixels of the image and keeps them until GTK releases them.
     final class Texture {
         let image: Image
         let pointer: OpaquePointer
+        /// The pixels as cairo has them.
+        private var surface: OpaquePointer?
 
         init(_ image: Image) {
             self.image = image
@@ -20,7 +23,62 @@
             g_bytes_unref(bytes)
         }
 
-        deinit { g_object_unref(UnsafeMutableRawPointer(pointer)) }
+        deinit {
+            g_object_unref(UnsafeMutableRawPointer(pointer))
+            cairo_surface_destroy(surface)
+        }
+
+        /// Draws the picture, scaled to a frame, into a window; into any of the program without a widget.
+        func draw(_ snapshot: OpaquePointer, _ frame: Frame, in widget: UnsafeMutablePointer<GtkWidget>?) {
+            var bounds = frame.rect
+            guard Self.isDrawnByCairo(widget), let surface = surface ?? converted() else {
+                return gtk_snapshot_append_texture(snapshot, pointer, &bounds)
+            }
+            // GTK's renderer for cairo would convert a texture in each frame, and send it to the X server again.
+            self.surface = surface
+            let context = gtk_snapshot_append_cairo(snapshot, &bounds)
+            cairo_translate(context, frame.x, frame.y)
+            cairo_scale(context, frame.width / Double(image.width), frame.height / Double(image.height))
+            cairo_set_source_surface(context, surface, 0, 0)
+            cairo_pattern_set_extend(cairo_get_source(context), CAIRO_EXTEND_PAD)
+            cairo_paint(context)
+            cairo_destroy(context)
+        }
+
+        private static func isDrawnByCairo(_ widget: UnsafeMutablePointer<GtkWidget>?) -> Bool {
+            guard let native = widget.flatMap(gtk_widget_get_native) ?? anyWindow,
+                let renderer = gtk_native_get_renderer(native)
+            else { return false }
+            let instance = UnsafeMutableRawPointer(renderer).assumingMemoryBound(to: GTypeInstance.self)
+            return g_type_check_instance_is_a(instance, gsk_cairo_renderer_get_type()) != 0
+        }
+
+        private static var anyWindow: OpaquePointer? {
+            guard let window = g_list_model_get_item(gtk_window_get_toplevels(), 0) else { return nil }
+            // The list keeps it.
+            g_object_unref(window)
+            return OpaquePointer(window)
+        }
+
+        /// Returns `nil` for a picture that is too large for cairo.
+        private func converted() -> OpaquePointer? {
+            let surface = cairo_image_surface_create(
+                image.isOpaque ? CAIRO_FORMAT_RGB24 : CAIRO_FORMAT_ARGB32, Int32(image.width), Int32(image.height))
+            guard let memory = cairo_image_surface_get_data(surface) else {
+                cairo_surface_destroy(surface)
+                return nil
+            }
+            let stride = Int(cairo_image_surface_get_stride(surface))
+            image.withPixels { pixels in
+                for row in 0..<image.height {
+                    pixels_swap_red_blue(
+                        memory + row * stride, pixels.baseAddress.unsafelyUnwrapped + row * image.rowStride, image.width
+                    )
+                }
+            }
+            cairo_surface_mark_dirty(surface)
+            return surface
+        }
     }
 
     /// Content as it is drawn: a texture, a colour, an icon, or nothing.

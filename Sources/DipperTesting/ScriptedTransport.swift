@@ -179,8 +179,10 @@ public final class ScriptedTransfer: Transfer {
     }
 
     /// Ends the transfer with an answer.
-    public func finish(with body: Data, status: Int = 200, headers: HTTPHeaders = [:]) {
-        end(.success(TransferResponse(status: status, headers: headers, body: body)))
+    public func finish(
+        with body: Data, status: Int = 200, headers: HTTPHeaders = [:], metrics: TransferMetrics = TransferMetrics()
+    ) {
+        end(.success(TransferResponse(status: status, headers: headers, body: body, metrics: metrics)))
     }
 
     /// Ends the transfer with an error.

@@ -161,6 +161,34 @@ struct DisplayTests {
             try await screen.waits(for: "image")
             #expect(screen.binding.player == nil)
         }
+
+        @Test("a placeholder that moves is played until the picture comes, and so is what is shown after a failure")
+        func movingPlaceholder() async throws {
+            let (test, clock, film) = (TestImageCache(), ManualClock(), try Film.image([100, 100]))
+            var options = DisplayOptions().with(\.failure, .image(film))
+            options.animation.clock = clock
+            let screen = Screen(test.cache, options: options)
+            func plays() async throws -> AnimationPlayer {
+                try await clock.wake(after: .milliseconds(100))
+                try await screen.waits(for: "frame")
+                return try #require(screen.binding.player)
+            }
+            screen.set(ImageRequest(a), placeholder: .image(film))
+            let transfer = try await test.transport.nextTransfer()
+            let first = try await plays()
+            screen.perform { $0.didDisappear() }
+            #expect(first.state == .paused)
+            screen.perform { $0.willAppear() }
+            #expect(first.state == .playing)
+            transfer.finish(with: Data(), status: 404)
+            try await screen.waits(for: "failure")
+            let second = try await plays()
+            #expect(first.state == .stopped && second !== first)
+            try test.script(b, .sample())
+            screen.set(ImageRequest(b), placeholder: .image(film), options: options.with(\.playsAnimations, false))
+            #expect(second.state == .stopped && screen.binding.player == nil)
+            try await screen.waits(for: "image")
+        }
     #endif
 
     // MARK: Another picture

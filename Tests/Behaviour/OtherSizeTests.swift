@@ -142,6 +142,133 @@ struct OtherSizeTests {
         #expect(screen.told.first == "placeholder 000000ff")
     }
 
+    // MARK: Reading the disk
+
+    private func thumbnail(_ url: URL, _ width: Int = 40) -> ImageRequest {
+        ImageRequest(url).processed(by: .resize(width: width)).with(\.keepsOriginal, false)
+    }
+    private func large(_ url: URL) -> ImageRequest {
+        ImageRequest(url).processed(by: .resize(width: 200)).with(\.keepsOriginal, false)
+    }
+
+    /// A cache that has thumbnails on disk, and decodes with a decoder of the test's.
+    private func thumbnailsOnDisk(
+        _ thumbnails: ImageRequest..., headers: HTTPHeaders = [:], decoder: any ImageDecoder = CountingDecoder(),
+        threads: Int = 1, _ change: (inout ImageCache.Configuration) -> Void = { _ in }
+    ) async throws -> TestImageCache {
+        let first = TestImageCache(folder: TemporaryFolder())
+        for request in thumbnails {
+            try first.script(request.url ?? a, picture, headers: headers)
+            try await first.load(request)
+        }
+        return await first.reopened {
+            $0.codecs.register(decoder)
+            $0.decodingThreads = threads
+            change(&$0)
+        }
+    }
+
+    @Test("is not decoded for a call that has been cancelled or demoted", arguments: [true, false])
+    func gone(isCancelled: Bool) async throws {
+        let decoder = CountingDecoder(isHeld: true)
+        let test = try await thumbnailsOnDisk(thumbnail(a), thumbnail(b), decoder: decoder)
+        let (first, second) = (Screen(test.cache), Screen(test.cache))
+        first.set(large(a))
+        // The only thread is busy.
+        try await decoder.waitForDecodes(1)
+        second.set(large(b))
+        second.perform { if isCancelled { $0.cancel() } else { $0.didDisappear() } }
+        try await test.passThrough()
+        decoder.releaseAll()
+        try await first.waits(for: "preview 40x30")
+        try test.script(url("c.png"), picture)
+        _ = try await test.cache.getImage(url("c.png")).value
+        #expect(decoder.decodes == 2 && !second.told.contains { $0.hasPrefix("preview") })
+        test.cache.cancelAll()
+    }
+
+    @Test("is decoded in the order of the calls' priorities")
+    func priority() async throws {
+        let (c, decoder) = (url("c.png"), CountingDecoder(isHeld: true))
+        let test = try await thumbnailsOnDisk(thumbnail(a), thumbnail(b), thumbnail(c, 60), decoder: decoder)
+        let shown = Box<[PixelSize]>([])
+        func get(_ url: URL, _ priority: Priority) {
+            test.cache.getImage(large(url).with(\.showsOtherSizes, true).with(\.priority, priority))
+                .onPreview { image in shown.update { $0.append(image.size) } }
+        }
+        get(a, .normal)
+        try await decoder.waitForDecodes(1)
+        get(b, .low)
+        get(c, .high)
+        try await test.passThrough()
+        decoder.releaseAll()
+        try await shown.wait { $0.count == 3 }
+        #expect(shown.value.map(\.width) == [40, 60, 40])
+        test.cache.cancelAll()
+    }
+
+    @Test("counts in the memory for decoding")
+    func budget() async throws {
+        let decoder = WatchedDecoder()
+        let test = try await thumbnailsOnDisk(thumbnail(a), thumbnail(b), decoder: decoder, threads: 2) {
+            $0.decodingMemory = 1
+        }
+        let screens = [Screen(test.cache), Screen(test.cache)]
+        for (screen, url) in zip(screens, [a, b]) { screen.set(large(url)) }
+        try await decoder.began.wait { $0.count == 1 }
+        try await test.passThrough()
+        decoder.releaseAll()
+        for screen in screens { try await screen.waits(for: "preview 40x30") }
+        #expect(decoder.most == 1)
+        test.cache.cancelAll()
+    }
+
+    @Test(
+        "is shown to a request that chooses it, if the answer depends on the request's fields",
+        arguments: [false, true])
+    func variants(isOtherURL: Bool) async throws {
+        let stored = isOtherURL ? ImageRequest(b) : thumbnail(a)
+        func inLanguage(_ request: ImageRequest, _ language: String) -> ImageRequest {
+            let request = request.with(\.headers, ["Accept-Language": language])
+            return isOtherURL ? request : request.with(\.key, "key")
+        }
+        let test = try await thumbnailsOnDisk(
+            inLanguage(stored, "de"), headers: ["Vary": "Accept-Language", "Cache-Control": "max-age=100"])
+        let request =
+            isOtherURL ? ImageRequest(widths: [100: b, 400: a]).processed(by: .resize(width: 200)) : large(a)
+        let (german, french) = (Screen(test.cache), Screen(test.cache))
+        french.set(inLanguage(request, "fr"))
+        german.set(inLanguage(request, "de"))
+        try await german.waits(for: isOtherURL ? "preview 200x150" : "preview 40x30")
+        #expect(!french.told.contains { $0.hasPrefix("preview") })
+        test.cache.cancelAll()
+    }
+
+    @Test("of a call does not take the place of a better preview that has come before it")
+    func late() async throws {
+        let decoder = CountingDecoder(isHeld: true)
+        let test = try await thumbnailsOnDisk(thumbnail(a, 24), decoder: decoder, threads: 2)
+        let (shown, made) = (Box<[PixelSize]>([]), Box<[PixelSize]>([]))
+        let note: @Sendable (Image) -> Image = { image in
+            made.update { $0.append(image.size) }
+            return image
+        }
+        let request = ImageRequest(a).with(\.showsOtherSizes, true).with(\.imageModifier, note)
+        let task = test.cache.getImage(request).onPreview { image in shown.update { $0.append(image.size) } }
+        let transfer = try await test.transport.nextTransfer()
+        try await decoder.waitForDecodes(1)
+        let length = ProgressivePhoto.previewLengths[0]
+        transfer.hold(TransferResponse(body: ProgressivePhoto.file.prefix(length)))
+        transfer.send(progress: length, of: ProgressivePhoto.file.count)
+        try await shown.wait { $0.map(\.width) == [32] }
+        decoder.releaseAll()
+        try await made.wait { $0.last?.width == 24 }
+        try await test.passThrough()
+        transfer.finish(with: ProgressivePhoto.file)
+        _ = try await task.value
+        #expect(shown.value.map(\.width) == [32])
+    }
+
     @Test("a failure takes its place")
     func failure() async throws {
         let test = try await thumbnailInMemory()

@@ -187,7 +187,8 @@ struct CommandLineTests {
         for arguments in [
             "get", "get x --retries -1", "get x --timeout 0", "fetch", "trim", "get x --refresh --cache-only",
             "trim --size many", "get x --header none", "get http://h/x --resize 0x10",
-            "get http://h/x --resize 10x!", "get http://h/x --format bmp", "batch --format pdf", "info",
+            "get http://h/x --max-slow 0", "get http://h/x --resize 10x!", "get http://h/x --format bmp",
+            "batch --format pdf", "info",
             "convert a.png", "convert a.png b", "convert a.png -", "convert a.png b.jpg --quality 101", "sheet a.png",
             "sheet a.png --out s.png --columns 0", "sheet a.png --out s.png --cell 9x9!",
         ] {

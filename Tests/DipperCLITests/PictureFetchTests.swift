@@ -83,6 +83,28 @@ struct PictureFetchTests {
         #expect(dipper.server.requests.count == 4, "one fetch a URL, whatever is made of it")
     }
 
+    @Test("the picture is kept in the format that was asked for, and written byte for byte the next time")
+    func keptFormat() async throws {
+        let dipper = try await Dipper(["/a.png": PictureFiles.decode(PictureFiles.photo).png])
+        var bodies: [Data] = []
+        for (run, source) in ["network", "disk"].enumerated() {
+            let output = try await dipper.run(
+                "get", dipper.url("/a.png"), "--format", "jpg", "--resize", "60x60", "--json", "--out",
+                dipper.path + "/\(run)")
+            #expect(output.status == 0 && output.calls.first?["source"] == .text(source), "\(output.errors)")
+            bodies.append(try dipper.file("\(run)/a.jpg"))
+        }
+        #expect(bodies[0] == bodies[1])
+        var configuration = ImageCache.Configuration()
+        configuration.data.directory = URL(fileURLWithPath: dipper.path + "/cache")
+        let cache = ImageCache(configuration)
+        let request = ImageRequest(string: dipper.url("/a.png")).processed(by: .downsample(width: 60, height: 60))
+            .with(\.firstFrameOnly, true)
+        let key = cache.imageKey(for: request.with(\.serializer, .format(.jpeg)))
+        #expect(cache.data.readData(for: key) == bodies[0])
+        await cache.shutdown()
+    }
+
     @Test("what is no picture fails alone, with its error in the line and no file")
     func undecodable() async throws {
         let photo = try PictureFiles.photoBytes

@@ -163,6 +163,29 @@ extension GTKTests {
             #expect(first == red[0, 0])
         }
 
+        @Test("a picture that has come is in the next frame")
+        func nextFrame() async throws {
+            let (picture, window, transfer) = try await loading {
+                $0.placeholder = .color(.blue)
+                $0.contentFit = GTK_CONTENT_FIT_COVER
+                $0.options.transition = .none
+            }
+            defer { window.close() }
+            let clock = try #require(gtk_widget_get_frame_clock(window.widget))
+            var isThere = false
+            var next: SIMD4<UInt8>?
+            picture.onEnd { _, _ in isThere = true }
+            Toolkit.connect(UnsafeMutableRawPointer(clock), "after-paint") {
+                if isThere, next == nil { next = try? window.pixels(of: picture.widget)[100, 80] }
+            }
+            // A frame whenever one is due, whether something has changed or not.
+            gdk_frame_clock_begin_updating(clock)
+            defer { gdk_frame_clock_end_updating(clock) }
+            transfer.finish(with: try red.png)
+            try Toolkit.wait(for: "a frame") { next != nil }
+            #expect(next == red[0, 0])
+        }
+
         // MARK: Sizes
 
         @Test("asks for the room that the header states, before the picture is there")
@@ -206,6 +229,10 @@ extension GTKTests {
             transfer.hold(TransferResponse(headers: ["Content-Length": "\(file.count)"], body: file.prefix(64)))
             transfer.send(progress: 64, of: file.count)
             try Toolkit.wait(for: "the room") { gtk_widget_get_height(picture.widget) == 50 }
+            // The call for the picture looks at the disk first, and another one for the same picture with it.
+            let small = ImageRequest(url).processed(by: .resize(to: TargetSize(width: 100, height: 50)))
+            let other = test.cache.getImage(small.with(\.keepsOriginal, false))
+            try window.frames(until: "the call for the picture to join the fetch") { other.state == .transferring }
             transfer.finish(with: file)
             try load(picture)
             try Toolkit.idle(test.cache)
@@ -545,6 +572,24 @@ extension GTKTests {
                 try window.frame()
                 #expect(try window.pixels(of: picture.widget)[100, 80] == Color.red.premultiplied)
             }
+        }
+
+        @Test("a placeholder that is an animation plays")
+        func movingPlaceholder() async throws {
+            let frames = [Color.red, .blue].map {
+                AnimationFrame(image: Image.filled(with: $0, 80, 60), duration: .milliseconds(60))
+            }
+            let file = try CodecRegistry.standard.encoder(for: .gif).encode(frames, loopCount: 0, EncodeOptions())
+            let film = try CodecRegistry.standard.decode(file, DecodeOptions())
+            Toolkit.set(animations: true)
+            defer { Toolkit.set(animations: false) }
+            let (picture, window, transfer) = try await loading { $0.placeholder = .image(film) }
+            defer { window.close() }
+            for color in [Color.blue, .red, .blue] { try window.wait(for: color, at: 100, 80, of: picture.widget) }
+            picture.options.transition = .none
+            transfer.finish(with: try Image.filled(with: .white, 400, 320).png)
+            try load(picture)
+            try window.wait(for: .white, at: 100, 80, of: picture.widget)
         }
 
         // MARK: Accessibility and .ui files

@@ -59,6 +59,8 @@ enum Toolkit {
         try process.run()
         defer { if process.isRunning { process.terminate() } }
         try wait(for: "the end of \(arguments[0])", seconds: 30) { isOver.value }
+        // Foundation keeps a process that nobody has waited for.
+        process.waitUntilExit()
         guard process.terminationStatus == 0 else { throw Failure(description: "\(arguments) has failed") }
         return try Data(contentsOf: folder.url.appendingPathComponent("output"))
     }

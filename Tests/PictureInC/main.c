@@ -22,6 +22,9 @@ int main(int count, char **arguments) {
     g_main_loop_run(loop);
     g_object_get(picture, "error", &error, NULL);
     puts(error ? error : "loaded");
+    int status = error != NULL;
+    g_free(error);
     gtk_window_destroy(GTK_WINDOW(window));
-    return error != NULL;
+    g_main_loop_unref(loop);
+    return status;
 }

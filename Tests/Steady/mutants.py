@@ -86,12 +86,13 @@ class Commands:
         raise SystemExit(f"the build does not say how it makes {output}")
 
     def compile(self, source, changed, target):
-        """The command that compiles one file of the sources as it is in `changed`."""
+        """The command that compiles one file of the sources as it is in `changed`, and the object file of the build."""
         if source.suffix == ".c":
             command = self.making(f"{source.name}.o", str(source))
             command[command.index(str(source))] = str(changed)
+            made = command[command.index("-o") + 1]
             command[command.index("-o") + 1] = str(target)
-            return command + ["-iquote", str(source.parent)]
+            return command + ["-iquote", str(source.parent)], made
         driver = self.making(f"{source.name}.o", str(source))
         left_out = ["-enable-batch-mode", "-parseable-output", "-incremental"]
         jobs = run([word for word in driver if word not in left_out] + ["-driver-print-jobs"]).stdout.splitlines()
@@ -107,8 +108,9 @@ class Commands:
         named = set(sources(driver))
         job = [word for place, word in enumerate(job) if word not in named or job[place - 1] == "-primary-file"]
         job[job.index("-primary-file") + 1] = str(changed)
+        made = job[job.index("-o") + 1]
         job[job.index("-o") + 1] = str(target)
-        return [word for word in job if word != "-index-system-modules"] + ["-filelist", str(listing)]
+        return [word for word in job if word != "-index-system-modules"] + ["-filelist", str(listing)], made
 
     def link(self, program, objects):
         """The command that links a program with some object files in the place of those of the build."""
@@ -116,8 +118,7 @@ class Commands:
         listed = next(word[1:] for word in command if word.startswith("@"))
         lines = [shlex.split(line)[0] for line in Path(listed).read_text().splitlines() if line]
         (listing := WORK / "objects").write_text(
-            "".join(shlex.quote(str(objects.get(Path(line).parent.name + "/" + Path(line).name, line))) + "\n"
-                    for line in lines))
+            "".join(shlex.quote(str(objects.get(Path(line).resolve(), line))) + "\n" for line in lines))
         command[command.index(f"@{listed}")] = f"@{listing}"
         command[command.index("-o") + 1] = str(WORK / "products" / program)
         return command
@@ -167,9 +168,9 @@ def build(mutant, commands, source):
     # The name of the file is part of the names of what is private in it.
     (changed := WORK / original.name).write_text(source)
     target = WORK / f"{original.name}.o"
-    steps = [commands.compile(original, changed, target)]
-    objects = {f"{mutant.file.parts[1]}.build/{target.name}": target}
-    result = run(steps[0])
+    command, made = commands.compile(original, changed, target)
+    objects = {(PACKAGE / made).resolve(): target}
+    result = run(command)
     for program in programs(mutant.suites) if result.returncode == 0 else []:
         (folder / program).unlink()
         result = run(commands.link(program, objects))

@@ -28,6 +28,9 @@ void pixels_drop_alpha(uint8_t *to, const uint8_t *from, size_t count);
 // Adds an alpha of 255. from: count × 3 bytes, to: count × 4 bytes. They may overlap if from ends where to ends.
 void pixels_add_alpha(uint8_t *to, const uint8_t *from, size_t count);
 
+// Exchanges red and blue. from and to: count × 4 bytes each, which do not overlap.
+void pixels_swap_red_blue(uint8_t *to, const uint8_t *from, size_t count);
+
 // Adds up the columns of several rows: sums[i] = (begins ? 0 : sums[i]) + row 0[i] + row 1[i] …; at most 257 rows in
 // all, so that 16 bits hold the sums. rows: height rows of width bytes, stride bytes apart; sums: width numbers.
 void pixels_add_rows(

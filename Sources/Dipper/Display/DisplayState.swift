@@ -66,11 +66,17 @@ struct DisplayState {
         pressure != .normal && (presence == .offScreen || presence == .away) && options.releasesUnderPressure
     }
 
-    private var moves: Bool {
+    private var pictureMoves: Bool {
         if case .shown(moves: true, _) = phase { true } else { false }
     }
+    /// Whether the placeholder is shown and moves, or the content after a failure.
+    private var substituteMoves = false
+    private var moves: Bool { pictureMoves || substituteMoves }
 
-    private var stopping: [Action] { moves ? [.stop] : [] }
+    private mutating func stop() -> [Action] {
+        defer { substituteMoves = false }
+        return moves ? [.stop] : []
+    }
 
     // MARK: Pictures
 
@@ -78,7 +84,7 @@ struct DisplayState {
         isWanted: Bool, _ placeholder: DisplayOptions.Placeholder?, _ options: DisplayOptions, _ presence: Presence,
         mayGlimpse: Bool = true, glimpse: Image? = nil
     ) -> [Action] {
-        let actions = stopping
+        let actions = stop()
         let disposal = self.options.abandonment
         let isLoading = if case .loading = phase { true } else { false }
         self.presence = presence
@@ -121,9 +127,16 @@ struct DisplayState {
     // MARK: Presence
 
     mutating func move(to new: Presence) -> [Action] {
-        let old = presence
+        guard presence != new else { return [] }
         presence = new
-        guard old != new else { return [] }
+        let actions = moved(to: new)
+        return actions + (substituteMoves ? resting : [])
+    }
+
+    /// The actions for a player that has begun, or goes on.
+    private var resting: [Action] { presence == .visible ? [.resume] : isHidden ? [.pause, .releaseFrames] : [.pause] }
+
+    private mutating func moved(to new: Presence) -> [Action] {
         var actions = isReleasing ? release() : []
         switch (phase, new) {
         case (.waiting, .visible), (.failed, .visible), (.loading(.slow), .visible), (.loading(.cached), .visible),
@@ -139,7 +152,7 @@ struct DisplayState {
             actions.append(.dispose(.cancel))
             actions += showActivity(nil)
         case (.shown(moves: true, _), _):
-            actions += new == .visible ? [.resume] : isHidden ? [.pause, .releaseFrames] : [.pause]
+            actions += resting
         default: break
         }
         return actions
@@ -159,14 +172,14 @@ struct DisplayState {
     }
 
     private mutating func refetch(_ fetch: Fetch) -> [Action] {
-        let actions = stopping
+        let actions: [Action] = pictureMoves ? [.stop] : []
         phase = .loading(fetch)
         return actions + [.fetch(fetch, disposal: .cancel)]
     }
 
     private mutating func release() -> [Action] {
         guard showsPicture else { return [] }
-        let actions = stopping
+        let actions = stop()
         if case .shown = phase { phase = .waiting }
         showsPicture = false
         standIn = nil
@@ -195,7 +208,7 @@ struct DisplayState {
     mutating func preview(_ image: Image) -> [Action] {
         guard case .loading = phase, !isReleasing, standIn == nil || image.isOpaque else { return [] }
         (showsPicture, pixels) = (true, nil)
-        return [.show(.preview(image), .none)]
+        return stop() + [.show(.preview(image), .none)]
     }
 
     mutating func progress(_ change: (inout DisplayActivity) -> Void) -> [Action] {
@@ -220,7 +233,7 @@ struct DisplayState {
             var actions = showActivity(nil)
             if let failure = options.failure, error != .cancelled {
                 showsPicture = false
-                actions.append(.show(.failure(failure), .none))
+                actions += show(failure, as: .failure(failure))
             } else if isNew {
                 actions += showPlaceholder()
             }
@@ -262,8 +275,8 @@ struct DisplayState {
         (glimpse, standIn) = (nil, nil)
         let isSame = showsPicture && pixels === image.storage
         // The picture is shown already, and its player continues.
-        if isSame, moves { return [] }
-        let stop = stopping
+        if isSame, pictureMoves { return [] }
+        let stop = stop()
         let plays = image.animation != nil && options.playsAnimations
         phase = .shown(moves: plays, isOld: false)
         showsPicture = true
@@ -276,7 +289,7 @@ struct DisplayState {
     private mutating func showPlaceholder() -> [Action] {
         if let glimpse = exchange(&glimpse, with: nil) {
             showsPicture = true
-            return [.show(.preview(glimpse), .none)]
+            return stop() + [.show(.preview(glimpse), .none)]
         }
         if options.keepsCurrentImage, showsPicture {
             standIn = nil
@@ -285,9 +298,18 @@ struct DisplayState {
         showsPicture = standIn != nil
         if let standIn {
             pixels = nil
-            return [.show(.preview(standIn), .none)]
+            return stop() + [.show(.preview(standIn), .none)]
         }
-        return [.show(placeholder.map(DisplayContent.placeholder) ?? .nothing, .none)]
+        return show(placeholder, as: placeholder.map(DisplayContent.placeholder) ?? .nothing)
+    }
+
+    private mutating func show(_ substitute: DisplayOptions.Placeholder?, as content: DisplayContent) -> [Action] {
+        let actions = stop() + [.show(content, .none)]
+        guard case .image(let image) = substitute, image.animation != nil, options.playsAnimations else {
+            return actions
+        }
+        (substituteMoves, repeatsFrame) = (true, options.animation.processors.isEmpty)
+        return actions + [.play(image)] + (presence == .visible ? [] : [.pause])
     }
 
     private mutating func showActivity(_ new: DisplayActivity?) -> [Action] {

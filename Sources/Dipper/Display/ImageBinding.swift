@@ -335,13 +335,13 @@ public final class ImageBinding: Sendable {
             let standIn = shows == false ? nil : cache.otherSizeInMemory(of: wanted)
             change(token: token) { $0.began(standIn) }
             listen(to: task, token)
-            if standIn == nil, shows != false, fetch == .urgent { readOtherSize(of: wanted, token) }
+            if standIn == nil, shows != false, fetch == .urgent { readOtherSize(of: wanted, for: task, token) }
         }
         dispose(of: old, disposal)
     }
 
-    private func readOtherSize(of request: ImageRequest, _ token: Int) {
-        cache.readOtherSize(of: request) { [weak self, queue] image in
+    private func readOtherSize(of request: ImageRequest, for task: ImageTask, _ token: Int) {
+        cache.readOtherSize(of: request, for: task) { [weak self, queue] image in
             queue.perform { [weak self] in self?.change(token: token) { $0.show(inPlace: image) } }
         }
     }

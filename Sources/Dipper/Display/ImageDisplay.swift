@@ -49,7 +49,7 @@ public enum DisplayContent: Sendable {
     case preview(Image)
     /// The picture; for an animated picture, the first frame.
     case image(Image)
-    /// The next frame of an animated picture.
+    /// The next frame of an animated picture, of an animated placeholder, or of animated content after a failure.
     case frame(Image)
     /// The content that is shown because the picture could not be loaded.
     case failure(DisplayOptions.Placeholder)
@@ -81,7 +81,7 @@ extension DisplayOptions {
     /// binding.setImage(url, placeholder: .image(image), options: options)
     /// ```
     public enum Placeholder: Sendable {
-        /// Another picture.
+        /// Another picture, which plays if it is animated.
         case image(Image)
         /// An area of one colour.
         case color(Color)

@@ -37,6 +37,9 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     private let answer: Result<ImageResponse, DipperError>?
     private let madeFeed = AtomicLazyReference<Reference<TaskFeed<Event>>>()
 
+    /// The best preview so far: 0 for none, 1 for a part of the picture, 2 for another size, 3 for the whole.
+    private let shown = Atomic(0)
+
     private struct Names {
         let request: ImageRequest
         let key: CacheKey
@@ -196,11 +199,20 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         if options.options.imageModifier == nil { body() } else { Afterwards.run(body) }
     }
 
-    /// Shows another picture as a preview.
-    func showMeanwhile(_ image: Image) { feed.value.preview(image, for: self) }
+    /// Shows the picture in another size as a preview, unless one of the arriving bytes has come.
+    func show(inPlace other: Image) {
+        if shown.max(2, ordering: .relaxed).oldValue == 0 { feed.value.preview(other, for: self) }
+    }
 
     package func show(_ preview: Product) {
-        handingOut { [self] in feed.value.preview(options.handOut(preview.value()), for: self) }
+        let image = preview.value(as: Image.self)
+        let quality = image.isOpaque ? 3 : 1
+        guard shown.max(quality, ordering: .relaxed).oldValue <= quality else { return }
+        handingOut { [self] in feed.value.preview(options.handOut(image), for: self) }
+    }
+
+    func runBeside(_ cost: @escaping Workers.Measure, _ work: @escaping WorkBeside) {
+        feed.value.runBeside(cost, work)
     }
 
     /// Has no effect the second time.

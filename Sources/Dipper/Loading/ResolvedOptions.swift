@@ -17,7 +17,7 @@ final class ResolvedOptions: Sendable {
         self.home = home
         hasTarget = options.target != nil
         let isApart = !hasTarget && options.originals.map { $0.number != home } == true
-        prefix = options.originals.map { isApart ? "\n#originals \($0.number)\n" : "" } ?? ""
+        prefix = options.originals.map { isApart ? CacheKey.beginningOfOthers + "\($0.number)\n" : "" } ?? ""
         source = options.originals.map { $0.objectSource() }
         chain = ImageProcessors.Chain(options.processors ?? [])
         var parts = chain.processors.map(\.identifier)

@@ -96,8 +96,10 @@ final class Engine: LoopClient {
     /// Runs a closure on the engine, after all that this thread has posted before.
     /// - Returns: `false`, and nothing runs, if there is no thread yet and nothing `waits`.
     @discardableResult
-    nonisolated func post(waits: Bool = true, _ body: @escaping @Loop () -> Void) -> Bool {
-        Loop.post(to: self, waits: waits, body)
+    nonisolated func post(
+        waits: Bool = true, handsOver: Bool = false, _ body: @escaping @Loop () -> Void
+    ) -> Bool {
+        Loop.post(to: self, waits: waits, handsOver: handsOver, body)
     }
 
     nonisolated func perform(_ body: @escaping @Loop (Engine) -> Void) {

@@ -264,7 +264,12 @@ extension Fetch {
             case .failure(let error):
                 failed(error == .cancelled && run.isLost ? .unreachable : error)
             case .success(let response):
-                if sources.provider == nil { engine.events.received(response, self) }
+                if sources.provider == nil {
+                    engine.events.received(response, self)
+                    if !run.wasThrottled {
+                        engine.queues.learn(from: response.metrics, of: self, endedAt: engine.time.now())
+                    }
+                }
                 goOn(run, after: response)
             }
             // The next transfer may hold bytes by now.

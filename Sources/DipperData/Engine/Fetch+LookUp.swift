@@ -14,7 +14,7 @@ extension Fetch {
         lookUp = engine.store.lookUp(
             sources.lead, readersPlace, wantsRemnant: findings.partial == nil
         ) { found, remnant, delivered in
-            self.post { self.lookedUp(number, found, remnant, claim, delivered) }
+            self.engine.post(handsOver: true) { self.lookedUp(number, found, remnant, claim, delivered) }
         }
     }
 

@@ -129,16 +129,22 @@ private final class Lane {
     /// Whether the engine looks at those that run while others wait for their slots.
     var isWatched = false
     var pause = Pause.none
+    /// With `fillsLink`, what has been learnt of the link.
+    var fill: LinkFill?
     private var groups: [String: QueueGroup] = [:]
     private var candidates = Heap<Candidate>()
     private var lastArrival: Int64 = 0
     private var firstArrival: Int64 = 0
 
-    nonisolated init(_ configuration: QueueConfiguration) { self.configuration = configuration }
+    nonisolated init(_ configuration: QueueConfiguration) {
+        self.configuration = configuration
+        if configuration.fillsLink { fill = LinkFill() }
+    }
 
     var waiting: Int { looking + queued }
     var isBusy: Bool { reservations + waiting + runningCount > 0 }
-    var slots: Int { max(1, configuration.maxConcurrent) }
+    var mostSlots: Int { max(1, configuration.maxConcurrent) }
+    var slots: Int { fill.map { min($0.transfers, mostSlots) } ?? mostSlots }
     // mutant Queue: `runningCount < slots && ` => `runningCount <= slots && `
     // mutant Queue: ` && !configuration.isSuspended }` => ` }`
     var hasRoom: Bool { runningCount < slots && !configuration.isSuspended }
@@ -257,6 +263,7 @@ private final class Lane {
     func configure(_ new: QueueConfiguration) {
         let regroups = (configuration.maxPerHost == nil) != (new.maxPerHost == nil)
         configuration = new
+        fill = new.fillsLink ? fill ?? LinkFill() : nil
         if case .waiting = pause, new.maxPause == nil { pause = .none }
         if regroups {
             var waiting: [QueueEntry] = []
@@ -332,6 +339,7 @@ private final class Lane {
 /// - Fetches of local sources have a few slots of their own, the last one for urgent ones. They wait for no
 ///   download, hold none up, and are not throttled.
 /// - While a fetch waits for a slot alone, the engine looks for a transfer that brings too little, and parks it.
+/// - With `fillsLink`, as many of a queue run as keep the link busy.
 /// - Each operation but a change of the configuration takes the same time, however many fetches wait.
 @Loop
 struct Queues {
@@ -365,7 +373,7 @@ struct Queues {
 
     private nonisolated static func local(_ configuration: QueueConfiguration) -> QueueConfiguration {
         var local = configuration
-        (local.maxConcurrent, local.maxPerHost, local.maxPause) = (mostLocal, nil, nil)
+        (local.maxConcurrent, local.maxPerHost, local.maxPause, local.fillsLink) = (mostLocal, nil, nil, false)
         return local
     }
 
@@ -461,6 +469,11 @@ struct Queues {
         entry.transfer = lastNumber
     }
 
+    /// Learns from a transfer that has ended and was not held back.
+    func learn(from metrics: TransferMetrics, of entry: QueueEntry, endedAt now: Duration) {
+        lane(of: entry).fill?.add(metrics, endedAt: now)
+    }
+
     /// A waiting fetch goes to the front of `slowQueue`, or to the end of `fastQueue`.
     func move(_ entry: QueueEntry, to queue: FetchQueue) {
         guard queue != entry.queue else { return }
@@ -524,7 +537,7 @@ struct Queues {
             slow.isYielding = false
         }
         balance(fast, limit: .max, sparing: only, into: &actions)
-        balance(slow, limit: slow.slots, sparing: only, into: &actions)
+        balance(slow, limit: slow.mostSlots, sparing: only, into: &actions)
         armPause(into: &actions)
         for queue in [FetchQueue.fast, .slow] where isBlocked(queue) && !exchange(&lane(queue).isWatched, with: true) {
             actions.append(.watchSlots(queue))

@@ -185,6 +185,10 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         if let call { call.engine.post { call.wantProgress() } }
     }
     package func wantPreviews() { if let call { call.engine.post { call.wantPreviews() } } }
+    /// Has the work done as urgently as the call, and only for as long as the call waits in `fastQueue`.
+    package func runBeside(_ cost: @escaping Workers.Measure, _ work: @escaping WorkBeside) {
+        if let call { call.engine.post { call.runBeside(cost, work) } }
+    }
 
     /// The queue that the call is in now, or was in when it ended.
     package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }

@@ -33,7 +33,9 @@ package final class Workers: Sendable {
         let rest: TimeInterval
         let budget: Int
         var queue = WorkQueue()
-        /// The number of pieces under way that are not urgent.
+        /// The number of pieces under way: their threads are at work, or their results have not been taken.
+        private var open = 0
+        /// The number of them that are not urgent.
         var slow = 0
         /// The memory that the work under way takes, in bytes.
         var used = 0
@@ -57,13 +59,15 @@ package final class Workers: Sendable {
             return body()
         }
 
-        func add(_ work: @escaping Work, measure: Measure?, _ place: Place, _ key: CacheKey?) -> Int? {
-            locked {
-                guard !isEnding else { return nil }
+        func add(_ work: @escaping UntilTaken, measure: Measure?, _ place: Place, _ key: CacheKey?) -> Int? {
+            let (id, isFree) = locked { () -> (Int?, Bool) in
+                guard !isEnding else { return (nil, false) }
                 if idle <= queue.count, threads.count < mostThreads { beginThread() }
                 // While the system gives no thread, nobody would do the work.
-                return threads.isEmpty ? nil : queue.add(work, measure: measure, place, key)
+                return (threads.isEmpty ? nil : queue.add(work, measure: measure, place, key), open < mostThreads)
             }
+            if isFree { condition.signal() }
+            return id
         }
 
         private func beginThread() {
@@ -81,7 +85,7 @@ package final class Workers: Sendable {
                 var rests = false
                 while true {
                     if let work = take() { return work }
-                    if queue.isEmpty, rests || isEnding {
+                    if queue.isEmpty, isEnding ? open == 0 : rests {
                         // One that ends with the others is joined.
                         if !isEnding { threads[number] = nil }
                         return nil
@@ -101,14 +105,17 @@ package final class Workers: Sendable {
             }
             let (run, cost, isSlow) = (first.run, first.cost ?? 0, first.place.rank != .urgent)
             // No cost is above the budget, so one piece may always run.
-            guard cost <= budget - used else { return nil }
+            guard open < mostThreads, cost <= budget - used else { return nil }
             queue.remove(id)
             count(1, isSlow, cost)
             return {
-                run()
-                guard isSlow || cost > 0 else { return }
-                self.locked { self.count(-1, isSlow, cost) }
-                self.condition.broadcast()
+                run {
+                    let isAwaited = self.locked { () -> Bool in
+                        self.count(-1, isSlow, cost)
+                        return !self.queue.isEmpty || self.isEnding
+                    }
+                    if isAwaited { self.condition.broadcast() }
+                }
             }
         }
 
@@ -119,6 +126,7 @@ package final class Workers: Sendable {
         }
 
         private func count(_ change: Int, _ isSlow: Bool, _ cost: Int) {
+            open += change
             if isSlow { slow += change }
             used += change * cost
         }
@@ -147,27 +155,26 @@ package final class Workers: Sendable {
     package func add(
         _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil, _ work: @escaping Work
     ) -> Ticket? {
-        let id = state.add(work, measure: cost, place, key)
-        state.condition.signal()
-        return id.map { Ticket(workers: self, id: $0) }
+        add(
+            place, of: key, cost: cost,
+            untilTaken: { taken in
+                work()
+                taken()
+            })
     }
 
-    /// Adds urgent work; returns `false`, and drops it, once the workers are ending or without a thread.
-    @discardableResult
-    package func run(_ work: @escaping Work) -> Bool { add(.init(.fast, .normal), work) != nil }
-
-    /// Adds work whose thread begins nothing else until the work calls its closure.
+    /// Adds work that counts as under way until it calls its closure, once.
     @discardableResult
     package func add(
         _ place: Place, of key: CacheKey? = nil, cost: Measure? = nil,
         untilTaken work: @escaping @Sendable (_ taken: @escaping Work) -> Void
     ) -> Ticket? {
-        add(place, of: key, cost: cost) {
-            let isTaken = DispatchSemaphore(value: 0)
-            work { isTaken.signal() }
-            isTaken.wait()
-        }
+        state.add(work, measure: cost, place, key).map { Ticket(workers: self, id: $0) }
     }
+
+    /// Adds urgent work; returns `false`, and drops it, once the workers are ending or without a thread.
+    @discardableResult
+    package func run(_ work: @escaping Work) -> Bool { add(.init(.fast, .normal), work) != nil }
 
     /// Lets only work of this rank or a more urgent one begin; none with `nil`.
     package func allow(downTo lowest: Rank?) {
@@ -214,9 +221,11 @@ extension Workers.Place {
     }
 }
 
+private typealias UntilTaken = @Sendable (_ taken: @escaping Workers.Work) -> Void
+
 private struct WorkQueue {
     struct Waiting {
-        let run: Workers.Work
+        let run: UntilTaken
         let measure: Workers.Measure?
         let key: CacheKey?
         /// The number at which it is the turn of the key.
@@ -261,7 +270,7 @@ private struct WorkQueue {
     var count: Int { waiting.count }
 
     mutating func add(
-        _ run: @escaping Workers.Work, measure: Workers.Measure?, _ place: Workers.Place, _ key: CacheKey?
+        _ run: @escaping UntilTaken, measure: Workers.Measure?, _ place: Workers.Place, _ key: CacheKey?
     ) -> Int {
         lastID += 1
         if waiting.isEmpty { turns = [:] }

@@ -118,6 +118,9 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// in a default key and in a variant's key a digit or a colon follows, in keys of the caller's own a backslash.
     package var derivedPrefix: String { string + "\n#" }
 
+    /// The beginning of the line that stands before the keys, in memory, of what is made from the bytes of another cache.
+    package static let beginningOfOthers = "\n#originals "
+
     package var isDerived: Bool { firstOrigin != nil }
 
     /// The part before the first `\n#`, which marks a derived entry.
@@ -125,7 +128,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         var text = string
         // Asked for each write and by every insertion into memory: a search of the standard library takes microseconds.
         let length = text.withUTF8 { bytes -> Int? in
-            var place = 0
+            let isOfOthers = bytes.starts(with: Self.beginningOfOthers.utf8)
+            var place = isOfOthers ? 1 + (bytes.dropFirst().firstIndex(of: 0x0A) ?? 0) : 0
             while let start = bytes.baseAddress, let found = memchr(start + place, 0x0A, bytes.count - place) {
                 let length = UnsafeRawPointer(found) - UnsafeRawPointer(start)
                 place = length + 1

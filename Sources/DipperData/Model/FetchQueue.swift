@@ -43,6 +43,9 @@ public struct QueueConfiguration: Sendable, Hashable {
     /// Whether fetches of the queue may use a network that is constrained or expensive (see ``NetworkConditions``); `true`
     /// by default. If not, they wait for another one; see ``DataRequest/allowsConstrainedNetwork``.
     public var allowsConstrainedNetwork = true
+    /// Whether no more fetches run than keep the link busy, up to ``maxConcurrent``; `false` by default. See
+    /// ``fillsLink(upTo:)``.
+    public var fillsLink = false
 
     /// Creates a configuration.
     public init(
@@ -60,6 +63,23 @@ public struct QueueConfiguration: Sendable, Hashable {
     public static let fast = QueueConfiguration(maxConcurrent: 10, maxPerHost: 8)
     /// The default of `slowQueue`: one fetch at a time.
     public static let slow = QueueConfiguration(maxConcurrent: 1)
+
+    /// A configuration for `slowQueue` that keeps an idle link busy with small files.
+    ///
+    /// One fetch at a time leaves the link idle while it waits for each answer. With this configuration the queue learns
+    /// from its latest fetches how long an answer takes to begin and how long a body takes to arrive, and runs as many
+    /// fetches as cover the wait: one on a slow link with large files, several on a fast link with a long delay. All of
+    /// them are throttled as soon as urgent work reaches the network.
+    ///
+    /// ```swift
+    /// configuration.slowQueue = .fillsLink(upTo: 6)
+    /// ```
+    /// - Parameter most: the largest number of fetches that run at a time; at least 1.
+    public static func fillsLink(upTo most: Int) -> QueueConfiguration {
+        var configuration = QueueConfiguration(maxConcurrent: most)
+        configuration.fillsLink = true
+        return configuration
+    }
 }
 
 /// The numbers of fetches in the queues, by what the fetches are doing. All are zero when the cache is idle.

@@ -49,6 +49,7 @@ package final class ObjectCall: WaitingCall {
     var attempts = 0
     private var wantsProgress = false
     private var lookUp: Workers.Ticket?
+    private var beside: (ticket: Workers.Ticket?, cancellation: Cancellation)?
     private var isReserved = false
     private var limit: Engine.TimerID?
     private(set) var make: ObjectWork?
@@ -90,6 +91,7 @@ package final class ObjectCall: WaitingCall {
 
     private func tellEnd(_ result: Result<MadeObject, DipperError>) {
         guard let task = exchange(&task, with: nil) else { return }
+        endBeside()
         // A decoder's error does not name the URL.
         let result = result.mapError { error in
             guard error.url == nil, let source = make?.root?.basis?.info.source else { return error }
@@ -127,7 +129,27 @@ package final class ObjectCall: WaitingCall {
         make?.wants.add(want)
         make?.refresh()
         lookUp?.move(to: engine.place(want))
-        if want.queue == .slow { release() }
+        beside?.ticket?.move(to: engine.place(want))
+        if want.queue == .slow {
+            release()
+            endBeside()
+        }
+    }
+
+    override func runBeside(_ cost: @escaping Workers.Measure, _ work: @escaping WorkBeside) {
+        guard !isOver, want.queue == .fast else { return }
+        let (cancellation, engine) = (Cancellation(), engine)
+        let ticket = cache.workers.add(engine.place(want), of: origin.key, cost: cost) {
+            guard let done = work({ cancellation.isSet }) else { return }
+            engine.post { if !cancellation.isSet { done() } }
+        }
+        beside = (ticket, cancellation)
+    }
+
+    private func endBeside() {
+        guard let (ticket, cancellation) = exchange(&beside, with: nil) else { return }
+        cancellation.set()
+        ticket?.cancel()
     }
 
     override func wantProgress() {

@@ -26,29 +26,35 @@ extension DiskTier {
     private func find(
         _ slot: StagingArea.Slot, _ id: Int, withBody: Bool = true
     ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let (item, goneBefore, removals, opened) = state.withLock {
-            ($0.staged[slot], $0.staged.goneBefore(slot), $0.staged.removals, $0.opened)
+        let (item, goneBefore, removals, files, index) = state.withLock {
+            ($0.staged[slot], $0.staged.goneBefore(slot), $0.staged.removals, $0.opened.files, $0.opened.index)
         }
         if let item { return item.record.map { ($0, $0.lifetime.expires) } }
-        guard goneBefore < .infinity, let found = stored(id, slot, opened, withBody: withBody) else { return nil }
+        guard goneBefore < .infinity, let found = stored(id, slot, files, index, withBody: withBody) else { return nil }
         let info = found.record.value.info
-        let gone = max(goneBefore, removals.goneBefore(slot, Addresses(info)), history.storedBefore)
+        var gone = max(goneBefore, history.storedBefore)
+        if !removals.isEmpty { gone = max(gone, removals.goneBefore(slot, Addresses(info))) }
         return info.stored < gone ? nil : found
     }
 
     /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
     private func stored(
-        _ id: Int, _ slot: StagingArea.Slot, _ opened: Opened, withBody: Bool
+        _ id: Int, _ slot: StagingArea.Slot, _ files: BlobFiles?, _ index: EntryIndex?, withBody: Bool
     ) -> (record: EntryRecord, expires: TimeInterval)? {
         let begun = RemovalHistory.now
         var missing: String?
-        if opened.files?.isLinked == false {
-            writer.run { self.reopenIfLost() }
-            return nil
-        }
         do {
-            while let content = try opened.index?.content(id, in: slot.table) {
-                switch try read(content, slot.table, opened, begun, withBody: withBody) {
+            while true {
+                let content = try index?.content(id, in: slot.table)
+                var reading: RecordFormat.Reading?
+                if let content { reading = try read(content, slot, files, begun, withBody: withBody) }
+                // A file that could be opened was in the folder.
+                if reading == nil ? files?.isLinked == false : content?.blob == nil && files?.wasLinked == false {
+                    writer.run { self.reopenIfLost() }
+                    return nil
+                }
+                guard let content else { return nil }
+                switch reading {
                 // Another key may share the number.
                 case .record(let record): return record.key == slot.key ? (record, content.expires) : nil
                 case .unreadable(_, let error):
@@ -70,19 +76,19 @@ extension DiskTier {
     }
 
     func read(
-        _ content: EntryIndex.Content, _ table: EntryIndex.Table, _ opened: Opened,
+        _ content: EntryIndex.Content, _ slot: StagingArea.Slot, _ files: BlobFiles?,
         _ begun: UInt64 = RemovalHistory.now, withBody: Bool = true
     ) throws(FileError) -> RecordFormat.Reading? {
         guard let footer = content.footer else { return .damaged }
         var body = content.body
         if withBody || footer.coding == nil {
             if let blob = content.blob {
-                body = try opened.files?.read(blob, size: footer.body, mayGrow: table == .partial)
+                body = try files?.read(blob, size: footer.body, mayGrow: slot.table == .partial)
             }
             guard let body else { return nil }
-            return options.format.decode(body, content.trailer, begun: begun)
+            return options.format.decode(body, content.trailer, for: slot.key, begun: begun)
         }
-        if let blob = content.blob, try opened.files?.size(of: blob) == nil { return nil }
+        if let blob = content.blob, try files?.size(of: blob) == nil { return nil }
         return EntryRecord.decodeMetadata(content.trailer).map(RecordFormat.Reading.record) ?? .damaged
     }
 
@@ -92,7 +98,7 @@ extension DiskTier {
     ) -> EntryRecord? {
         let lifetime = record.lifetime
         let rule = reader.map { lifetime.read(by: $0, entered: record.value.info.stored, at: time) } ?? lifetime
-        let noted = state.withLock { state -> (expires: TimeInterval, count: Int)? in
+        let noted = state.withLock { state -> (expires: TimeInterval, isDue: Bool)? in
             let known = state.accesses[id]
             let present = known?.expires(lifetime, record.value.info, expires) ?? expires
             guard present > time else { return nil }
@@ -103,11 +109,11 @@ extension DiskTier {
             // Of reads at a time, the one that began last counts.
             if let known, known.time > time { (access.time, access.given) = (known.time, known.given) }
             if known != nil || state.accesses.count < options.mostAccesses { state.accesses[id] = access }
-            return (extended, known == nil ? state.accesses.count : 0)
+            return (extended, known == nil && state.owesAccesses(at: time))
         }
         guard let noted else { return nil }
         if reader != nil { expiries.note(noted.expires) }
-        if noted.count > 0, noted.count.isMultiple(of: 512) { writer.run { self.tryToWriteAccesses() } }
+        if noted.isDue { writer.run { self.tryToWriteAccesses() } }
         var record = record
         record.lifetime = Lifetime(expires: noted.expires, accessExtension: rule.accessExtension)
         return record
@@ -191,7 +197,8 @@ extension DiskTier {
     func share(_ key: CacheKey, _ bytes: Data, in folder: Folder, as name: String) -> Bool {
         let opened = opened
         guard let content = try? opened.index?.content(EntryIndex.id(of: key)), let blob = content.blob,
-            let footer = content.footer, footer.coding == .identity, footer.fits(bytes, content.trailer)
+            let footer = content.footer, footer.coding == .identity,
+            content.trailer.withUnsafeBytes({ footer.fits(bytes, $0) })
         else { return false }
         return opened.files?.share(blob, size: bytes.count, in: folder, as: name) == true
     }

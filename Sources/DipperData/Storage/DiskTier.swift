@@ -84,6 +84,8 @@ final class DiskTier: Sendable {
         var sizeLimit: Int?
         /// The accesses that have not been written to the index, by the numbers of rows.
         var accesses: [Int: EntryIndex.Access] = [:]
+        /// When many accesses were written last.
+        fileprivate var accessesWritten: TimeInterval = -.infinity
         var staged: StagingArea
         var isWriting = false
         /// Whether another process holds the index, so that nothing can be written. Nothing waits for room then.
@@ -106,6 +108,17 @@ final class DiskTier: Sendable {
         fileprivate var backlog = StorageBacklog.none
         fileprivate(set) var lastFailure: String?
         fileprivate var lastComplaint: TimeInterval = -.infinity
+
+        /// Asked when an access has been noted for one more entry. Every transaction makes the readers of all processes
+        /// read the index again, so hits must not cause one often. The order of eviction needs accesses to be written
+        /// only before it is asked for.
+        mutating func owesAccesses(at time: TimeInterval) -> Bool {
+            guard accesses.count.isMultiple(of: 512),
+                accesses.count.isMultiple(of: 8_192) || abs(time - accessesWritten) > 60
+            else { return false }
+            accessesWritten = time
+            return true
+        }
     }
 
     struct Opened: Sendable {

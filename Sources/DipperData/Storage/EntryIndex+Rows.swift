@@ -133,12 +133,17 @@ extension EntryIndex {
     }
 
     // Constants: hits of small entries are fast.
-    private static let entryContent = "SELECT blob, trailer, expires, body FROM entry WHERE id = ? AND \(isPresent)"
-    private static let partialContent = "SELECT blob, trailer, expires, body FROM partial WHERE id = ?"
+    private static let entryContent = "SELECT blob, trailer, expires, body, place FROM entry WHERE id = ?"
+    private static let partialContent = "SELECT blob, trailer, expires, body, place FROM partial WHERE id = ?"
+    private static let cleared = "SELECT cleared FROM total"
 
     func content(_ id: Int, in table: Table = .entry) throws -> Content? {
         try read { db in
-            try db.first(table == .entry ? Self.entryContent : Self.partialContent, id) { row in
+            try db.first(table == .entry ? Self.entryContent : Self.partialContent, id: id) { row in
+                // As in ``isPresent``.
+                let cleared = table == .entry ? try db.remembered(Self.cleared) : -1
+                // mutant Clearing|SharedFolder: `place > cleared else` => `place >= 0 else`
+                guard let cleared, let place = row.integer(4), place > cleared else { return nil }
                 let content = Content(
                     blob: row.text(0), trailer: row.blob(1) ?? Data(), body: row.blob(3),
                     expires: Self.time(row, 2) ?? .infinity)

@@ -45,25 +45,25 @@ struct EntryRecord {
         return bytes
     }
 
-    /// Decodes a record that has been checked; the parameters are those of ``RecordFormat/decode(_:_:begun:limit:)``.
+    /// Decodes a record that has been checked; the parameters are those of
+    /// ``RecordFormat/decode(_:_:for:begun:limit:)``.
     static func decode(
-        _ metadata: Data, _ body: Data, _ coding: StorageCompression.Coding, begun: UInt64, limit: Int
+        _ metadata: UnsafeRawBufferPointer, _ body: Data, _ coding: StorageCompression.Coding, for key: CacheKey?,
+        begun: UInt64, limit: Int
     ) -> EntryRecord? {
-        metadata.withUnsafeBytes { bytes -> EntryRecord? in
-            var reader = RecordReader(bytes)
-            guard var record = reader.readRecord(begun) else { return nil }
-            var data = body
-            if coding != .identity {
-                guard let count = reader.read(UInt64.self).flatMap({ Int(exactly: $0) }), count <= limit,
-                    let whole = body.withUnsafeBytes({
-                        coding == .zstd ? Zstd.decompress($0, count: count) : Gzip.decompress($0, count: count)
-                    })
-                else { return nil }
-                data = whole
-            }
-            record.value = StoredData(data: data, info: record.value.info)
-            return record
+        var reader = RecordReader(metadata)
+        guard var record = reader.readRecord(begun, for: key) else { return nil }
+        var data = body
+        if coding != .identity {
+            guard let count = reader.read(UInt64.self).flatMap({ Int(exactly: $0) }), count <= limit,
+                let whole = body.withUnsafeBytes({
+                    coding == .zstd ? Zstd.decompress($0, count: count) : Gzip.decompress($0, count: count)
+                })
+            else { return nil }
+            data = whole
         }
+        record.value = StoredData(data: data, info: record.value.info)
+        return record
     }
 
     /// Decodes the metadata of a record that no codec has encoded, and leaves the body empty.
@@ -74,12 +74,10 @@ struct EntryRecord {
         }
     }
 
-    static func decodeLabel(_ metadata: Data) -> (codec: UInt64, key: CacheKey)? {
-        metadata.withUnsafeBytes { bytes -> (codec: UInt64, key: CacheKey)? in
-            var reader = RecordReader(bytes)
-            guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }
-            return (codec, CacheKey(verbatim: key))
-        }
+    static func decodeLabel(_ metadata: UnsafeRawBufferPointer) -> (codec: UInt64, key: CacheKey)? {
+        var reader = RecordReader(metadata)
+        guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }
+        return (codec, CacheKey(verbatim: key))
     }
 }
 
@@ -110,11 +108,11 @@ private struct RecordReader {
         self.bytes = bytes
     }
 
-    mutating func readRecord(_ begun: UInt64) -> EntryRecord? {
+    mutating func readRecord(_ begun: UInt64, for known: CacheKey? = nil) -> EntryRecord? {
         guard let stored = readMoment(), let expires = readTime(), let added = readTime(),
             let generated = readMoment(), let until = readTime()?.bounded, let family = read(UInt64.self),
             let status = read(UInt32.self),
-            let key = readText(), let addresses = readText().map({ Addresses($0) }), let count = read(UInt32.self)
+            let key = readKey(known), let addresses = readAddresses(key), let count = read(UInt32.self)
         else { return nil }
         var fields: [HTTPHeaders.Field] = []
         for _ in 0..<count {
@@ -137,7 +135,7 @@ private struct RecordReader {
             freshness: Freshness(generated: generated, until: until),
             variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family, begun: begun)
         return EntryRecord(
-            key: CacheKey(verbatim: key), value: StoredData(data: Data(), info: info),
+            key: key, value: StoredData(data: Data(), info: info),
             lifetime: Lifetime(expires: expires, accessExtension: added.isNaN ? nil : added))
     }
 
@@ -151,9 +149,31 @@ private struct RecordReader {
         return bytes.loadLE(type, at: position)
     }
 
-    mutating func readText() -> String? {
+    mutating func readText() -> String? { readBytes().map { String(decoding: $0, as: UTF8.self) } }
+
+    private mutating func readBytes() -> UnsafeRawBufferPointer? {
         guard let length = read(UInt32.self), Int(length) <= bytes.count - position else { return nil }
         defer { position += Int(length) }
-        return String(decoding: bytes[position..<(position + Int(length))], as: UTF8.self)
+        return UnsafeRawBufferPointer(rebasing: bytes[position..<(position + Int(length))])
+    }
+
+    private mutating func readKey(_ known: CacheKey?) -> CacheKey? {
+        guard let bytes = readBytes() else { return nil }
+        if let known, Self.isText(bytes, of: known.string) { return known }
+        return CacheKey(verbatim: String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// The URL of most entries is their key.
+    private mutating func readAddresses(_ key: CacheKey) -> Addresses? {
+        guard let bytes = readBytes() else { return nil }
+        if bytes.isEmpty { return Addresses(url: "") }
+        if Self.isText(bytes, of: key.string), !bytes.contains(UInt8(ascii: "\n")) { return Addresses(url: key.string) }
+        return Addresses(String(decoding: bytes, as: UTF8.self))
+    }
+
+    private static func isText(_ bytes: UnsafeRawBufferPointer, of text: String) -> Bool {
+        guard text.utf8.count == bytes.count, let start = bytes.baseAddress else { return false }
+        var text = text
+        return text.withUTF8 { $0.baseAddress.map { memcmp($0, start, bytes.count) == 0 } ?? true }
     }
 }

@@ -8,6 +8,8 @@ final class Folder: Sendable {
     let descriptor: Int32
     /// SQLite opens files by their paths.
     let path: String
+    /// Asked for once, not for each file.
+    private let user = geteuid()
 
     /// The path may lead through symbolic links.
     init(path: String) throws(FileError) {
@@ -29,7 +31,7 @@ final class Folder: Sendable {
         return status
     }
 
-    var isUsers: Bool { status.st_uid == geteuid() }
+    var isUsers: Bool { status.st_uid == user }
 
     /// - Throws: `FileError` for a link, a file, or another user's folder.
     func folder(_ name: String) throws(FileError) -> Folder? {
@@ -66,7 +68,7 @@ final class Folder: Sendable {
             throw FileError("open", path + "/" + name)
         }
         var status = stat()
-        guard fstat(file, &status) == 0, Self.isUsersFile(status) else {
+        guard fstat(file, &status) == 0, isUsersFile(status) else {
             close(file)
             return nil
         }
@@ -85,7 +87,7 @@ final class Folder: Sendable {
         }
         defer { close(file) }
         var status = stat()
-        guard fstat(file, &status) == 0, Self.isUsersFile(status), status.st_size == count else { return false }
+        guard fstat(file, &status) == 0, isUsersFile(status), status.st_size == count else { return false }
         for piece in pieces { if let failure = write(piece, to: file, name) { throw failure } }
         return true
     }
@@ -98,7 +100,7 @@ final class Folder: Sendable {
     }
 
     func file(_ name: String) -> stat? {
-        guard let status = entry(name), Self.isUsersFile(status) else { return nil }
+        guard let status = entry(name), isUsersFile(status) else { return nil }
         return status
     }
 
@@ -108,8 +110,8 @@ final class Folder: Sendable {
         return fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status : nil
     }
 
-    private static func isUsersFile(_ status: stat) -> Bool {
-        status.st_mode & S_IFMT == S_IFREG && status.st_uid == geteuid()
+    private func isUsersFile(_ status: stat) -> Bool {
+        status.st_mode & S_IFMT == S_IFREG && status.st_uid == user
     }
 
     @discardableResult

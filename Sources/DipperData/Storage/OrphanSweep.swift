@@ -188,7 +188,7 @@ struct OrphanSweep: DiskJob {
         guard let content = try index.content(row.id), content.trailer == row.trailer else { return }
         let found: RecordFormat.Reading?
         do throws(FileError) {
-            found = try tier.read(content, .entry, tier.opened)
+            found = try tier.read(content, .init(key: CacheKey(verbatim: row.key)), tier.opened.files)
         } catch {
             report.unreadable += 1
             return

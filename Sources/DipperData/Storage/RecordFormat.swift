@@ -79,15 +79,23 @@ struct RecordFormat: Sendable {
     }
 
     /// - Parameters:
+    ///   - key: the key that the record should have, whose text need not be read again then.
     ///   - begun: a moment of ``RemovalHistory`` before the bytes were read.
     ///   - limit: the largest size of a decompressed body, in bytes.
     func decode(
-        _ body: Data, _ trailer: Data, begun: UInt64 = RemovalHistory.now, limit: Int = .max
+        _ body: Data, _ trailer: Data, for key: CacheKey? = nil, begun: UInt64 = RemovalHistory.now,
+        limit: Int = .max
+    ) -> Reading {
+        trailer.withUnsafeBytes { decode(body, $0, for: key, begun: begun, limit: limit) }
+    }
+
+    private func decode(
+        _ body: Data, _ trailer: UnsafeRawBufferPointer, for key: CacheKey?, begun: UInt64, limit: Int
     ) -> Reading {
         guard let footer = Footer(trailer), footer.fits(body, trailer) else { return .damaged }
-        let metadata = trailer.prefix(footer.metadata)
+        let metadata = UnsafeRawBufferPointer(rebasing: trailer.prefix(footer.metadata))
         if let coding = footer.coding {
-            let record = EntryRecord.decode(metadata, body, coding, begun: begun, limit: limit)
+            let record = EntryRecord.decode(metadata, body, coding, for: key, begun: begun, limit: limit)
             return record.map(Reading.record) ?? .damaged
         }
         guard let label = EntryRecord.decodeLabel(metadata) else { return .damaged }
@@ -144,14 +152,18 @@ struct RecordFormat: Sendable {
 
         /// `nil` if `tail` does not end with the last bytes of a record.
         init?(_ tail: Data) {
-            let bytes = tail.suffix(Self.size)
-            guard bytes.count == Self.size else { return nil }
-            let (magic, version, body, metadata, compression) = bytes.withUnsafeBytes {
-                (
-                    $0.loadLE(UInt32.self, at: 0), $0.loadLE(UInt32.self, at: 4), $0.loadLE(UInt64.self, at: 8),
-                    $0.loadLE(UInt32.self, at: 16), $0.loadLE(UInt32.self, at: 20)
-                )
-            }
+            guard let footer = tail.withUnsafeBytes({ Footer($0) }) else { return nil }
+            self = footer
+        }
+
+        init?(_ tail: UnsafeRawBufferPointer) {
+            let start = tail.count - Self.size
+            guard start >= 0 else { return nil }
+            let (magic, version, body, metadata, compression) = (
+                tail.loadLE(UInt32.self, at: start), tail.loadLE(UInt32.self, at: start + 4),
+                tail.loadLE(UInt64.self, at: start + 8), tail.loadLE(UInt32.self, at: start + 16),
+                tail.loadLE(UInt32.self, at: start + 20)
+            )
             guard magic == Self.magic, body <= UInt64(Int.max) / 2,
                 let known = StorageCompression.Coding(rawValue: compression)
             else { return nil }
@@ -161,12 +173,10 @@ struct RecordFormat: Sendable {
             self.metadata = Int(metadata)
         }
 
-        func fits(_ body: Data, _ trailer: Data) -> Bool {
+        func fits(_ body: Data, _ trailer: UnsafeRawBufferPointer) -> Bool {
             guard self.body == body.count, metadata + Self.size == trailer.count else { return false }
-            return trailer.withUnsafeBytes { bytes in
-                let checked = UnsafeRawBufferPointer(rebasing: bytes.dropLast(8))
-                return Self.checksum(body.digest, checked) == bytes.loadLE(UInt64.self, at: checked.count)
-            }
+            let checked = UnsafeRawBufferPointer(rebasing: trailer.dropLast(8))
+            return Self.checksum(body.digest, checked) == trailer.loadLE(UInt64.self, at: checked.count)
         }
 
         private static func checksum(_ body: UInt64, _ trailer: UnsafeRawBufferPointer) -> UInt64 {

@@ -74,7 +74,12 @@ final class SQLiteConnection: @unchecked Sendable {
                 ? String(decoding: bytes(column), as: UTF8.self) : nil
         }
 
-        func blob(_ column: Int32) -> Data? { holds(SQLITE_BLOB, column) ? Data(bytes(column)) : nil }
+        func blob(_ column: Int32) -> Data? {
+            guard holds(SQLITE_BLOB, column) else { return nil }
+            let bytes = bytes(column)
+            // As a sequence, the bytes would be copied by a slower way.
+            return bytes.baseAddress.map { Data(bytes: $0, count: bytes.count) } ?? Data()
+        }
 
         private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
             // Before the count, which belongs to the form asked for last.
@@ -85,6 +90,9 @@ final class SQLiteConnection: @unchecked Sendable {
 
     private let database: OpaquePointer
     private var statements: [String: OpaquePointer] = [:]
+    /// Nearly always the next one as well. The comparison of a text with itself takes no time.
+    private var latest: (sql: String, statement: OpaquePointer)?
+    private var memo: (sql: String, version: UInt32, number: Int?)?
 
     /// - Parameter patience: how long to wait for another process that holds the database, in milliseconds.
     convenience init(_ path: String, patience: Int32) throws(SQLiteError) {
@@ -142,6 +150,25 @@ final class SQLiteConnection: @unchecked Sendable {
         return try step(statement)
     }
 
+    /// Returns the number that a statement gives, which is run again only once the database has changed. For use while a
+    /// row is read: then both are of one state.
+    func remembered(_ sql: String) throws -> Int? {
+        var version: UInt32 = 0
+        try check(sqlite3_file_control(database, "main", SQLITE_FCNTL_DATA_VERSION, &version))
+        if let memo, memo.version == version, memo.sql == sql { return memo.number }
+        let number = try first(sql) { $0.integer(0) }
+        memo = (sql, version, number)
+        return number
+    }
+
+    /// Hits of small entries are fast: the value needs no array.
+    func first<Result>(_ sql: String, id: Int, body: (Row) throws -> Result?) throws -> Result? {
+        let statement = try prepared(sql)
+        try check(sqlite3_bind_int64(statement, 1, Int64(id)))
+        defer { sqlite3_reset(statement) }
+        return try step(statement) ? body(Row(statement: statement)) : nil
+    }
+
     func first<Result>(
         _ sql: String, _ values: (any SQLiteValue)?..., body: (Row) throws -> Result?
     ) throws -> Result? {
@@ -185,7 +212,11 @@ final class SQLiteConnection: @unchecked Sendable {
     }
 
     private func prepared(_ sql: String) throws(SQLiteError) -> OpaquePointer {
-        if let statement = statements[sql] { return statement }
+        if let latest, latest.sql == sql { return latest.statement }
+        if let statement = statements[sql] {
+            latest = (sql, statement)
+            return statement
+        }
         var statement: OpaquePointer?
         try check(sqlite3_prepare_v3(database, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil))
         guard let statement else { throw SQLiteError(code: SQLITE_MISUSE, "no statement") }

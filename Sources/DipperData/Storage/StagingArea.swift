@@ -83,7 +83,7 @@ struct StagingArea: Sendable {
         return latest
     }
 
-    subscript(slot: Slot) -> Item? { items[slot] }
+    subscript(slot: Slot) -> Item? { items.isEmpty ? nil : items[slot] }
 
     /// Returns those that are still to be carried out. Removals that were asked for since come after the batch.
     func rest(of earlier: [Scope: PendingRemoval]) -> [Scope: PendingRemoval] {
@@ -94,7 +94,7 @@ struct StagingArea: Sendable {
 
     /// Versions on disk from before this time do not count; infinite if none counts.
     func goneBefore(_ slot: Slot, _ addresses: Addresses? = nil) -> TimeInterval {
-        outdated.contains(slot) ? .infinity : removals.goneBefore(slot, addresses)
+        !outdated.isEmpty && outdated.contains(slot) ? .infinity : removals.goneBefore(slot, addresses)
     }
 
     /// Returns whether all changes would exceed the limit.

@@ -79,9 +79,14 @@ package final class EntryInfo: Sendable {
     }
 
     func saysTheSame(as other: EntryInfo) -> Bool {
-        let isMoment: (HTTPHeaders.Field) -> Bool = { ["date", "age"].contains($0.name.lowercased()) }
-        return freshness.until == other.freshness.until && variant == other.variant
-            && headers.fields.filter { !isMoment($0) } == other.headers.fields.filter { !isMoment($0) }
+        guard freshness.until == other.freshness.until, variant == other.variant else { return false }
+        let lasting = [self, other].map { info in
+            info.headers.fields.filter { !["Date", "Age"].contains(where: $0.name.isSameHeaderName) }
+        }
+        if lasting[0] == lasting[1] { return true }
+        // A confirmation moves the fields that it names to the end. The order of fields of one name counts.
+        let values = lasting.map { Dictionary(grouping: $0) { $0.name.asciiLowercased }.mapValues { $0.map(\.value) } }
+        return values[0] == values[1]
     }
 
     func isOf(_ address: String) -> Bool { url == address || asked == address }
@@ -119,6 +124,8 @@ struct Addresses {
     var asked: String?
 
     init(_ info: EntryInfo) { (url, asked) = (info.url, info.asked) }
+
+    init(url: String) { self.url = url }
 
     init(_ text: String) {
         let end = text.utf8.firstIndex(of: UInt8(ascii: "\n"))

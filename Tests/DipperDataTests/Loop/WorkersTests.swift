@@ -66,6 +66,24 @@ struct WorkersTests {
         await workers.shutdown()
     }
 
+    @Test("the next piece begins when the one before is taken, not when its thread has nothing more to do")
+    func taken() async {
+        let workers = Workers(name: "taken", threads: 1, rest: 60)
+        let (order, tell) = AsyncStream.makeStream(of: String.self)
+        var iterator = order.makeAsyncIterator()
+        for _ in 1...200 {
+            let take = await withCheckedContinuation { continuation in
+                _ = workers.add(.init(.fast, .normal), untilTaken: { continuation.resume(returning: $0) })
+            }
+            #expect(workers.run { tell.yield("next") })
+            tell.yield("taken")
+            take()
+            #expect(await iterator.next() == "taken")
+            #expect(await iterator.next() == "next")
+        }
+        await workers.shutdown()
+    }
+
     @Test("work that was added before the end is done")
     func end() async {
         let workers = Workers(name: "end", threads: 1)

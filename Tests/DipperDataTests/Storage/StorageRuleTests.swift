@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 import TestSupport
 import Testing
 
@@ -104,6 +105,43 @@ struct StorageRuleTests {
         for key in keys + keys { #expect(tier.entry(for: key)?.value.data.count == 10) }
         #expect(tier.state.withLock { $0.accesses.count } == 10)
         await tier.shutdown()
+    }
+
+    @Test("reads of many entries change the index at most once a minute")
+    func rareAccesses() async throws {
+        let folder = TemporaryFolder()
+        let time = Mutex(2_000.0)
+        let tier = DiskTier(
+            DiskTier.Options(folder: folder.path), logger: .silent, history: RemovalHistory(),
+            now: { Date(timeIntervalSince1970: time.withLock { $0 }) }, expiries: ExpiryWatch { _ in }, onBacklog: {},
+            events: nil)
+        let keys = (0..<2_048).map { CacheKey(verbatim: "\($0)") }
+        for key in keys {
+            let info = EntryInfo(url: "", stored: 1_000)
+            tier.write(EntryRecord(key: key, value: StoredData(data: Data(count: 1), info: info), lifetime: .forever))
+        }
+        await tier.synchronize()
+        func waitingAfterReads(_ keys: some Sequence<CacheKey>) async -> Int {
+            for key in keys { #expect(tier.entry(for: key) != nil) }
+            await tier.synchronize()
+            return tier.state.withLock { $0.accesses.count }
+        }
+        #expect(await waitingAfterReads(keys[..<512]) == 0)
+        #expect(await waitingAfterReads(keys[512..<1_536]) == 1_024)
+        time.withLock { $0 += 61 }
+        #expect(await waitingAfterReads(keys[1_536...]) == 0)
+        await tier.shutdown()
+    }
+
+    @Test("a confirmation that names fields in another order says nothing new")
+    func otherOrder() {
+        func info(_ fields: (String, String)...) -> EntryInfo {
+            EntryInfo(url: "", headers: HTTPHeaders(fields.map { .init($0.0, $0.1) }), stored: 1)
+        }
+        let stored = info(("ETag", "1"), ("Date", "then"), ("Vary", "a"), ("X", "2"), ("Vary", "b"))
+        #expect(stored.saysTheSame(as: info(("X", "2"), ("Vary", "a"), ("Vary", "b"), ("etag", "1"), ("Age", "5"))))
+        #expect(!stored.saysTheSame(as: info(("X", "2"), ("Vary", "b"), ("Vary", "a"), ("ETag", "1"))))
+        #expect(!stored.saysTheSame(as: info(("X", "3"), ("Vary", "a"), ("Vary", "b"), ("ETag", "1"))))
     }
 
     @Test(

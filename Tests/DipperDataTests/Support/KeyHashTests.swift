@@ -27,3 +27,21 @@ struct KeyHashTests {
             keys.count == 10_000 && keys.contains("https://example.org/77") && !keys.contains("https://example.org/"))
     }
 }
+
+@Suite("The origins of keys", .timeLimit(.minutes(1)))
+struct OriginTests {
+    @Test("a picture is in the family of its own bytes, also if those are of another cache")
+    func first() {
+        for prefix in ["", "\n#originals 3\n"] {
+            for key in ["https://example.org/a", "#mine", "a\nb"] {
+                let origin = CacheKey(verbatim: prefix + key)
+                #expect(origin.firstOrigin == nil && !origin.isDerived)
+                for suffix in ["5:a", "5:a\n#5:b"] {
+                    let derived = CacheKey(verbatim: origin.derivedPrefix + suffix)
+                    #expect(derived.firstOrigin.map(String.init) == origin.string && derived.isDerived)
+                    #expect(derived.isDerived(of: origin))
+                }
+            }
+        }
+    }
+}

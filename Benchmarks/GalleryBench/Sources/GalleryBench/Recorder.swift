@@ -135,12 +135,6 @@ struct Report: Encodable {
     let requests: Int
     let memory: [Memory]
 
-    func write(to file: URL) throws {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        try encoder.encode(self).write(to: file, options: .atomic)
-    }
-
     var summary: String {
         let most = memory.map(\.cached).max() ?? 0
         // The cache counts as full from 99 % of its largest size.
@@ -157,5 +151,14 @@ struct Report: Encodable {
               \(megabytes(full)) when the cache was full after \(text(full?.seconds ?? 0)) s, \(megabytes(memory.last)) \
             at the end; \(requests) requests.
             """
+    }
+}
+
+extension Encodable {
+    /// Writes a value as JSON.
+    func write(to file: URL) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        try encoder.encode(self).write(to: file, options: .atomic)
     }
 }

@@ -1,6 +1,8 @@
-// Scrolls 10,000 photographs of 30 KB for some time, in the window of the Gallery sample or in that of a naive program.
+// Scrolls 10,000 photographs of 30 KB for some time, in the window of the Gallery sample or in that of a naive program;
+// or measures how soon a window shows something in place of a photograph that is still to be fetched.
 //
 //     GalleryBench (dipper | naive) SECONDS REPORT
+//     GalleryBench first ROUNDS REPORT
 import Dipper
 import DipperGTK
 import Foundation
@@ -52,16 +54,26 @@ private func visiblePictures(in view: UnsafeMutablePointer<GtkWidget>) -> [(row:
 // This comes before any thread starts; see the Gallery sample.
 mallopt(M_ARENA_MAX, 2)
 let arguments = CommandLine.arguments
-guard arguments.count == 4, ["dipper", "naive"].contains(arguments[1]), let seconds = Double(arguments[2]),
+guard arguments.count == 4, ["dipper", "naive", "first"].contains(arguments[1]), let seconds = Double(arguments[2]),
     gtk_init_check() != 0
 else {
-    print("On a display: GalleryBench (dipper | naive) SECONDS REPORT")
+    print("On a display: GalleryBench (dipper | naive) SECONDS REPORT, or GalleryBench first ROUNDS REPORT")
     exit(2)
 }
 let assets = try smallAssets()
 let server = try AssetServer(assets, port: 0, pace: Pace())
 let photographs = try Photographs(assets, server: server.url, count: count)
 let folder = FileManager.default.temporaryDirectory.appendingPathComponent("dipper-gallery-\(UUID().uuidString)")
+if arguments[1] == "first" {
+    let requests = (0..<max(1, Int(seconds))).map { row in
+        ImageRequest(string: server.url.absoluteString + photographs.uri(of: row))
+    }
+    let first = try await FirstSecond(requests, folder: folder) { await server.stop() }
+    print(first.summary)
+    try first.write(to: URL(fileURLWithPath: arguments[3]))
+    try? FileManager.default.removeItem(at: folder)
+    exit(0)
+}
 let report: Report
 if arguments[1] == "naive" {
     let window = NaiveWindow((0..<count).map { server.url.absoluteString + photographs.uri(of: $0) })

@@ -1,0 +1,44 @@
+/// The number of transfers that keep a link busy, learnt from the latest ones: beside the one whose body arrives, as many
+/// as there are bodies that would arrive while an answer is waited for.
+struct LinkFill {
+    private struct Answer {
+        let wait: Duration
+        let body: Range<Duration>
+    }
+
+    private static let remembered = 16
+    /// A wait shorter than this part of the time that a body takes is not worth another transfer.
+    private static let leastWait = 0.05
+
+    /// At least 1.
+    private(set) var transfers = 1
+    private var answers: [Answer] = []
+
+    /// Learns from a transfer that has ended and was not held back.
+    mutating func add(_ metrics: TransferMetrics, endedAt now: Duration) {
+        guard metrics.total > .zero, metrics.firstByte <= metrics.total else { return }
+        if answers.count == Self.remembered { answers.removeFirst() }
+        answers.append(
+            Answer(wait: metrics.firstByte, body: now - (metrics.total - metrics.firstByte)..<now))
+        transfers = 1 + others
+    }
+
+    private var others: Int {
+        // Most waits are longer than the link's own, because answers of other transfers come first.
+        let wait = answers.map(\.wait).sorted()[answers.count / 4]
+        let body = busyTime / answers.count
+        guard body > .zero else { return wait > .zero ? .max - 1 : 0 }
+        let ratio = wait / body
+        return ratio < Self.leastWait ? 0 : Int(min(ratio.rounded(.up), 1_000_000))
+    }
+
+    /// The time in which at least one of the bodies arrived.
+    private var busyTime: Duration {
+        var (sum, end) = (Duration.zero, Duration.seconds(-1_000_000_000))
+        for body in answers.map(\.body).sorted(by: { $0.lowerBound < $1.lowerBound }) {
+            sum += max(.zero, body.upperBound - max(end, body.lowerBound))
+            end = max(end, body.upperBound)
+        }
+        return sum
+    }
+}
