@@ -279,7 +279,7 @@ class Tests:
                         page.focus("#chart")
                         for key in ["Home", "ArrowDown"]:
                             page.keyboard.press(key)
-                        page.locator("#story h3").wait_for()
+                        page.locator("#story h3", has_text="later").wait_for()
                     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
                     if self.pictures:
                         page.screenshot(path=f"{self.pictures}/{view}-{scheme}-{width}.png")
