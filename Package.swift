@@ -124,7 +124,7 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         .executableTarget(
             name: "CacheProxy",
             dependencies: [
-                "DipperData",
+                "DipperData", "DipperInspector",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

@@ -10,7 +10,7 @@ final class Gateway: Sendable {
         var body: Data?
     }
 
-    private let cache: DataCache
+    let cache: DataCache
     /// The transport of requests that bypass the cache.
     private let transport: CurlTransport
     private let origin: URL?

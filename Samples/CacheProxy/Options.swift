@@ -30,6 +30,12 @@ struct Options: ParsableArguments {
     @Option(help: ArgumentHelp("The largest number of open connections.", valueName: "number"))
     var maxConnections = 256
 
+    @Option(
+        help: ArgumentHelp(
+            "Open a live page about the cache on this port of the loopback address, 0 for any free port, and print its "
+                + "address on standard error.", valueName: "number"))
+    var inspect: Int?
+
     func validate() throws {
         guard (0...65_535).contains(port) else { throw ValidationError("--port is a number up to 65535.") }
         guard allowRemote || LoopbackName.matches(host) else {

@@ -32,6 +32,7 @@
 
 import ArgumentParser
 import DipperData
+import DipperInspector
 import Dispatch
 import Foundation
 
@@ -51,10 +52,18 @@ struct ProxyTool: AsyncParsableCommand {
             options.cache, origin: options.originURL, passesCookies: options.cookies, servesRemote: options.allowRemote)
         let server = try await ProxyServer.start(
             gateway, host: options.host, port: options.port, maxConnections: options.maxConnections)
+        let inspector = try options.inspect.map { port in
+            var options = Inspector.Options()
+            options.port = port
+            let inspector = Inspector(gateway.cache, options)
+            FileHandle.standardError.write(Data("inspector: \(try inspector.start())\n".utf8))
+            return inspector
+        }
         // The program that started the proxy may wait for this line.
         FileHandle.standardOutput.write(Data("Listening on \(server.address)\n".utf8))
         await StopSignal.arrival()
         await server.stop()
+        await inspector?.stop()
         await gateway.shutdown()
     }
 }

@@ -61,7 +61,7 @@ public final class Inspector: Sendable {
         self.init(cache, nil, options)
     }
 
-    /// Creates an inspector of an image cache and its ``ImageCache/data``; ``start()`` opens its page.
+    /// Creates an inspector of an image cache and its `ImageCache.data`; ``start()`` opens its page.
     public convenience init(_ cache: ImageCache, _ options: Options = Options()) {
         self.init(cache.data, cache, options)
     }

@@ -412,7 +412,10 @@ extension InspectorPage {
               omitted ? el('p', {}, `${count(omitted)} more are not kept.`) : '',
               el('p', { class: 'actions' }, el('button', { type: 'button', onclick: () => { chosen = null; box.replaceChildren();
                 dirty = true; chart.focus(); } }, 'Close')));
-          } catch { /* The status line tells of a lost connection. */ } finally { asking = false; dirty = true; }
+          } catch { /* The status line tells of a lost connection. */ } finally {
+            asking = false; dirty = true;
+            if (chosen !== id) story();
+          }
         };
 
         // Entries

@@ -143,7 +143,7 @@ final class InspectorServer: Sendable {
                 return true
             }
             guard isTaken else {
-                Connection(socket).refuse(503, "There are too many connections.")
+                Connection(socket).refuse(503, "There are too many connections.", waits: false)
                 close(socket)
                 continue
             }
@@ -159,6 +159,7 @@ final class InspectorServer: Sendable {
 
     private func serve(_ connection: Connection) {
         Self.set(SOL_SOCKET, SO_SNDTIMEO, timeval(tv_sec: Limit.stallSeconds, tv_usec: 0), of: connection.socket)
+        Self.set(SOL_SOCKET, SO_RCVTIMEO, timeval(tv_sec: Limit.stallSeconds, tv_usec: 0), of: connection.socket)
         Self.set(Int32(IPPROTO_TCP), TCP_NODELAY, Int32(1), of: connection.socket)
         let (request, problem) = read(connection)
         guard let request else { return problem.map { connection.refuse($0.status, $0.text) } ?? () }
@@ -317,11 +318,11 @@ final class InspectorServer: Sendable {
             }
         }
 
-        fileprivate func refuse(_ status: Int, _ text: String) {
+        fileprivate func refuse(_ status: Int, _ text: String, waits: Bool = true) {
             let body = Data("\(text)\n".utf8)
             write(
                 InspectorServer.head(status, "text/plain; charset=utf-8", [("Content-Length", "\(body.count)")]) + body)
-            finish()
+            if waits { finish() }
         }
 
         /// Lets the client read the answer before a reset, which unread bytes of its request would cause.

@@ -11,7 +11,7 @@ extension Fetch {
     fileprivate func snapshot(at now: Duration) -> FetchSnapshot {
         FetchSnapshot(
             id: identity.id, key: key, queue: queue, priority: Priority(Double(level) / 100), state: state,
-            wait: wait(at: now), callers: waiters.reduce(0) { count, _ in count + 1 }, attempts: attempts,
+            wait: wait(at: now), callers: Int(wants.count), attempts: attempts,
             progress: progress, failure: failure)
     }
 

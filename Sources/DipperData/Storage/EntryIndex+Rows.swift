@@ -95,11 +95,12 @@ extension EntryIndex {
             }
         let text = query.text.lowercased()
         return try read { db in
+            // What is sorted are places, not whole rows, so that a page far down comes soon.
+            let order = "ORDER BY \(column) \(query.isAscending ? "ASC" : "DESC")"
+            let places = "SELECT place FROM entry WHERE \(matches) \(order) LIMIT ?2 OFFSET ?3"
             let rows = try db.all(
-                """
-                \(Row.query(.entry)) WHERE \(matches)
-                ORDER BY \(column) \(query.isAscending ? "ASC" : "DESC") LIMIT ?2 OFFSET ?3
-                """, text, query.limit, query.offset, body: Row.init)
+                "\(Row.query(.entry)) WHERE place IN (\(places)) \(order)", text, query.limit, query.offset,
+                body: Row.init)
             let total =
                 try text.isEmpty
                 ? Self.totals(db).entries
