@@ -14,7 +14,9 @@ final class PictureMaker: Sendable {
         var configuration = ImageCache.Configuration()
         configuration.originals = originals
         configuration.options.serializer = options.format.map { .format($0) } ?? PictureFile.serializer
-        configuration.options.processors = options.resize.map { [.resize(to: $0)] }
+        configuration.options.processors = options.resize.map { size in
+            [.resize(to: size)] + (options.format.map { [FormatName(format: $0)] } ?? [])
+        }
         // These formats have no room for the other frames.
         configuration.options.firstFrameOnly = [.jpeg, .png].contains(options.format)
         images = ImageCache(configuration)
@@ -46,12 +48,20 @@ final class PictureMaker: Sendable {
 
     /// Returns the file that the cache keeps of a picture from disk, if it is in the format that is asked for.
     private func kept(of response: ImageResponse, _ request: ImageRequest) -> Data? {
-        guard let format = options.format, response.source == .disk,
+        guard let format = options.format, options.resize != nil, response.source == .disk,
             let bytes = images.data.readData(for: images.imageKey(for: request)),
             ImageFormat(sniffing: bytes) == format
         else { return nil }
         return bytes
     }
+}
+
+/// Changes nothing, but names the format in the key, because a file of another format may have lost more.
+private struct FormatName: ImageProcessor {
+    let format: ImageFormat
+    var identifier: String { "dipper.format(\(format.rawValue))" }
+
+    func process(_ image: Image, _ context: ProcessingContext) -> Image { image }
 }
 
 enum PictureFile {

@@ -31,6 +31,7 @@
         /// Draws the picture, scaled to a frame, into a window; into any of the program without a widget.
         func draw(_ snapshot: OpaquePointer, _ frame: Frame, in widget: UnsafeMutablePointer<GtkWidget>?) {
             var bounds = frame.rect
+            guard frame.width > 0, frame.height > 0 else { return }
             guard Self.isDrawnByCairo(widget), let surface = surface ?? converted() else {
                 return gtk_snapshot_append_texture(snapshot, pointer, &bounds)
             }

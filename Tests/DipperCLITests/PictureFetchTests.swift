@@ -95,14 +95,27 @@ struct PictureFetchTests {
             bodies.append(try dipper.file("\(run)/a.jpg"))
         }
         #expect(bodies[0] == bodies[1])
-        var configuration = ImageCache.Configuration()
-        configuration.data.directory = URL(fileURLWithPath: dipper.path + "/cache")
-        let cache = ImageCache(configuration)
-        let request = ImageRequest(string: dipper.url("/a.png")).processed(by: .downsample(width: 60, height: 60))
-            .with(\.firstFrameOnly, true)
-        let key = cache.imageKey(for: request.with(\.serializer, .format(.jpeg)))
-        #expect(cache.data.readData(for: key) == bodies[0])
-        await cache.shutdown()
+        // Nothing of one format is lost in another.
+        let png = try await dipper.run(
+            "get", dipper.url("/a.png"), "--format", "png", "--resize", "60x60", "--out", dipper.path + "/png")
+        #expect(png.status == 0, "\(png.errors)")
+        let (exact, lossy) = (try dipper.file("png/a.png"), bodies[0])
+        let expected = try await PictureFiles.decode(PictureFiles.photo).processed(
+            by: .downsample(width: 60, height: 60))
+        #expect(try Image(data: exact).pixels == expected.pixels && Image(data: lossy).pixels != expected.pixels)
+    }
+
+    @Test("without a size the picture is encoded anew each time, with what its file says left out")
+    func formatAlone() async throws {
+        let dipper = try await Dipper(["/a.jpg": PictureFiles.photoBytes])
+        var bodies: [Data] = []
+        for run in 0..<2 {
+            let output = try await dipper.run(
+                "get", dipper.url("/a.jpg"), "--format", "jpg", "--out", dipper.path + "/\(run)")
+            #expect(output.status == 0, "\(output.errors)")
+            bodies.append(try dipper.file("\(run)/a.jpg"))
+        }
+        #expect(try bodies[0] == bodies[1] && bodies[0] != PictureFiles.photoBytes)
     }
 
     @Test("what is no picture fails alone, with its error in the line and no file")

@@ -201,7 +201,8 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
 
     /// Shows the picture in another size as a preview, unless one of the arriving bytes has come.
     func show(inPlace other: Image) {
-        if shown.max(2, ordering: .relaxed).oldValue == 0 { feed.value.preview(other, for: self) }
+        let isFirst = shown.compareExchange(expected: 0, desired: 2, ordering: .relaxed).exchanged
+        if isFirst { feed.value.preview(other, for: self) }
     }
 
     package func show(_ preview: Product) {

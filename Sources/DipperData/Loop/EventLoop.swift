@@ -99,7 +99,9 @@ private final class EventLoop: SerialExecutor {
             guard epoll >= 0 else { return false }
             // The thread waits for the lock.
             if let wakeup = Wakeup() {
-                if JoinableThread(name: "dipper-loop", { self.start(epoll, wakeup.all) }) != nil {
+                if wakeup.all.allSatisfy({ Self.add($0, to: epoll) }),
+                    JoinableThread(name: "dipper-loop", { self.start(epoll) }) != nil
+                {
                     inbox.wakeup = wakeup
                     return true
                 }
@@ -135,11 +137,10 @@ private final class EventLoop: SerialExecutor {
 
     // MARK: The loop's thread
 
-    private func start(_ epoll: Int32, _ wakeups: [Int32]) {
+    private func start(_ epoll: Int32) {
         inbox.withLock { _ in number.store(UInt(pthread_self()), ordering: .relaxed) }
         Loop.run {
             self.epoll = epoll
-            for wakeup in wakeups { control(EPOLL_CTL_ADD, wakeup, EPOLLIN.rawValue, seat: 0) }
             run()
         }
     }
@@ -207,6 +208,13 @@ private final class EventLoop: SerialExecutor {
     @Loop fileprivate func remove(_ seat: LoopSeat) { seats[seat.number] = nil }
 
     @Loop fileprivate func wake(_ seat: LoopSeat) { awake.append(seat) }
+
+    /// Adds a descriptor that wakes the loop.
+    private static func add(_ descriptor: Int32, to epoll: Int32) -> Bool {
+        var event = epoll_event(
+            events: EPOLLIN.rawValue, data: epoll_data_t(u64: UInt64(UInt32(bitPattern: descriptor))))
+        return epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0
+    }
 
     @Loop fileprivate func control(_ operation: Int32, _ descriptor: Int32, _ events: UInt32, seat: UInt32) {
         var event = epoll_event(

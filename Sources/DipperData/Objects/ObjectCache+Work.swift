@@ -76,9 +76,7 @@ extension ObjectCache {
         let users = keepers.filter { $0.origin.policy != .diskOnly }
         if !users.isEmpty { keepers = users }
         if let keeper = keepers.first, !keeper.origin.source.mayKeep(info, for: keeper.origin.request) {
-            if !info.isStandIn, memory.entry(for: keeper.key)?.isAdded == false {
-                memory.remove(keeper.key)
-            }
+            if !info.isStandIn { memory.remove(keeper.key) { !$0.isAdded } }
         } else if let keeper = keepers.first(where: { $0.claim.allows(.memory) }),
             !(object.isPresent && (object.isAdded || users.isEmpty))
         {
@@ -123,11 +121,7 @@ extension ObjectCache {
         for write in state.writes.values.joined() where write.origin.key == origin.key {
             if !write.object.isAdded, write.object.basis.info !== info { write.claim?.revoke() }
         }
-        for key in memory.derivedKeys(of: origin.key) + [origin.key] {
-            if let entry = memory.entry(for: key), entry.digest != object.basis.digest {
-                memory.remove(key)
-            }
-        }
+        memory.remove(origin.key, family: true) { $0.digest != object.basis.digest }
         origin.source.removeDerived(of: origin.dataKey)
         // What is being read may be made of other bytes.
         for make in makes where make.stage == .looking && make.lookUp != nil {

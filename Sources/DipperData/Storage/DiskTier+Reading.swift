@@ -109,7 +109,8 @@ extension DiskTier {
             // Of reads at a time, the one that began last counts.
             if let known, known.time > time { (access.time, access.given) = (known.time, known.given) }
             if known != nil || state.accesses.count < options.mostAccesses { state.accesses[id] = access }
-            return (extended, known == nil && state.owesAccesses(at: time))
+            let isDue = state.owesAccesses(at: time, isNew: known == nil, extends: rule.accessExtension != nil)
+            return (extended, isDue)
         }
         guard let noted else { return nil }
         if reader != nil { expiries.note(noted.expires) }

@@ -109,12 +109,14 @@ final class DiskTier: Sendable {
         fileprivate(set) var lastFailure: String?
         fileprivate var lastComplaint: TimeInterval = -.infinity
 
-        /// Asked when an access has been noted for one more entry. Every transaction makes the readers of all processes
-        /// read the index again, so hits must not cause one often. The order of eviction needs accesses to be written
-        /// only before it is asked for.
-        mutating func owesAccesses(at time: TimeInterval) -> Bool {
-            guard accesses.count.isMultiple(of: 512),
-                accesses.count.isMultiple(of: 8_192) || abs(time - accessesWritten) > 60
+        /// Asked when an access has been noted. Every transaction makes the readers of all processes read the index
+        /// again, so hits must not cause one often: the order of eviction needs accesses only before it is asked for.
+        /// But other processes remove what has expired by what is written.
+        mutating func owesAccesses(at time: TimeInterval, isNew: Bool, extends: Bool) -> Bool {
+            let isOld = abs(time - accessesWritten) > 60
+            guard
+                isNew && accesses.count.isMultiple(of: 8_192)
+                    || isOld && (extends || isNew && accesses.count.isMultiple(of: 512))
             else { return false }
             accessesWritten = time
             return true

@@ -8,15 +8,16 @@ final class HeldObjects: MemoryMover {
         let lifetime: Lifetime
         let entered: TimeInterval
         fileprivate let info: EntryInfo
+        fileprivate let making: ObjectMemoryTier.Making
         /// `nil` if nobody holds the object any more.
         let entry: @Sendable () -> ObjectMemoryTier.Entry?
 
         fileprivate init?(_ left: MemoryEntry<ObjectMemoryTier.Entry>) {
             let entry = left.value
             guard let product = entry.product.held else { return nil }
-            (lifetime, entered, info) = (left.lifetime, left.entered, entry.info)
-            self.entry = { [digest = entry.digest, isAdded = entry.isAdded, info] in
-                product().map { .init(product: $0, digest: digest, isAdded: isAdded, info: info) }
+            (lifetime, entered, info, making) = (left.lifetime, left.entered, entry.info, entry.making)
+            self.entry = { [making, info] in
+                product().map { .init(product: $0, digest: making.digest, isAdded: making.isAdded, info: info) }
             }
         }
     }
@@ -98,6 +99,18 @@ final class HeldObjects: MemoryMover {
     // Memory removes its objects in the body. None that leaves it meanwhile is remembered, so that none stays behind.
 
     func remove(_ key: CacheKey, _ body: () -> Void) { change({ $0.remove(key) }, body) }
+
+    /// - Parameter family: whether also what is derived from the key is removed.
+    func remove(
+        _ key: CacheKey, family: Bool, where isRemoved: (ObjectMemoryTier.Making) -> Bool, _ body: () -> Void
+    ) {
+        change(
+            {
+                $0.remove(from: Self.origin(key)) { other, record in
+                    (other == key || family && other.isDerived(of: key)) && isRemoved(record.making)
+                }
+            }, body)
+    }
 
     func removeDerived(of key: CacheKey, _ body: () -> Void) {
         change({ $0.remove(from: Self.origin(key)) { other, _ in other.isDerived(of: key) } }, body)

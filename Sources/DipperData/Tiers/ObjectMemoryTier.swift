@@ -19,9 +19,18 @@ package final class ObjectMemoryTier: Sendable {
             isPlain = info.isPlain
         }
 
+        var making: Making { Making(digest: digest, isAdded: isAdded) }
+
         /// The object, if any request may see it.
         @inline(__always)
         fileprivate var plain: Product? { isPlain ? product : nil }
+    }
+
+    /// Where an object comes from.
+    struct Making: Sendable {
+        /// The digest of the bytes.
+        let digest: UInt64
+        let isAdded: Bool
     }
 
     private let memory: MemoryTier<Entry>
@@ -120,9 +129,13 @@ package final class ObjectMemoryTier: Sendable {
     package func remove(_ key: CacheKey) { held.remove(key) { memory.remove(key) } }
     /// The entry of the key itself stays.
     package func removeDerived(of key: CacheKey) { held.removeDerived(of: key) { memory.removeDerived(of: key) } }
-    package func derivedKeys(of key: CacheKey) -> [CacheKey] {
-        let others = held.family(of: key, at: time).map(\.key).filter { $0 != key }
-        return Array(Set(memory.derivedKeys(of: key) + others))
+    /// Removes the object of a key; with its family also what is derived from the key.
+    func remove(_ key: CacheKey, family: Bool = false, where isRemoved: (Making) -> Bool) {
+        held.remove(key, family: family, where: isRemoved) {
+            for key in (family ? memory.derivedKeys(of: key) : []) + [key] {
+                if memory.peek(key, { isRemoved($0.making) }) == true { memory.remove(key) }
+            }
+        }
     }
     package func removeAll() { held.remove(where: { _ in true }) { memory.removeAll() } }
     func removeAll(of address: String) {

@@ -133,6 +133,32 @@ struct StorageRuleTests {
         await tier.shutdown()
     }
 
+    @Test("an access that extends an entry's life is written within a minute, because other processes remove by it")
+    func extendingAccesses() async {
+        let folder = TemporaryFolder()
+        let time = Mutex(2_000.0)
+        let tier = DiskTier(
+            DiskTier.Options(folder: folder.path), logger: .silent, history: RemovalHistory(),
+            now: { Date(timeIntervalSince1970: time.withLock { $0 }) }, expiries: ExpiryWatch { _ in }, onBacklog: {},
+            events: nil)
+        let key = CacheKey(verbatim: "key")
+        tier.write(
+            EntryRecord(
+                key: key, value: StoredData(data: Data(count: 1), info: EntryInfo(url: "", stored: 1_000)),
+                lifetime: Lifetime(expires: 2_100, accessExtension: 100)))
+        await tier.synchronize()
+        func waitingAfterRead() async -> Int {
+            #expect(tier.entry(for: key) != nil)
+            await tier.synchronize()
+            return tier.state.withLock { $0.accesses.count }
+        }
+        #expect(await waitingAfterRead() == 0)
+        #expect(await waitingAfterRead() == 1)
+        time.withLock { $0 += 61 }
+        #expect(await waitingAfterRead() == 0)
+        await tier.shutdown()
+    }
+
     @Test("a confirmation that names fields in another order says nothing new")
     func otherOrder() {
         func info(_ fields: (String, String)...) -> EntryInfo {
