@@ -17,7 +17,7 @@ package actor Loop {
     /// - Parameters:
     ///   - client: runs the message; `nil` for the loop itself.
     ///   - waits: whether the message may wait until the system gives a thread.
-    ///   - handsOver: whether the calling thread will sleep now. Then the loop may go on in its place, which takes a
+    ///   - handsOver: whether the calling thread will probably sleep now. Then the loop may go on in its place, which takes a
     ///     twentieth of the time of waking another processor.
     /// - Returns: `false`, and nothing runs, if the message may not wait and there is no thread.
     @discardableResult
