@@ -8,16 +8,16 @@ final class HeldObjects: MemoryMover {
         let lifetime: Lifetime
         let entered: TimeInterval
         fileprivate let info: EntryInfo
-        fileprivate let making: ObjectMemoryTier.Making
+        fileprivate let lineage: ObjectMemoryTier.Lineage
         /// `nil` if nobody holds the object any more.
         let entry: @Sendable () -> ObjectMemoryTier.Entry?
 
         fileprivate init?(_ left: MemoryEntry<ObjectMemoryTier.Entry>) {
             let entry = left.value
             guard let product = entry.product.held else { return nil }
-            (lifetime, entered, info, making) = (left.lifetime, left.entered, entry.info, entry.making)
-            self.entry = { [making, info] in
-                product().map { .init(product: $0, digest: making.digest, isAdded: making.isAdded, info: info) }
+            (lifetime, entered, info, lineage) = (left.lifetime, left.entered, entry.info, entry.lineage)
+            self.entry = { [lineage, info] in
+                product().map { .init(product: $0, digest: lineage.digest, isAdded: lineage.isAdded, info: info) }
             }
         }
     }
@@ -102,12 +102,12 @@ final class HeldObjects: MemoryMover {
 
     /// - Parameter family: whether also what is derived from the key is removed.
     func remove(
-        _ key: CacheKey, family: Bool, where isRemoved: (ObjectMemoryTier.Making) -> Bool, _ body: () -> Void
+        _ key: CacheKey, family: Bool, where isRemoved: (ObjectMemoryTier.Lineage) -> Bool, _ body: () -> Void
     ) {
         change(
             {
                 $0.remove(from: Self.origin(key)) { other, record in
-                    (other == key || family && other.isDerived(of: key)) && isRemoved(record.making)
+                    (other == key || family && other.isDerived(of: key)) && isRemoved(record.lineage)
                 }
             }, body)
     }

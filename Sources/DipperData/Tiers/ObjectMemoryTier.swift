@@ -19,7 +19,7 @@ package final class ObjectMemoryTier: Sendable {
             isPlain = info.isPlain
         }
 
-        var making: Making { Making(digest: digest, isAdded: isAdded) }
+        var lineage: Lineage { Lineage(digest: digest, isAdded: isAdded) }
 
         /// The object, if any request may see it.
         @inline(__always)
@@ -27,7 +27,7 @@ package final class ObjectMemoryTier: Sendable {
     }
 
     /// Where an object comes from.
-    struct Making: Sendable {
+    struct Lineage: Sendable {
         /// The digest of the bytes.
         let digest: UInt64
         let isAdded: Bool
@@ -130,10 +130,10 @@ package final class ObjectMemoryTier: Sendable {
     /// The entry of the key itself stays.
     package func removeDerived(of key: CacheKey) { held.removeDerived(of: key) { memory.removeDerived(of: key) } }
     /// Removes the object of a key; with its family also what is derived from the key.
-    func remove(_ key: CacheKey, family: Bool = false, where isRemoved: (Making) -> Bool) {
+    func remove(_ key: CacheKey, family: Bool = false, where isRemoved: (Lineage) -> Bool) {
         held.remove(key, family: family, where: isRemoved) {
             for key in (family ? memory.derivedKeys(of: key) : []) + [key] {
-                if memory.peek(key, { isRemoved($0.making) }) == true { memory.remove(key) }
+                if memory.peek(key, { isRemoved($0.lineage) }) == true { memory.remove(key) }
             }
         }
     }
