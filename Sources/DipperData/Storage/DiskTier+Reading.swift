@@ -70,7 +70,8 @@ extension DiskTier {
         } catch let error as FileError {
             complain("a file cannot be read", error)
         } catch {
-            indexFailed(error)
+            // Whoever removes the folder takes the index with it.
+            if files?.isLinked == false { writer.run { self.reopenIfLost() } } else { indexFailed(error) }
         }
         return nil
     }
