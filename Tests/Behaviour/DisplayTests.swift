@@ -169,7 +169,9 @@ struct DisplayTests {
             options.animation.clock = clock
             let screen = Screen(test.cache, options: options)
             func plays() async throws -> AnimationPlayer {
-                try await clock.wake(after: .milliseconds(100))
+                // A player that has just been stopped may still be asleep, and be woken in the new one's place.
+                let stepping = Task { while !Task.isCancelled { try await clock.wake(after: .milliseconds(100)) } }
+                defer { stepping.cancel() }
                 try await screen.waits(for: "frame")
                 return try #require(screen.binding.player)
             }
