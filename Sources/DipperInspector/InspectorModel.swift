@@ -102,6 +102,7 @@ final class InspectorModel: EventSink {
         fileprivate var start = 0
         /// The fetches that have ended since ``InspectorModel/awaitFetches()``.
         fileprivate var lately: Set<CacheEvent.ID>?
+        fileprivate var reopened: [CacheKey: CacheEvent.ID] = [:]
         fileprivate var numbers: [CacheEvent.ID: Int] = [:]
         fileprivate var calls:
             [CacheEvent.ID: (key: CacheKey, queue: FetchQueue, start: Duration, fetch: CacheEvent.ID?)] = [:]
@@ -143,6 +144,7 @@ final class InspectorModel: EventSink {
     func reopen(_ snapshot: QueueSnapshot) {
         state.withLock { state in
             let ended = state.lately.take() ?? []
+            state.reopened = [:]
             for fetch in snapshot.fetches where !ended.contains(fetch.id) { state.reopen(fetch, snapshot.time, limit) }
         }
     }
@@ -200,6 +202,7 @@ extension InspectorModel.State {
             case .waiting, .decoding, .finished, .failed: fetch.wait == .lookUp ? .looking : .queued
             }
         if numbers[fetch.id] == nil { add(fetch.id, fetch.key, fetch.queue, time, limit) }
+        reopened[fetch.key] = fetch.id
         change(fetch.id) { record in
             // Events since the snapshot know more than it.
             guard record.isCut || record.row.spans.count == 1 else { return }
@@ -249,17 +252,13 @@ extension InspectorModel.State {
                 record.row.enter(.looking, queue, time)
             }
             begin(event, "look-up", of: event.parent)
-        case .lookUpEnded(let source):
-            if let source { change(event.parent) { $0.source = source } }
-            end(event, source?.rawValue ?? "not there")
+        case .lookUpEnded(let source): end(event, source?.rawValue ?? "not there")
         case .attemptBegan(let queue):
             change(event.parent) { $0.row.enter($0.row.isPaused ? .paused : .transferring, queue, time) }
             begin(event, "attempt", of: event.parent)
         case .requested: break
         case .received(let status, let bytes, let metrics): received(event, status, bytes, metrics)
-        case .attemptEnded(.answered(let source)):
-            change(event.parent) { $0.source = source }
-            end(event, source.rawValue)
+        case .attemptEnded(.answered(let source)): end(event, source.rawValue)
         case .attemptEnded(.stopped): end(event, "stopped")
         case .attemptEnded(.failed(let error, let willRetry)):
             let text = error.shortDescription
@@ -293,9 +292,10 @@ extension InspectorModel.State {
     }
 
     private mutating func end(_ event: CacheEvent, _ result: String, isFailure: Bool, _ source: ResponseSource?) {
-        guard let id = event.id else { return }
-        let call = calls.removeValue(forKey: id)
-        change(call?.fetch) { record in
+        let id = event.id
+        let call = id.flatMap { calls.removeValue(forKey: $0) }
+        // Of a call that began unheard, only the key tells the fetch.
+        change(call == nil ? reopened[event.key] : call?.fetch) { record in
             if let source { record.source = source }
             if isFailure { record.failure = result }
             guard let index = record.callers.firstIndex(where: { $0.id == id }) else { return }

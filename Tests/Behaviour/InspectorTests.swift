@@ -348,9 +348,11 @@ struct InspectorTests {
             for number in 0..<120 {
                 let (task, transfer) = try await test.begin(url("\(number)"))
                 try await slow.wait { $0.isThrottled }
+                test.clock.advance(by: .milliseconds(1))
                 transfer.finish(with: Data())
                 _ = try await task.value
                 try await slow.wait { !$0.isThrottled }
+                test.clock.advance(by: .milliseconds(1))
             }
             let fetch = try #require(record.begins(.fetch).first?.id)
             let story = try await visitor.get("fetch?id=\(fetch.number)").json
