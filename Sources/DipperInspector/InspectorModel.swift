@@ -102,6 +102,7 @@ final class InspectorModel: EventSink {
         fileprivate var start = 0
         /// The fetches that have ended since ``InspectorModel/awaitFetches()``.
         fileprivate var lately: Set<CacheEvent.ID>?
+        /// The fetches that were under way when recording began.
         fileprivate var reopened: [CacheKey: CacheEvent.ID] = [:]
         fileprivate var numbers: [CacheEvent.ID: Int] = [:]
         fileprivate var calls:
@@ -126,10 +127,12 @@ final class InspectorModel: EventSink {
     /// Forgets what belongs to work under way, because events may be missed from now on.
     func interrupt() {
         state.withLock { state in
-            (state.calls, state.pieces, state.sums.open, state.lately) = ([:], [:], [:], nil)
+            (state.calls, state.pieces, state.sums.open) = ([:], [:], [:])
+            (state.lately, state.reopened) = (nil, [:])
             let time = state.records.reduce(.zero) { max($0, $1.row.end) }
-            for record in state.records where record.row.isOpen {
-                state.change(record.id) { record in
+            // By index, so that the records are not copied.
+            for index in state.records.indices where state.records[index].row.isOpen {
+                state.change(state.records[index].id) { record in
                     record.row.end(at: time)
                     record.isCut = true
                 }
@@ -144,7 +147,6 @@ final class InspectorModel: EventSink {
     func reopen(_ snapshot: QueueSnapshot) {
         state.withLock { state in
             let ended = state.lately.take() ?? []
-            state.reopened = [:]
             for fetch in snapshot.fetches where !ended.contains(fetch.id) { state.reopen(fetch, snapshot.time, limit) }
         }
     }

@@ -345,7 +345,7 @@ struct InspectorTests {
             let observation = test.cache.observe(record)
             let live = try await visitor.open()
             let (_, slow) = try await test.begin(url("s"), in: .slow)
-            for number in 0..<120 {
+            for number in 0..<180 {
                 let (task, transfer) = try await test.begin(url("\(number)"))
                 try await slow.wait { $0.isThrottled }
                 test.clock.advance(by: .milliseconds(1))
@@ -357,7 +357,7 @@ struct InspectorTests {
             let fetch = try #require(record.begins(.fetch).first?.id)
             let story = try await visitor.get("fetch?id=\(fetch.number)").json
             let spans = ((story["row"] as? [String: any Sendable])?["s"] as? [any Sendable])?.count ?? 0
-            #expect(spans == 3 * 200 && story["omitted"] as? Int ?? 0 >= 40)
+            #expect(spans == 3 * 200 && story["omitted"] as? Int ?? 0 > 0)
             withExtendedLifetime((observation, live)) {}
         }
     }
